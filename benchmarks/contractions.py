@@ -135,7 +135,7 @@ def _gradient_calls(
     parts = _random(sums.size)
     calls: list[Call] = [(ir, [*arrays, parts, *words], tasks)]
     if sums.is_needed:
-        calls.append((sums.render("kernel"), [parts, _random(sums.convolution.weights)], sums.tasks))
+        calls.append((sums.render("kernel"), [parts, _random(sums.weights), *sums.words], sums.tasks))
     return calls
 
 

@@ -6,7 +6,7 @@ Each indexing (100,000 images, 800,000 annotations) is a process of its own; the
 beyond its imports, the file's pages in it.
 
 Loading is an epoch of 512 photographs of 640 x 480 that become batches of 32 at 224 x 224 (random resized crop, flip,
-colour jitter), by 2 worker processes that are there already. `loader_same` calls the very function that the peer's data
+color jitter), by 2 worker processes that are there already. `loader_same` calls the very function that the peer's data
 set calls, `loader_ours` is our reader with our transforms, `loader_scaled` the same with scaled decoding. The
 photographs are scikit-learn's, which the extra `dev` has; the peer's interpreter needs torch.
 """

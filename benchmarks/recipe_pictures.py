@@ -13,7 +13,7 @@ from trainer.tui.pictures import read_sample, render
 
 GAP = 4
 WIDTH, HEIGHT, MARGIN = 720, 320, 48
-COLOURS = ("#1f6fb4", "#d1622b", "#2f8f4e", "#8257a5", "#a08a1e")
+COLORS = ("#1f6fb4", "#d1622b", "#2f8f4e", "#8257a5", "#a08a1e")
 
 
 LARGEST = 288
@@ -46,7 +46,7 @@ def drawn(file: Path, largest: int) -> Image.Image:
 
 
 def curves(series: Mapping[str, Sequence[tuple[float, float]]], title: str) -> Image.Image:
-    """Lines of (epoch, value), each in its colour, with axes, their ends and a legend."""
+    """Lines of (epoch, value), each in its color, with axes, their ends and a legend."""
     whole = Image.new("RGB", (WIDTH, HEIGHT), "white")
     draw, font = ImageDraw.Draw(whole), ImageFont.load_default(13)
     points = [point for line in series.values() for point in line]
@@ -64,7 +64,7 @@ def curves(series: Mapping[str, Sequence[tuple[float, float]]], title: str) -> I
     for part in range(5):
         draw.text((at(last * part / 4, low)[0] - 8, HEIGHT - 28), f"{last * part / 4:.3g}", fill="#444444", font=font)
     draw.text((MARGIN, 6), f"{title} by epoch", fill="#222222", font=font)
-    for place, ((name, line), colour) in enumerate(zip(series.items(), COLOURS, strict=False)):
-        draw.line([at(x, y) for x, y in line], fill=colour, width=2)
-        draw.text((WIDTH - MARGIN - 70 * (len(series) - place), 6), name, fill=colour, font=font)
+    for place, ((name, line), color) in enumerate(zip(series.items(), COLORS, strict=False)):
+        draw.line([at(x, y) for x, y in line], fill=color, width=2)
+        draw.text((WIDTH - MARGIN - 70 * (len(series) - place), 6), name, fill=color, font=font)
     return whole

@@ -1,11 +1,11 @@
-"""What a network that learned from real photos recognises in the pictures that pix2pix makes of maps.
+"""What a network that learned from real photos recognizes in the pictures that pix2pix makes of maps.
 
-    python benchmarks/recognised.py PIX2PIX_RUN SEGMENTATION_RUN
+    python benchmarks/recognized.py PIX2PIX_RUN SEGMENTATION_RUN
 
 Isola et al. 2017 call it the FCN-score. A run of the recipe `segmentation` says of each pixel what it shows, of the
 real photos of the test split and of those that a run of the recipe `pix2pix` makes of their maps; the maps say what is
 right. Both with averaged weights, segmentation's with its best. For photos and pictures there is a line: the share of
-pixels that are recognised, the mean intersection over union, and that of each class.
+pixels that are recognized, the mean intersection over union, and that of each class.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def restored(network: nn.Module, checkpoint: Path, name: str) -> nn.Module:
     return network.eval()
 
 
-def recognised(confusion: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+def recognized(confusion: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
     """The figures of a table [true class, said class] of pixels."""
     right = np.diag(confusion)
     overlaps = right / (confusion.sum(0) + confusion.sum(1) - right)
@@ -76,7 +76,7 @@ def main() -> None:
             said = engine.argmax(scores, axis=1).numpy()[0]
             np.add.at(tables[name], (truth[truth >= 0], said[truth >= 0]), 1)
     for name, table in tables.items():
-        print(as_json({name: recognised(table, [one["name"] for one in classes])}))
+        print(as_json({name: recognized(table, [one["name"] for one in classes])}))
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def detection_pipeline() -> Any:
 
     task = built("detection", "data.workers=0")
     options = task.options
-    found = (options.candidates, options.least_score, options.iou_threshold, options.detections)
+    found = (options.candidates, options.score_threshold, options.iou_threshold, options.detections)
     if found != (CANDIDATES, LEAST_SCORE, IOU_THRESHOLD, MOST):
         raise SystemExit(f"the recipe detects with {found}, the peer with other numbers")
     pipeline = task.pipeline()

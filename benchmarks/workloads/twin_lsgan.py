@@ -60,8 +60,8 @@ class Twin(TwinBase):
         discriminator_loss.backward()
         self.optimizers["discriminator_optimizer"].step()
 
-        unwished = half_square(self.discriminator(made), options["wished"])
-        generator_loss = (unwished * weight).sum() / weight.sum()
+        generator_error = half_square(self.discriminator(made), options["generator_target"])
+        generator_loss = (generator_error * weight).sum() / weight.sum()
         self.optimizers["generator_optimizer"].zero_grad()
         self.discriminator.requires_grad_(False)
         generator_loss.backward()

@@ -81,7 +81,7 @@ def test_a_recipe_of_the_right_task_is_only_named_where_there_is_one(tmp_path: P
     assert main(["check", "clothes", "data.root=.", "data.reader={name: table, file: table.csv, label: label}"]) == 2
     text = capsys.readouterr().err
     assert "clothes needs image, which this data doesn't have" in text
-    assert "Set data.root to a folder that has them." in text
+    assert "Set data.root to a folder whose items have these fields." in text
 
 
 def test_weights_may_be_a_file_or_a_run_that_has_a_checkpoint(tmp_path: Path, capsys) -> None:
@@ -121,8 +121,8 @@ def test_every_item_is_read_with_data(tmp_path: Path, capsys) -> None:
     LAYOUTS["yolo_ultralytics"][0](tmp_path / "cells")
     assert main(["check", "detection", "data.root=cells", "--data", "--contact-sheet", "sheet.png"]) == 0
     out = capsys.readouterr().out
-    assert "train: 4 items, 0 can't be used" in out and "thing          4  100.0%" in out and "turned by EXIF" in out
-    assert "not looked at: the task's code" in out and "not looked at: its data" not in out
+    assert "train: 4 items, 0 can't be used" in out and "thing          4  100.0%" in out and "rotated by EXIF" in out
+    assert "not checked: the task's code" in out and "not checked: its data" not in out
     assert (tmp_path / "sheet.png").is_file()
 
 
@@ -135,7 +135,7 @@ def test_a_bad_item_is_a_problem_and_a_warning_where_it_is_skipped(tmp_path: Pat
     assert code == 2 and not found["ok"] and train["where"] == "<cli> data.root"
     assert train["message"].startswith("train: 1 of 4 items can't be used: not an image")
     assert str(tmp_path / "cells/images/train/train2.png") in train["found"]
-    assert valid["message"] == "valid: 1 of 2 items can't be used: a box reaches outside the picture"
+    assert valid["message"] == "valid: 1 of 2 items can't be used: a box exceeds the image"
     assert [len(found["data"]["items"][split]["bad"]) for split in ("train", "valid")] == [1, 1]
     code, found = checked(capsys, "detection", "data.root=cells", "data.on_error=skip")
     assert code == 0 and found["ok"] and len([text for text in found["warnings"] if "can't be used" in text]) == 2
@@ -149,9 +149,9 @@ def test_the_same_content_in_two_splits_is_an_error_and_in_one_a_warning(tmp_pat
     words = ("clothes", "data.root=pets", "data.reader.fractions={valid: 0.34}")
     code, found = checked(capsys, *words)
     messages = [problem["message"] for problem in found["problems"]]
-    assert code == 2 and any("images are in train and in valid" in text or "in valid and in train" in text
+    assert code == 2 and any("images are both in train and in valid" in text or "in valid and in train" in text
                              for text in messages)  # fmt: skip
-    assert any("are copies of others in it" in text for text in found["warnings"])
+    assert any("are duplicates within the split" in text for text in found["warnings"])
     assert str(images[0]) in found["problems"][0]["found"]
 
 
@@ -169,7 +169,7 @@ def test_images_that_exif_turns_and_classes_without_examples_are_counted(tmp_pat
     image(tmp_path / "pets/Val/cow/2.png", 79)
     (tmp_path / "pets/Val/cat").rmdir()
     code, found = checked(capsys, "clothes", "data.root=pets")
-    assert found["data"]["items"]["train"]["files"] == {"images": 6, "turned by EXIF": 1, "copies of another": 0}
+    assert found["data"]["items"]["train"]["files"] == {"images": 6, "rotated by EXIF": 1, "duplicates": 0}
     assert "valid: 1 classes have no example: cat" in found["warnings"] and code == 0
 
 
@@ -178,9 +178,9 @@ def test_data_that_only_task_code_reads_is_left_to_inspect(tmp_path: Path, capsy
     reader = "{name: pairs, images: '{split}'}"
     (tmp_path / "config.yaml").write_text(f"extends: pix2pix\ndata: {{root: {root}, reader: {reader}}}\n")
     assert main(["check", "config.yaml"]) == 0
-    assert "not looked at: its data" in capsys.readouterr().out
+    assert "not checked: its data" in capsys.readouterr().out
     assert main(["check", "pix2pix", "--data"]) == 2
-    assert "the task makes its data itself, and no task code is run here" in capsys.readouterr().err
+    assert "the task creates its data itself, and this command runs no task code" in capsys.readouterr().err
     assert main(["check", "digits", "--contact-sheet", "sheet.png"]) == 2
     assert "Add --data." in capsys.readouterr().err
 
@@ -203,7 +203,8 @@ def test_splits_that_a_task_needs_are_there(tmp_path: Path, capsys) -> None:
     assert main(["check", "config.yaml"]) == 2
     text = capsys.readouterr().err
     assert (
-        "config.yaml:2:14 data.root: there is no split valid, which the task needs\n  found:    train: 6 items" in text
+        "config.yaml:2:14 data.root: the task needs a split valid, which doesn't exist\n  found:    train: 6 items"
+        in text
     )
     assert "`data.reader.fractions={valid: 0.1}` takes a tenth of train." in text
     assert main(["check", "config.yaml", "data.reader.fractions={valid: 0.34}"]) == 0

@@ -42,7 +42,7 @@ def test_inspect_lists_the_arrays(run: Path, capsys: pytest.CaptureFixture[str])
 
 def test_verify_names_what_is_damaged(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["checkpoint", "verify", str(run)]) == 0
-    assert capsys.readouterr().out.count("every file is as it was written") == 2
+    assert capsys.readouterr().out.count("all files are undamaged") == 2
     damaged = run / "checkpoints" / "step-5" / "model.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     assert main(["checkpoint", "verify", str(run), "--json"]) == 1
@@ -68,7 +68,7 @@ def test_the_best_checkpoint_is_taken_by_its_name(
     best = run / "checkpoints" / "best"
     point(best.parent, "best", 5)
     assert main(["checkpoint", "verify", str(best)]) == 0
-    assert capsys.readouterr().out.splitlines() == [f"{best.parent / 'step-5'}: every file is as it was written"]
+    assert capsys.readouterr().out.splitlines() == [f"{best.parent / 'step-5'}: all files are undamaged"]
     assert main(["checkpoint", "convert", str(best), str(tmp_path / "net.safetensors"), "--entry", "ema"]) == 0
     np.testing.assert_array_equal(load_file(tmp_path / "net.safetensors")["net.fc.weight"], np.full((2, 3), 5))
     (best.parent / "step-5" / "manifest.json").unlink()
@@ -89,11 +89,11 @@ def test_convert_takes_pytorchs_files(tmp_path: Path) -> None:
     [
         (["convert", "{run}"], "TARGET"),
         (["inspect", "{run}", "x.npz"], "x.npz"),
-        (["convert", "{run}", "{tmp}/w.h5"], "no such format to write"),
-        (["convert", "{run}", "{run}/checkpoints/step-5/model.safetensors"], "there is such a file already"),
+        (["convert", "{run}", "{tmp}/w.h5"], "unknown format of the target file"),
+        (["convert", "{run}", "{run}/checkpoints/step-5/model.safetensors"], "the file already exists"),
         (["convert", "{run}", "{tmp}/w.npz", "--part", "backbone"], "no array is left"),
-        (["convert", "{run}", "{tmp}/w.npz", "--rename", "fc"], "--rename takes REGEX=TEXT"),
-        (["convert", "{run}", "{tmp}/w.npz", "--rename", "(=x"], "no regular expression"),
+        (["convert", "{run}", "{tmp}/w.npz", "--rename", "fc"], "--rename needs REGEX=TEXT"),
+        (["convert", "{run}", "{tmp}/w.npz", "--rename", "(=x"], "not a regular expression"),
         (["convert", "{run}", "{tmp}/w.npz", "--rename", ".*=x"], "two arrays would be named"),
         (["convert", "{run}", "{tmp}/nowhere/w.npz"], "nowhere"),
         (["inspect", "{tmp}/nothing.pt"], "no such file"),

@@ -53,7 +53,7 @@ class Files:
                 "bbox": box, "area": box[2] * box[3] * 0.8, "iscrowd": int(crowd),
                 "segmentation": counts(*box, compressed=identity % 2 == 0) if identity % 3 == 1 or crowd
                 else polygon(*box),
-                "keypoints": self._points(draws, box, labelled=identity % 4 > 0),
+                "keypoints": self._points(draws, box, labeled=identity % 4 > 0),
             })  # fmt: skip
             annotations[-1]["num_keypoints"] = int(np.count_nonzero(annotations[-1]["keypoints"][2::3]))
         for number in range(90):
@@ -66,7 +66,7 @@ class Files:
             if kind == "segm":
                 result["segmentation"] = counts(*box, compressed=True)
             if kind == "keypoints":
-                result["keypoints"] = self._points(draws, box, labelled=True)
+                result["keypoints"] = self._points(draws, box, labeled=True)
             results.append(result)
         self.truth.write_text(json.dumps({
             "images": [{"id": image, "file_name": f"{image}.png", "height": SIZE[0], "width": SIZE[1]}
@@ -78,11 +78,11 @@ class Files:
         self.write(results)
 
     @staticmethod
-    def _points(draws: np.random.Generator, box: list[float], *, labelled: bool) -> list[float]:
+    def _points(draws: np.random.Generator, box: list[float], *, labeled: bool) -> list[float]:
         x, y, width, height = box
         return [float(v) for _ in range(17) for v in
                 (x + width * draws.integers(0, 5) / 4, y + height * draws.integers(0, 5) / 4,
-                 draws.integers(0, 3) * labelled)]  # fmt: skip
+                 draws.integers(0, 3) * labeled)]  # fmt: skip
 
     def write(self, results: list[dict[str, Any]]) -> None:
         self.results.write_text(json.dumps(results))
@@ -176,7 +176,7 @@ def test_an_empty_list_of_results_finds_nothing(tmp_path: Path, capsys: pytest.C
 
 
 BAD = {
-    "another split": ({"image_id": 77}, "image ids 77"),
+    "to the same split as the annotations.": ({"image_id": 77}, "image ids 77"),
     "a score that is not a number": ({"score": float("nan")}, "[1].score"),
     "a box of three numbers": ({"bbox": [1.0, 2.0, 3.0]}, "[1].bbox"),
     "a text for a category": ({"category_id": "cat"}, "[1].category_id"),
@@ -198,8 +198,8 @@ def test_masks_and_keypoints_of_another_form_are_named(tmp_path: Path, capsys: p
         ("segm", {"segmentation": {"counts": "T3"}}, "[1].segmentation"),
         ("segm", {"segmentation": [[1, 2, 3]]}, "[1].segmentation"),
         ("segm", {"segmentation": []}, "[1].segmentation"),
-        ("segm", {"segmentation": {"size": list(SIZE), "counts": "0Yb21Q"}}, "a text that is cut short"),
-        ("segm", {"segmentation": {"size": [60, 60], "counts": "T3"}}, "another size than the picture"),
+        ("segm", {"segmentation": {"size": list(SIZE), "counts": "0Yb21Q"}}, "truncated text"),
+        ("segm", {"segmentation": {"size": [60, 60], "counts": "T3"}}, "match the image"),
         ("segm", {"image_id": 77}, "image id 77"),
         ("keypoints", {"keypoints": [1.0, 2.0]}, "row 1"),
     ):

@@ -37,7 +37,7 @@ def test_an_inspection_tells_what_is_there_and_what_is_wrong(cells, capsys):
     assert main(["data", "inspect", "cells"]) == 2
     text = capsys.readouterr().out
     assert "train: 3 items, 2 can't be used" in text and "30 x 20 1" in text
-    assert "cell" in text and "a box reaches outside the picture" in text and "2.png: the image is " in text
+    assert "cell" in text and "a box exceeds the image" in text and "2.png: truncated image " in text
     assert "found:    annotation 2: x_min, y_min, x_max, y_max = 20, 10, 320, 14" in text
 
 
@@ -77,11 +77,11 @@ def test_a_recipe_with_data_of_its_own_is_inspected(capsys):
     ("words", "says"),
     [
         (["cells", "--split", "valid"], "no such split\n  found:    valid\n  expected: train"),
-        (["cells", "--items", "0"], "--items and --pictures are counts"),
-        (["cells", "data.batch_size=3"], "values are set in a config, not in a folder"),
-        (["."], "which format this is can't be told"),
+        (["cells", "--items", "0"], "--items and --pictures must be positive"),
+        (["cells", "data.batch_size=3"], "key=value applies to a config, not to a folder"),
+        (["."], "unknown data format"),
         (["nowhere"], "nowhere"),
-        (["cells/images/0.png"], "which format this is can't be told"),
+        (["cells/images/0.png"], "unknown data format"),
     ],
 )
 def test_mistakes_of_inspecting_are_told(cells, capsys, words, says):
@@ -92,10 +92,10 @@ def test_mistakes_of_inspecting_are_told(cells, capsys, words, says):
 def test_a_conversion_says_what_it_did_and_what_it_left(cells, capsys):
     words = ["data", "convert", "--to", "voc", "cells/instances.json", "voc"]
     assert main(words) == 2
-    assert "a box reaches outside the picture" in capsys.readouterr().err
+    assert "a box exceeds the image" in capsys.readouterr().err
     assert main(["data", "convert", "--to", "yolo", "cells", "yolo", "--on-error", "skip"]) == 0
     out, err = capsys.readouterr()
-    assert out == "yolo: 2 images with 1 boxes of 1 classes\n  1 images skipped\n"
+    assert out == "yolo: 2 images with 1 boxes of 1 classes\n  1 images were skipped\n"
     assert "skipped: " in err and "image 1 (1.png)" in err
     assert main(["data", "convert", "--from", "yolo", "--to", "coco", "yolo", "coco"]) == 0
     content = json.loads(Path("coco/annotations.json").read_text())
@@ -134,7 +134,7 @@ def test_images_may_lie_elsewhere(cells, capsys):
     (cells / "images").rename("elsewhere/pictures")
     words = ["data", "convert", "--to", "voc", "cells/instances.json", "voc", "--on-error", "skip"]
     assert main(words) == 2
-    assert "the images of the annotations are not in the folder" in capsys.readouterr().err
+    assert "the annotated images are not in the folder" in capsys.readouterr().err
     assert main([*words, "--images-in", "elsewhere/pictures"]) == 0
     assert Path("voc/Annotations/0.xml").is_file() and Path("voc/JPEGImages/0.png").is_file()
 
@@ -144,12 +144,12 @@ def test_images_may_lie_elsewhere(cells, capsys):
     [
         (
             ["--to", "voc", "--from", "yolo", "cells", "x"],
-            "the folder has no layout of the format yolo",
+            "a folder that is not in the format yolo",
         ),
         (["--to", "voc", "cells", "nowhere/x"], "nowhere/x"),
-        (["--to", "voc", "cells", "cells"], "there is something already"),
+        (["--to", "voc", "cells", "cells"], "the folder is not empty"),
         (["--to", "voc", "cells", "x", "--split", "valid"], "no such split"),
-        (["--to", "voc", "cells", "x", "--images-in", "cells"], "--images-in is for a COCO file"),
+        (["--to", "voc", "cells", "x", "--images-in", "cells"], "--images-in applies to a COCO file only"),
         (["cells", "x"], "the following arguments are required: --to"),
     ],
 )

@@ -56,7 +56,7 @@ def test_the_first_array_that_differs_is_named(line: Commands) -> None:
     (line.folder / "line.py").write_text(unseeded)
     done = line.finish("doctor", "resume", "line.yaml", "--steps", "2")
     assert done.returncode == 1, done.stderr
-    said = "DIFFERENT after 2 steps already, before the kill: model/net.bias: 1 of 1 elements"
+    said = "DIFFERENT after 2 steps, before the kill: model/net.bias: 1 of 1 elements"
     assert done.stdout.startswith(said) and "numpy.random" in done.stdout
 
 
@@ -74,7 +74,7 @@ def test_a_run_that_is_too_short_or_fails_is_said(line: Commands) -> None:
     short = line.finish("doctor", "resume", "line.yaml", "train.epochs=1", "--steps", "3")
     assert short.returncode == 2 and "smaller --steps" in short.stderr
     wrong = line.finish("doctor", "resume", "line.yaml", "train.epoch=1")
-    assert wrong.returncode == 2 and "did you mean" in wrong.stderr and "nothing is compared" in wrong.stderr
+    assert wrong.returncode == 2 and "did you mean" in wrong.stderr and "no comparison, because" in wrong.stderr
 
 
 def checkpoint(values: list[float], **state: object) -> Checkpoint:

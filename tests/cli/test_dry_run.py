@@ -92,7 +92,7 @@ def test_a_signal_ends_it_and_leaves_nothing(begun: int, commands: Commands, lef
 @pytest.mark.parametrize("words", [["--detach"], ["--name", "a"], ["--run-dir", "a"], ["--in-process"]])
 def test_what_is_of_runs_only_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "digits", "--dry-run", *words]) == 2
-    assert f"error: --dry-run makes no run\n  found:    {words[0]}" in capsys.readouterr().err
+    assert f"error: --dry-run creates no run\n  found:    {words[0]}" in capsys.readouterr().err
 
 
 def test_the_table_has_each_figure_in_a_line() -> None:

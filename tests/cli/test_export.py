@@ -39,7 +39,7 @@ def test_a_run_s_model_is_one_file_that_predicts_the_same(
     assert exported.predict(PICTURE).scores.tobytes() == model.predict(PICTURE).scores.tobytes()
     assert exported.metrics == model.metrics and exported.class_names == model.class_names
     assert main(["export", "small"]) == 2
-    assert "there is such a file already" in capsys.readouterr().err
+    assert "the file already exists" in capsys.readouterr().err
     first = Path("small.model").read_bytes()
     assert main(["export", "small", "--force", "--license", "CC0"]) == 0
     assert b'\\"license\\":\\"CC0\\"' in Path("small.model").read_bytes() != first
@@ -65,7 +65,7 @@ def test_the_python_call_writes_the_same_file_as_the_command(run: Path, tmp_path
         (["--size", "480"], "HEIGHTxWIDTH"),
         (["--size", "0x5"], "HEIGHTxWIDTH"),
         (["--weights", "step-7"], "no such weights"),
-        (["."], "this is a folder"),
+        (["."], "the path is a folder"),
     ],
 )
 def test_what_can_t_be_exported_is_told(
@@ -85,7 +85,7 @@ def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff")
     with pytest.raises(TrainerError, match=r"photo\.jpg"):
         trainer.load_model(tmp_path / "photo.jpg")
-    with pytest.raises(TrainerError, match="no other weights"):
+    with pytest.raises(TrainerError, match="only one set of weights"):
         trainer.load_model(tmp_path / "photo.jpg", "latest")
 
 

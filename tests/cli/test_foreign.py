@@ -10,7 +10,7 @@ from trainer.cli import main
 from trainer.cli.verbs import VERBS
 from trainer.configs.foreign import COMMANDS, KEYS, SECTIONS
 
-UNKNOWN = "unknown key, here it is "
+UNKNOWN = "unknown key, the equivalent is "
 PRECISION = "train.precision: float32, bfloat16 or float16"
 
 
@@ -40,7 +40,7 @@ def test_a_command_of_another_tool_is_answered_with_ours(
     words: tuple[str, ...], command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = said(capsys, *words)
-    assert error.startswith(f"error: no such verb: {words[0]}\n  Here it is `{command}")
+    assert error.startswith(f"error: unknown command: {words[0]}\n  The equivalent is `{command}")
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_a_key_of_another_tool_is_answered_with_ours(
     [
         (("digits", "device=0"), "<cli> device: expected 'cpu' or 'reference', found 0"),
         (("digits", "device=cuda"), "<cli> device: expected 'cpu' or 'reference', found 'cuda'"),
-        (("digits", "data=photos"), "found the text 'photos'; one word is given to data.root"),
-        (("digits", "optimizer=adam"), "found the text 'adam'; one word is given to optimizer.name"),
+        (("digits", "data=photos"), "found the text 'photos'; a single word belongs in data.root"),
+        (("digits", "optimizer=adam"), "found the text 'adam'; a single word belongs in optimizer.name"),
         (("digits", "model=a.pt"), "one word is given to model.weights"),
         (("digits", "fp16"), "fp16 is neither a config nor key=value\n  Here it is train.precision"),
         (("digits", "--epochs", "3"), "unrecognized arguments: --epochs 3\n  Here it is train.epochs"),
         (("digits", "--batch-size=4"), "Here it is data.batch_size, without dashes"),
-        (("digits", "--nonsense"), "Values are set as key=value"),
+        (("digits", "--nonsense"), "Set values as key=value"),
     ],
 )
 def test_other_habits_are_answered_too(words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:

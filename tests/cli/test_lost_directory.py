@@ -32,7 +32,7 @@ def test_a_run_without_its_directory_fails_once_and_makes_no_other(
         shutil.rmtree(runs / "scripted")
     done = ended(process)
     assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert "runs/scripted: the run's directory is gone" in done.stderr
+    assert "runs/scripted: the run directory no longer exists" in done.stderr
     assert [entry.name for entry in runs.iterdir()] == (["elsewhere"] if is_moved else [])
     assert "end=done" not in done.stdout
     if is_moved:

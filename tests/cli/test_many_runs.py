@@ -129,7 +129,7 @@ def test_runs_in_json_says_numbers_that_are_not_finite_as_events_do(
     ("words", "told"),
     [
         (["runs", "list", "elsewhere"], "no runs here"),
-        (["runs", "elsewhere"], "no such verb: runs elsewhere"),
+        (["runs", "elsewhere"], "unknown command: runs elsewhere"),
         (["runs", "--metric", "valid/acuracy"], "did you mean 'valid/accuracy'?"),
         (["runs", "--key", "optimizer.rate"], "no run has the config key optimizer.rate"),
         (["runs", "--where", "train.epochs"], "--where takes a config key and a value"),
@@ -162,7 +162,7 @@ def test_compare_prints_table_curves_and_differences(runs: Path, capsys: pytest.
     assert main(["compare", "one", "two"]) == 0
     text = capsys.readouterr().out
     assert "A  one  (done)" in text and "B  two  (failed)" in text
-    assert "valid/accuracy   (* where curves meet)" in text
+    assert "valid/accuracy   (* marks overlapping curves)" in text
     assert "optimizer.learning_rate  0.001  0.1" in text and "environment: no difference" in text
 
 

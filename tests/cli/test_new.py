@@ -80,7 +80,9 @@ def test_data_that_a_classifier_cannot_read_names_the_recipe_for_it(
     LAYOUTS["voc"][0](tmp_path / "cells")
     assert main(["new", str(tmp_path / "mine"), "--data", str(tmp_path / "cells")]) == 2
     said = capsys.readouterr().err
-    assert "the data has no class for each image" in said and "--recipe detection" in said
+    assert (
+        "the template needs one class per image, which this data doesn't have" in said and "--recipe detection" in said
+    )
     assert not (tmp_path / "mine").exists()
     assert main(["new", str(tmp_path / "mine"), "--data", str(tmp_path / "none")]) == 2
     assert not (tmp_path / "mine").exists()

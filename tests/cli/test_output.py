@@ -94,7 +94,7 @@ def test_a_working_directory_that_is_gone_is_one_error(commands: Commands, words
     leave = ("sh", "-c", 'cd gone && rmdir ../gone && exec "$@"', "sh")
     done = commands.finish(*words, prefix=leave)
     assert done.returncode == 2
-    assert "error: the working directory is gone" in done.stderr and "Traceback" not in done.stderr
+    assert "error: the working directory does not exist" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -143,9 +143,9 @@ def test_predicting_loads_neither_matplotlib_nor_pandas():
         ("none.jpg", "no such file"),
         ("photos/damaged.png", "cut short|damaged|not an image"),
         ("film.mp4", "video is not supported"),
-        (np.zeros((4, 4, 3)), "not a picture"),
-        (np.zeros((4, 4), np.uint8), "not a picture"),
-        ([3], "not a picture"),
+        (np.zeros((4, 4, 3)), "not an image"),
+        (np.zeros((4, 4), np.uint8), "not an image"),
+        ([3], "not an image"),
     ],
 )
 def test_bad_input_raises_in_one_clear_sentence(source, message):
@@ -157,7 +157,7 @@ def test_bad_input_raises_in_one_clear_sentence(source, message):
 def test_arguments_that_mean_nothing_are_refused():
     with pytest.raises(TrainerError, match="can't be selected by score"):
         trainer.load_model("runs/digits").predict("photos/0.jpg", score_threshold=0.5)
-    with pytest.raises(TrainerError, match="no such class"):
+    with pytest.raises(TrainerError, match="unknown class"):
         trainer.load_model("runs/cells").predict("photos/0.jpg", classes=["cat"])
     with pytest.raises(TrainerError, match="batch size"):
         trainer.load_model("runs/cells").predict("photos/0.jpg", batch_size=0)
@@ -203,7 +203,7 @@ def test_the_command_prints_json_and_reads_standard_input(monkeypatch, capsys):
 
 def test_the_command_refuses_a_format_that_the_model_has_not(capsys):
     assert main(["predict", "digits", "photos", "--format", "masks"]) == 2
-    assert "the model has no results of this format" in capsys.readouterr().err
+    assert "the format doesn't support the model's results" in capsys.readouterr().err
 
 
 def test_the_command_writes_lines_of_text(tmp_path):
@@ -273,6 +273,6 @@ def test_a_task_that_makes_no_predictions_is_evaluated_and_says_so(tmp_path, cap
     )  # fmt: skip
     assert main(["evaluate", str(tmp_path / "run")]) == 0
     assert "accuracy" in capsys.readouterr().out
-    assert "Plain does not say how it predicts" in repr(trainer.load_model(tmp_path / "run"))
+    assert "Plain doesn't support inference" in repr(trainer.load_model(tmp_path / "run"))
     assert main(["predict", str(tmp_path / "run"), "photos/0.jpg"]) == 2
-    assert "Plain does not say how it predicts" in capsys.readouterr().err
+    assert "Plain doesn't support inference" in capsys.readouterr().err

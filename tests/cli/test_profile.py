@@ -31,11 +31,11 @@ def test_a_recipe_is_profiled_and_leaves_no_run(commands: Commands) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "nothing to train"),
+        ([], "no config given"),
         (["digits", "--steps", "0"], "at least 1"),
         (["digits", "--rows", "many"], "invalid int value"),
         (["digits", "device=reference"], "expected: device: cpu"),
-        (["digits", "--trace", "no/such/folder.json"], "no such folder"),
+        (["digits", "--trace", "no/such/folder.json"], "the folder doesn't exist"),
         (["digits", "data.batch_sice=3"], "did you mean 'batch_size'?"),
         (["digits", "config.yaml"], "more than one config"),
     ],

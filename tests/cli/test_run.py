@@ -124,7 +124,7 @@ def test_auto_starts_a_run_goes_on_with_it_and_leaves_one_that_is_trained_alone(
     first = commands.start(*words, "options.script=loop")
     commands.worker_pid("runs/night")
     refused = commands.finish(*words)
-    assert refused.returncode == 2 and "another process trains this run" in refused.stderr
+    assert refused.returncode == 2 and "another process is training this run" in refused.stderr
     first.terminate()
     assert ended(first).returncode == 143
     saved = next(event for event in commands.events("runs/night") if event["kind"] == "checkpoint")
@@ -149,7 +149,7 @@ def test_values_that_the_saved_state_was_not_made_for_need_force(commands: Comma
     assert again.returncode == 2 and "seed: 0, now 4" in again.stderr
     assert commands.finish(*words, "validate.every_steps=5", "checkpoint.every_steps=5", "name=x").returncode == 0
     assert commands.finish(*words, "seed=4", "--force").returncode == 0
-    assert "--force goes with --resume" in commands.finish("run", "config.yaml", "--force").stderr
+    assert "--force needs --resume" in commands.finish("run", "config.yaml", "--force").stderr
 
 
 def test_auto_takes_up_a_start_that_was_killed_before_it_had_a_config(commands: Commands) -> None:
@@ -178,7 +178,7 @@ def test_a_run_that_is_being_trained_is_not_resumed(commands: Commands) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run"], "nothing to train"),
+        (["run"], "no config given"),
         (["run", "missing.yaml"], "missing.yaml: no such file"),
         (["run", "digitz"], "did you mean 'digits'?"),
         (["run", "config.yaml", "seed.x=1"], "<cli> seed"),
@@ -186,12 +186,12 @@ def test_a_run_that_is_being_trained_is_not_resumed(commands: Commands) -> None:
         (["run", "config.yaml", "trian.epochs=2"], "did you mean 'train'?"),
         (["run", "binary.yaml"], "not UTF-8"),
         (["run", "folder.yaml"], "folder.yaml"),
-        (["run", "config.yaml", "--name", "a/b"], "not a usable name"),
+        (["run", "config.yaml", "--name", "a/b"], "invalid name"),
         (["run", "config.yaml", "--run-dir", "config.yaml/x"], "can't write: not a directory"),
         (["run", "--resume", "nowhere"], "no such run: nowhere"),
         (["run", "config.yaml", "--resume", "nowhere"], "keeps its config"),
-        (["run", "--resume", "auto"], "nothing to train"),
-        (["run", "wrong_class.yaml"], "no task called Missing"),
+        (["run", "--resume", "auto"], "no config given"),
+        (["run", "wrong_class.yaml"], "no task named Missing"),
     ],
 )
 def test_bad_input_is_one_clear_error_and_exit_2(commands: Commands, words: list[str], said: str) -> None:

@@ -60,9 +60,9 @@ def test_a_run_that_trains_is_not_deleted(runs: Path, capsys: pytest.CaptureFixt
     try:
         assert main(["runs", "rm", "one", "three", "--yes"]) == 2
         said = capsys.readouterr().err
-        assert "runs/three: this run is not over" in said and "trainer stop three" in said
+        assert "runs/three: this run is still training" in said and "trainer stop three" in said
         assert main(["runs", "prune", "--older-than", "0", "--yes"]) == 0
-        assert "three still trains" in capsys.readouterr().out
+        assert "three is still training" in capsys.readouterr().out
         assert [path.name for path in runs.iterdir()] == ["three"]
     finally:
         lock.release()
@@ -111,7 +111,7 @@ def test_tags_are_stored_shown_and_taken_away(runs: Path, capsys: pytest.Capture
 
 @pytest.mark.parametrize(
     ("words", "told"),
-    [(("one", "two words"), "not a usable tag"), (("one", "absent", "--remove"), "the run has no such tag"),
+    [(("one", "two words"), "invalid tag"), (("one", "absent", "--remove"), "the run has no such tag"),
      (("on", "x"), "no such run: on, did you mean 'one'?")],
 )  # fmt: skip
 def test_mistakes_about_tags(runs: Path, words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:

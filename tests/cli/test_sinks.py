@@ -34,7 +34,7 @@ def test_csv_has_every_number_of_a_run(
     assert main(["runs", "export", "digits", "--to", "csv", "path=numbers.csv"]) == 0
     assert capsys.readouterr().out.endswith(" records to numbers.csv\n")
     assert main(["runs", "export", "digits", "--to", "csv", "path=numbers.csv"]) == 2, "rows would stand there twice"
-    assert "there is such a file already" in capsys.readouterr().err
+    assert "the file already exists" in capsys.readouterr().err
     told = [(event.step, event.split, name, value) for record in read_events(paths.events)
             if isinstance(event := record.event, MetricEvent) for name, value in event.values.items()]  # fmt: skip
     found = [(int(row["step"]), row["split"], row["name"], float(row["value"])) for row in rows(Path("numbers.csv"))]
@@ -111,8 +111,8 @@ def test_another_package_may_offer_a_sink(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(point.__class__, "load", lambda self: Kept)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point] if group == "trainer.sinks" else [])
     assert isinstance(make_sink("kept", make_folder(tmp_path / "run"), {}), Kept)
-    with pytest.raises(TrainerError, match="can't be made with these options"):
-        make_sink("kept", make_folder(tmp_path / "run"), {"colour": "red"})
+    with pytest.raises(TrainerError, match="can't be created with these options"):
+        make_sink("kept", make_folder(tmp_path / "run"), {"color": "red"})
 
 
 def test_a_package_that_is_installed_offers_a_sink_by_its_entry_point(tmp_path: Path, commands: Commands) -> None:

@@ -25,7 +25,7 @@ def test_of_two_that_resume_a_killed_run_at_once_one_is_refused_and_leaves_nothi
     eventually(lambda: any(one.poll() is not None for one in both))
     loser, winner = sorted(both, key=lambda one: one.poll() is None)
     done = ended(loser)
-    assert done.returncode == 2 and "another process trains this run" in done.stderr and "since" in done.stderr
+    assert done.returncode == 2 and "another process is training this run" in done.stderr and "since" in done.stderr
     owner = json.loads((run / "run.lock").read_text())
     assert f"pid {owner['pid']} on {owner['host']}" in done.stderr
     eventually(lambda: any(event["attempt"] == 2 for event in commands.events()))  # before, there is no attempt to end

@@ -33,7 +33,7 @@ def test_a_group_prints_its_help(group: str, capsys: pytest.CaptureFixture[str])
         text = capsys.readouterr().out
         assert f"usage: trainer {group} VERB" in text and all(f"\n  {second} " in text for second in verbs_in(group))
     assert main([group, "inspekt"]) == 2
-    assert f"no such verb: {group} inspekt" in capsys.readouterr().err
+    assert f"unknown command: {group} inspekt" in capsys.readouterr().err
 
 
 def test_help_and_errors_have_colors_on_terminals_alone(
@@ -50,7 +50,7 @@ def test_help_and_errors_have_colors_on_terminals_alone(
     main(["list"])
     assert "\x1b[36mdigits" in capsys.readouterr().out
     main(["ru\x1b[5mn"])
-    assert capsys.readouterr().err.startswith("\x1b[1;31merror:\x1b[0m no such verb: ru\\u001b[5mn")
+    assert capsys.readouterr().err.startswith("\x1b[1;31merror:\x1b[0m unknown command: ru\\u001b[5mn")
     for variable, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
         monkeypatch.setenv(variable, value)
         main(["--help"])
@@ -70,12 +70,12 @@ def test_each_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixtu
 
 def test_a_mistyped_verb_is_told_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chek", "digits"]) == 2
-    assert capsys.readouterr().err == "error: no such verb: chek, did you mean 'check'?\n"
+    assert capsys.readouterr().err == "error: unknown command: chek, did you mean 'check'?\n"
 
 
 def test_no_verb_at_all_shows_the_overview_as_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert "usage: trainer VERB" in capsys.readouterr().err
+    assert "usage: trainer COMMAND" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_help_and_import_do_without_pydantic_and_yaml(commands: Commands) -> Non
 
 def test_check_reports_every_problem_and_what_it_did_not_look_at(commands: Commands) -> None:
     good = commands.finish("check", "config.yaml", "options.script=loop")
-    assert good.returncode == 0 and "not looked at: the task's code" in good.stdout
+    assert good.returncode == 0 and "not checked: the task's code" in good.stdout
     bad = commands.finish("check", "config.yaml", "train.epochs=0", "seeed=1")
     assert bad.returncode == 2 and "<cli> train.epochs" in bad.stderr and "did you mean 'seed'?" in bad.stderr
 
@@ -124,7 +124,7 @@ def test_recipes_are_listed_with_what_they_are(commands: Commands) -> None:
 
 
 def test_runs_are_found_by_path_name_or_as_the_latest(commands: Commands) -> None:
-    assert "no run here yet" in commands.finish("watch").stderr
+    assert "no runs here yet" in commands.finish("watch").stderr
     commands.finish("run", "config.yaml", "--name", "one")
     commands.finish("run", "config.yaml", "--name", "two")
     assert "run=two" in commands.finish("watch", "--plain").stdout

@@ -198,4 +198,4 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
 def test_web_options_need_web(tmp_path: Path, commands: Commands) -> None:
     paths: RunPaths = write_run(tmp_path / "digits-7")
     done = commands.finish("watch", str(paths.root), "--control", "--plain")
-    assert done.returncode == 2 and "--port and --control go with --web" in done.stderr
+    assert done.returncode == 2 and "--port and --control need --web" in done.stderr

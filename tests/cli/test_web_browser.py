@@ -158,7 +158,7 @@ async def test_a_wrong_token_and_another_site_are_refused(commands: Commands, tm
     )
     async with browser(tmp_path / "profile") as page, other_site() as other:
         await page.open(f"{base}?token=wrong")
-        assert "wrong token" in await page.run("document.body.innerText")
+        assert "invalid token" in await page.run("document.body.innerText")
         await page.open(address)  # which leaves a cookie
         await page.until(lambda: "FINISHED" in page.received)
         assert await page.run(connects) == "opened", "from its own page"

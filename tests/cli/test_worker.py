@@ -60,7 +60,7 @@ def test_an_attempt_ends_once(tmp_path: Path) -> None:
         (-11, "", "failed", 1, "SIGSEGV"),
         (2, "disk full", "failed", 2, "disk full"),
         (1, "disk full", "failed", 1, "disk full"),
-        (0, "", "failed", 1, "without a word"),
+        (0, "", "failed", 1, "without a message"),
     ],
 )
 def test_a_worker_without_an_end_is_explained_by_how_it_ended(

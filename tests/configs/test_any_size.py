@@ -35,19 +35,19 @@ def test_a_long_integer_from_python_is_a_problem(gallery: RecipeIndex):
 
 def test_a_long_number_of_an_item_is_no_key(problems):
     (line,) = problems(TEXT, f"options.sizes[{'9' * 5000}]=1")
-    assert "is not key=value" in line
+    assert "is not of the form key=value" in line
 
 
 @pytest.mark.parametrize("word", ["seed=\udcff", "name=a\udcffb", "\udcff=1", "options.\ud800=1"])
 def test_words_that_are_not_utf_8_are_problems(problems, word):
     (line,) = problems(TEXT, word)
-    assert "not UTF-8 text" in line or "is not key=value" in line
+    assert "not UTF-8 text" in line or "is not of the form key=value" in line
     line.encode()
 
 
 @pytest.mark.parametrize("data", [{"name": "\ud800"}, {"options": {"\ud800": 1}}])
 def test_texts_from_python_that_are_not_utf_8_are_problems(gallery: RecipeIndex, data):
-    with pytest.raises(ConfigError, match=r"UTF-8 text|a key must be a text") as caught:
+    with pytest.raises(ConfigError, match=r"UTF-8 text|expected text as a key") as caught:
         load("tiny", data, recipes=gallery)
     str(caught.value).encode()
 

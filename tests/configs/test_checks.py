@@ -14,12 +14,12 @@ GOOD = "optimizer: {name: adam}\ntrain: {epochs: 5}\n"
         ("optimizer: {name: adam}\ntrain: {}",
          "config.yaml:3:8 train: one of 'epochs', 'steps' and 'minutes' is required"),
         ("optimizer: {name: adam}\ntrain: {epochs: 1, steps: 2}",
-         "config.yaml:3:27 train.steps: given together with 'epochs': only one of them can hold"),
+         "config.yaml:3:27 train.steps: set together with 'epochs'; expected only one of them"),
         ("train: {epochs: 1}", "config.yaml:1:1 optimizer: one of 'optimizer' and 'optimizers' is required"),
         ("optimizer: {name: adam}\noptimizers: {a: {name: adam}}\ntrain: {epochs: 1}",
-         "config.yaml:3:13 optimizers: given together with 'optimizer': only one of them can hold"),
+         "config.yaml:3:13 optimizers: set together with 'optimizer'; expected only one of them"),
         (GOOD + "data: {reader: {name: image_folder}}",
-         "config.yaml:4:16 data.reader: a reader needs 'data.root', the folder of the data"),
+         "config.yaml:4:16 data.reader: 'data.root', the folder of the data, is not set; a reader needs it"),
         ("optimizer: {name: sgd, nesterov: true}\ntrain: {epochs: 1}",
          "config.yaml:2:34 optimizer.nesterov: needs a momentum above 0"),
         (GOOD + "schedule: {name: step, step_size: 0}",
@@ -31,18 +31,18 @@ GOOD = "optimizer: {name: adam}\ntrain: {epochs: 5}\n"
         (GOOD + "schedule: {name: step, milestones: [2, 2]}",
          "config.yaml:4:40 schedule.milestones[1]: milestones must increase, but 2 follows 2"),
         (GOOD + "schedule: {name: cosine, warmup_steps: 1, warmup_epochs: 1}",
-         "config.yaml:4:58 schedule.warmup_epochs: given together with 'warmup_steps': only one of them can hold"),
+         "config.yaml:4:58 schedule.warmup_epochs: set together with 'warmup_steps'; expected only one of them"),
         (GOOD + "schedule: {name: cosine, warmup_epochs: 6}",
-         "config.yaml:4:41 schedule.warmup_epochs: a warm-up of 6.0 epochs is longer than the run of 5"),
+         "config.yaml:4:41 schedule.warmup_epochs: a warm-up of 6.0 epochs is longer than the run of 5 epochs"),
         (GOOD + "schedule: {name: cosine, warmup_steps: 1, warmup_fraction: 0.1}",
-         "config.yaml:4:60 schedule.warmup_fraction: given together with 'warmup_steps': only one of them can hold"),
+         "config.yaml:4:60 schedule.warmup_fraction: set together with 'warmup_steps'; expected only one of them"),
         (GOOD + "schedule: {name: cosine, warmup_fraction: 100}",
          "config.yaml:4:43 schedule.warmup_fraction: expected a number of at most 1, found 100"),
         ("optimizer: {name: adam}\ntrain: {minutes: 1}\nschedule: {name: constant, warmup_fraction: 0.1}",
-         "config.yaml:4:45 schedule.warmup_fraction: 'minutes' alone don't say how many steps a run has: "
-         "set 'epochs', 'steps' or 'warmup_steps'"),
+         "config.yaml:4:45 schedule.warmup_fraction: needs the number of steps of the run, which 'minutes' alone does "
+         "not give: set 'epochs', 'steps' or 'warmup_steps'"),
         ("optimizer: {name: adam, schedule: {name: constant, warmup_steps: 9}}\ntrain: {steps: 8}",
-         "config.yaml:2:66 optimizer.schedule.warmup_steps: a warm-up of 9 steps is longer than the run of 8"),
+         "config.yaml:2:66 optimizer.schedule.warmup_steps: a warm-up of 9 steps is longer than the run of 8 steps"),
     ],
 )  # fmt: skip
 def test_a_contradiction_is_refused_at_its_place(problems, text, line):
@@ -85,5 +85,5 @@ def test_nothing_is_concluded_from_a_value_that_is_itself_wrong(problems):
     assert problems(f"{BASE}optimizer: {{name: admw}}\ntrain: {{epochs: five}}\n") == [
         "config.yaml:2:12 optimizer: expected 'sgd', 'adam', 'adamw', 'rmsprop', 'adagrad', 'adan', 'lion', 'lamb', "
         "'muon', './file.py:Class', found 'admw', did you mean 'adamw'?",
-        "config.yaml:3:17 train.epochs: expected a whole number, found the text 'five'",
+        "config.yaml:3:17 train.epochs: expected an integer, found the text 'five'",
     ]

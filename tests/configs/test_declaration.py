@@ -48,20 +48,26 @@ def test_what_fits_the_declaration_is_good(problems) -> None:
 
 def test_optimizers_are_those_that_the_task_looks_up(problems) -> None:
     (line,) = problems(config=CONFIG.replace("two", "three"))
-    assert line.startswith("config.yaml:2:13 optimizers: the task Mine has other optimizers")
+    assert line.startswith("config.yaml:2:13 optimizers: the task Mine uses other optimizers")
     assert "found:    `optimizers:` with one and three" in line and "expected: `optimizers:` with one and two" in line
 
 
 def test_predictions_must_have_the_roles_of_a_metric_and_the_name_that_is_asked_for(problems) -> None:
     line, other = problems("metrics.valid=[{name: accuracy, of: right}, coco]")
-    assert line.startswith("<cli> metrics.valid[0]: the metric 'accuracy' can't be computed from what the task Mine")
-    assert "expected: predictions called right with logits or scores, labels or labels_hot" in line
-    assert "found:    left (logits, labels); right (predicted, target)" in other and "choose of: accuracy, " in other
+    assert line.startswith(
+        "<cli> metrics.valid[0]: the metric 'accuracy' can't be computed from the predictions of the task Mine"
+    )
+    assert "expected: predictions named right with logits or scores, labels or labels_hot" in line
+    assert "found:    left (logits, labels); right (predicted, target)" in other and "choose from: accuracy, " in other
 
 
 def test_two_metrics_have_two_names(problems) -> None:
     lines = problems("metrics.valid=[accuracy, accuracy, {name: ssim, as: loss}]")
-    assert ["another metric has" in lines[0], "the task's own metric has" in lines[1], len(lines)] == [True, True, 2]
+    assert ["another metric already has" in lines[0], "the task's own metric already has" in lines[1], len(lines)] == [
+        True,
+        True,
+        2,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +79,7 @@ def test_two_metrics_have_two_names(problems) -> None:
 def test_what_is_waited_for_is_measured(problems, override: str) -> None:
     (line,) = problems(override)
     split = "train" if "spike" in override else "valid"
-    assert f"waits for a metric that is not measured\n  found:    {split}/f1\n  expected: {split}/loss" in line
+    assert f"monitors a metric that is never computed\n  found:    {split}/f1\n  expected: {split}/loss" in line
     assert f"Add f1 to metrics.{split}" in line
     assert problems(override.replace("f1", "loss")) == []
 
@@ -91,4 +97,4 @@ def test_a_declaration_is_one(problems) -> None:
 def test_a_reader_that_the_task_would_ignore_is_refused(problems) -> None:
     options = OPTIONS.replace("optimizers=", "reads=False, optimizers=")
     (line,) = problems("data.root=.", "data.reader={name: image_folder}", options=options)
-    assert line.startswith("<cli> data.reader: the task Mine makes its data itself and would ignore the reader")
+    assert line.startswith("<cli> data.reader: the task Mine creates its data itself and would ignore the reader")

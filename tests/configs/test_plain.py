@@ -30,14 +30,14 @@ def test_lists_stand_for_tuples_and_paths_for_texts(tmp_path: Path, monkeypatch:
 
 def test_every_mistake_is_told_at_once_with_its_key() -> None:
     assert mistakes({**PLAIN, "train": {"epoch": 1}, "seed": 1.5, "name": {3: 4}, "data": {"root": object()}}) == [
-        "<config> name.3: a key must be a text, found 3",
-        "<config> data.root: expected what YAML can hold, found an object of type object",
+        "<config> name.3: expected text as a key, found 3",
+        "<config> data.root: expected a value that YAML can represent, found an object of type object",
         "<config> train.epoch: unknown key, did you mean 'epochs'?",
         "<config> name: expected text, found an empty mapping",
-        "<config> seed: expected a whole number, found 1.5",
+        "<config> seed: expected an integer, found 1.5",
     ]
     assert mistakes({**PLAIN, "train": {"epochs": 1, "steps": 2}}) == [
-        "<config> train.steps: given together with 'epochs': only one of them can hold"
+        "<config> train.steps: set together with 'epochs'; expected only one of them"
     ]
 
 

@@ -35,14 +35,14 @@ devise: cpu
         "config.yaml:10:40 schedule.milestones[1]: milestones must increase, but 2 follows 3",
         "config.yaml:10:44 schedule.gama: unknown key, did you mean 'gamma'?",
         "config.yaml:12:3 options.widht: unknown key, did you mean 'width'?",
-        "config.yaml:13:14 options.sizes[1]: expected a whole number, found the text 'a'",
+        "config.yaml:13:14 options.sizes[1]: expected an integer, found the text 'a'",
         "config.yaml:14:16 options.head.kind: expected 'linear' or 'cosine', found 'sine', did you mean 'cosine'?",
-        "config.yaml:15:11 options.kernel: expected a whole number or a list, found the text 'x'",
+        "config.yaml:15:11 options.kernel: expected an integer or a list, found the text 'x'",
         "config.yaml:16:24 data.batch_size: duplicate key, first given at line 16",
         "config.yaml:16:50 data.on_error: expected 'raise' or 'skip', found 'Skip', did you mean 'skip'?",
         "config.yaml:17:1 devise: unknown key, did you mean 'device'?",
-        "<cli>: 'nonsense' is not key=value, such as train.epochs=5",
-        "<cli> seed: expected a whole number, found 1.5",
+        "<cli>: 'nonsense' is not of the form key=value, such as train.epochs=5",
+        "<cli> seed: expected an integer, found 1.5",
     ]
 
 
@@ -51,8 +51,8 @@ devise: cpu
     [
         ("data: {shuffle: 1}", "config.yaml:2:17 data.shuffle: expected true or false, found 1"),
         ("data: {shuffle: yes}", "config.yaml:2:17 data.shuffle: expected true or false, found the text 'yes'"),
-        ("data: {batch_size: 2.0}", "config.yaml:2:20 data.batch_size: expected a whole number, found 2.0"),
-        ("data: {batch_size: null}", "config.yaml:2:20 data.batch_size: expected a whole number, found null"),
+        ("data: {batch_size: 2.0}", "config.yaml:2:20 data.batch_size: expected an integer, found 2.0"),
+        ("data: {batch_size: null}", "config.yaml:2:20 data.batch_size: expected an integer, found null"),
         ("data: [1]", "config.yaml:2:7 data: expected a mapping, found a list of 1"),
         ("data: {root: 5}", "config.yaml:2:14 data.root: expected text, found 5"),
         ("optimizer: {learning_rate: .nan}",
@@ -67,18 +67,19 @@ devise: cpu
          "config.yaml:2:32 optimizer.betas[1]: required item is missing"),
         ("optimizers: {a: {learning_rate: 1}}", "config.yaml:2:17 optimizers.a.name: required key is missing"),
         ("checkpoint: {best: {metric: accuracy, mode: max}}",
-         "config.yaml:2:29 checkpoint.best.metric: expected another form (Split and name, such as valid/accuracy), "
-         "found the text 'accuracy'"),
+         "config.yaml:2:29 checkpoint.best.metric: expected another form (Metric that decides which checkpoints are "
+         "best, as split/name, such as valid/accuracy), found the text 'accuracy'"),
         ("numerics: {class: loose}", "config.yaml:2:19 numerics.class: expected 'exact' or 'fast', found 'loose'"),
         ("device: reference\nnumerics: {class: fast}",
-         "config.yaml:3:19 numerics.class: 'fast' is the cpu device's: the reference device is exact"),
+         "config.yaml:3:19 numerics.class: 'fast' works on the cpu device only; the reference device is always exact"),
         ("device: reference\nnumerics: {bfloat16: tiles}",
-         "config.yaml:3:22 numerics.bfloat16: 'tiles' is the cpu device's: the reference device is exact"),
+         "config.yaml:3:22 numerics.bfloat16: 'tiles' works on the cpu device only; the reference device is always "
+         "exact"),
         ("options: 5", "config.yaml:2:10 options: expected a mapping"),
         ("task: tinny", "config.yaml:2:7 task: no recipe 'tinny', did you mean 'tiny'? "
-                        "(a task of your own is ./file.py:Class)"),
+                        "(a custom task is ./file.py:Class)"),
         ("task: ./task.py", "config.yaml:2:7 task: name the class too, as in ./task.py:MyTask"),
-        ("name: a/b", "config.yaml:2:7 name: expected another form (Name of the run's directory; null: made from the "
+        ("name: a/b", "config.yaml:2:7 name: expected another form (Name of the run directory; null: derived from the "
                       "task), found the text 'a/b'"),
     ],
 )  # fmt: skip

@@ -20,7 +20,7 @@ BASE = "task: tiny\noptimizer: {name: adam}\ntrain: {epochs: 5}\ndata:\n  transf
         ("name: random_crop, size: 0",
          "7:35 data.transforms.train[0].size: expected a number above 0, found 0"),
         ("name: resize, size: [8, 9.5]",
-         "7:34 data.transforms.train[0].size[1]: expected a whole number, found 9.5"),
+         "7:34 data.transforms.train[0].size[1]: expected an integer, found 9.5"),
         ("name: random_resized_crop, size: 8, scale: [0.5, 1.5]",
          "7:59 data.transforms.train[0].scale[1]: expected a number of at most 1, found 1.5"),
         ("name: random_resized_crop, size: 8, scale: [0.5, 0.2]",
@@ -30,7 +30,7 @@ BASE = "task: tiny\noptimizer: {name: adam}\ntrain: {epochs: 5}\ndata:\n  transf
         ("name: color_jitter, hue: 0.6",
          "7:35 data.transforms.train[0].hue: expected a number of at most 0.5, found 0.6"),
         ("name: pad, size: 8, multiple: 4",
-         "7:40 data.transforms.train[0].multiple: given together with 'size': only one of them can hold"),
+         "7:40 data.transforms.train[0].multiple: set together with 'size'; expected only one of them"),
         ("name: pad", "7:9 data.transforms.train[0]: one of 'size' and 'multiple' is required"),
     ],
 )  # fmt: skip

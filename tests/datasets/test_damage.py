@@ -94,58 +94,58 @@ CASES: dict[str, tuple[str, Damage, str]] = {
         ("coco", "coco_roboflow"): {
             "missing image": (photo_gone, "no such file"),
             "box outside": (in_coco(lambda content, at: content["annotations"][at].update(bbox=[8, 6, 900, 12])),
-                            "a box reaches outside the picture"),
+                            "a box exceeds the image"),
             "box without area": (in_coco(lambda content, at: content["annotations"][at].update(bbox=[8, 6, 0, 12])),
                                  "a box has no area"),
             "unknown class": (in_coco(lambda content, at: content["annotations"][at].update(category_id=9)),
-                              "the annotations of an image can't be used"),
+                              "invalid annotations of an image"),
             "no box": (in_coco(lambda content, at: content["annotations"][at].pop("bbox")),
-                       "the annotations of an image can't be used"),
+                       "invalid annotations of an image"),
             "another size": (in_coco(lambda content, at: content["images"][at].update(width=99, height=98)),
-                             "the picture has another size than its annotations say"),
+                             "the size of the image doesn't match its annotations"),
         },
         ("yolo_ultralytics", "yolo_roboflow", "yolo_darknet"): {
-            "box outside": (in_text(".txt", lambda _: "0 .9 .5 .9 .1\n"), "a box reaches outside the picture"),
+            "box outside": (in_text(".txt", lambda _: "0 .9 .5 .9 .1\n"), "a box exceeds the image"),
             "unknown class": (in_text(".txt", lambda _: "7 .5 .5 .1 .1\n"), "a class has no name"),
-            "broken line": (in_text(".txt", lambda _: "0 .5 .5 .1\n"), "not a line of YOLO's labels"),
+            "broken line": (in_text(".txt", lambda _: "0 .5 .5 .1\n"), "not a line of YOLO labels"),
             "no text": (lambda root, stem: only(root, f"{stem}.txt").write_bytes(b"0 \xff"), "is not UTF-8 text"),
         },
         ("yolo_darknet",): {"missing image": (photo_gone, "no such file")},
         ("voc", "label_img"): {
             "missing image": (photo_gone, "no such file"),
             "box outside": (in_text(".xml", lambda said: said.replace(*BOX_OUTSIDE)), "a box has no area"),
-            "broken XML": (in_text(".xml", lambda said: said[:60] + "\n"), "the file is not XML, or cut short"),
+            "broken XML": (in_text(".xml", lambda said: said[:60] + "\n"), "the file is not XML, or truncated"),
             "another size": (in_text(".xml", lambda said: said.replace(f"<width>{WIDTH}", "<width>99")),
-                             "the picture has another size than its annotations say"),
+                             "the size of the image doesn't match its annotations"),
         },
         ("coco", "yolo_ultralytics", "yolo_darknet", "voc", "class_folders_with_splits", "csv_labels", "mask_folders",
          "mask_suffix", "pairs_side_by_side", "pairs_in_two_folders"): {
-            "image cut short": (photo_cut, "the image is cut short"),
-            "empty image": (photo_empty, "not an image, or damaged at its beginning"),
+            "image cut short": (photo_cut, "truncated image"),
+            "empty image": (photo_empty, "not an image, or damaged at its start"),
         },
         ("csv_labels",): {
             "missing image": (photo_gone, "no such file"),
             "no class": (in_table(lambda line: line.partition(",")[0] + ","), "a row has no class"),
-            "short row": (in_table(lambda line: line.partition(",")[0]), "a row has another number of fields"),
+            "short row": (in_table(lambda line: line.partition(",")[0]), "the number of fields"),
         },
         ("mask_folders", "mask_suffix"): {
-            "missing mask": (lambda root, stem: mask_of(root, stem).unlink(), "an image has no mask"),
+            "missing mask": (lambda root, stem: mask_of(root, stem).unlink(), "an image without a mask"),
             "cut mask": (lambda root, stem: mask_of(root, stem).write_bytes(b"\x89PNG"), "not an image"),
         },
         ("mask_folders",): {
-            "mask of another size": (mask_other((HEIGHT, WIDTH - 2), 0, "RGB"), "another size than its image"),
+            "mask of another size": (mask_other((HEIGHT, WIDTH - 2), 0, "RGB"), "match its image"),
             "unknown color": (lambda root, stem: save(mask_of(root, stem), np.full((HEIGHT, WIDTH, 3), 9, np.uint8)),
-                              "a mask's colour stands for no class"),
+                              "a mask contains a color without a class"),
         },
         ("mask_suffix",): {
-            "mask of another size": (mask_other((HEIGHT, WIDTH - 2), 0, "P"), "another size than its image"),
+            "mask of another size": (mask_other((HEIGHT, WIDTH - 2), 0, "P"), "match its image"),
         },
         ("pairs_in_two_folders",): {
-            "missing target": (lambda root, stem: next((root / "B").rglob(f"{stem}.png")).unlink(), "has no target"),
+            "missing target": (lambda root, stem: next((root / "B").rglob(f"{stem}.png")).unlink(), "without a target"),
         },
         ("pairs_side_by_side",): {
             "odd width": (lambda root, stem: image(only(root, f"{stem}.png"), 0, (HEIGHT, 2 * WIDTH + 1)),
-                          "a picture of two halves is of odd width"),
+                          "the width of a file with two images is odd"),
         },
     }.items()
     for layout in layouts
@@ -208,11 +208,11 @@ RECORDS: dict[str, tuple[str, Callable[[Path], object], str]] = {
         "coco", lambda root: in_coco(
             lambda content, at: (content["images"][0].update(id=at), content["annotations"][0].update(image_id=at))
         )(root, "train1"),
-        "image id 1 is given to another image too",
+        "image id 1 is used by another image, too",
     ),
     "two annotations have one id": (
         "coco", lambda root: in_coco(lambda content, at: content["annotations"][at - 1].update(id=at))(root, "train1"),
-        "annotation id 1 is given to two annotations",
+        "annotation id 1 is used by two annotations",
     ),
     "an annotation of no image": (
         "coco", lambda root: in_coco(lambda content, at: content["annotations"][at].update(image_id=99))(root, "val1"),
@@ -223,21 +223,21 @@ RECORDS: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "a target of no image": ("pairs_in_two_folders", lambda root: image(root / "B/val/val7.png", 7), "val7.png"),
     "a list names an image twice": (
         "yolo_darknet", lambda root: text(root / "valid.txt", "obj/val0.png\nobj/val1.png\nobj/val1.png\n"),
-        "valid.txt: a list names an image more than once",
+        "valid.txt: a list contains an image more than once",
     ),
     "a set names an image twice": (
         "voc", lambda root: text(root / "ImageSets/Main/val.txt", "val0\nval1\nval1\n"),
-        "val.txt: a list names an image more than once",
+        "val.txt: a list contains an image more than once",
     ),
     "a class that train lacks": (
-        "class_folders_with_splits", lambda root: image(root / "Val/emu/1.png", 7), "emu: the folder is none of the",
+        "class_folders_with_splits", lambda root: image(root / "Val/emu/1.png", 7), "emu: the folder is not one of the",
     ),
     "a class without images": (
         "class_folders", lambda root: (root / "emu").mkdir(), "emu: no files of this kind in the folder",
     ),
     "an object of a class that train lacks": (
         "voc", lambda root: text(root / "Annotations/val1.xml", xml("val1.png").replace("thing", "other")),
-        "an object's class is none of the data set's",
+        "unknown class of an object",
     ),
 }  # fmt: skip
 
@@ -258,14 +258,14 @@ def test_a_record_is_refused_with_its_file_and_left_out(tmp_path: Path, kind: st
 WHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "broken JSON": (
         "coco", lambda root: text(root / "annotations/instances_val2017.json", '{"images": [\n}'),
-        "instances_val2017.json:2: the file is not JSON",
+        "instances_val2017.json:2: not a JSON file",
     ),
     "JSON cut short": (
         "coco_roboflow", lambda root: text(root / "valid/_annotations.coco.json", '{"images": [\n{'),
-        "_annotations.coco.json:2: the JSON is cut short",
+        "_annotations.coco.json:2: truncated JSON",
     ),
     "broken YAML": (
-        "yolo_roboflow", lambda root: text(root / "data.yaml", "names: [a\nx: {"), "data.yaml:2: the file is not YAML",
+        "yolo_roboflow", lambda root: text(root / "data.yaml", "names: [a\nx: {"), "data.yaml:2: invalid YAML",
     ),
     "a tab in YAML": (
         "yolo_ultralytics", lambda root: text(root / "data.yaml", "names:\n\t0: thing\n"), "data.yaml:2: ",
@@ -276,7 +276,7 @@ WHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     ),
     "two categories of one id": (
         "coco", lambda root: in_coco(lambda content, _: content["categories"].append({"id": 1, "name": "b"}))(
-            root, "val1"), "instances_val2017.json: categories: two categories have one id",
+            root, "val1"), "instances_val2017.json: categories: two categories have the same id",
     ),
     "no images in a COCO split": (
         "coco", lambda root: in_coco(lambda content, _: content.update(images=[], annotations=[]))(root, "val1"),
@@ -297,9 +297,9 @@ WHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "mixed formats": (
         "yolo_ultralytics",
         lambda root: text(root / "annotations/train.json", coco_file([f"train{number}.png" for number in range(4)])),
-        "the folder can be read in several ways",
+        "the folder matches several formats",
     ),
-    "formats of boxes next to each other": ("yolo_darknet", lambda root: label_img(root), "in several ways"),
+    "formats of boxes next to each other": ("yolo_darknet", lambda root: label_img(root), "matches several formats"),
 }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ def test_split_takes_consecutive_parts_in_order() -> None:
 
 @pytest.mark.parametrize("sizes", [{"train": 9}, {"train": 11}, {"train": 10, "valid": 0}, {}])
 def test_a_split_that_does_not_cover_the_data_is_refused(sizes: dict[str, int]) -> None:
-    with pytest.raises(TrainerError, match=r"does not fit[\s\S]*of 10 items"):
+    with pytest.raises(TrainerError, match=r"don't add up[\s\S]*of 10 items"):
         split(numbers(10), sizes)
 
 

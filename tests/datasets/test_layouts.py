@@ -90,7 +90,7 @@ def test_validation_images_of_yolo_are_not_trained_on(tmp_path):
          "train": {"steps": 1}}
     ).data  # fmt: skip
     says = refusal(lambda: read_splits(config.reader, config.root))
-    assert "the folder holds several splits, and would be read as one" in says and "train, val" in says
+    assert "the folder contains several splits, which would be read as one" in says and "train, val" in says
     assert "`images/{split}`" in says
 
 
@@ -99,7 +99,7 @@ def test_a_width_says_nothing_about_pairs(tmp_path):
         image(tmp_path / f"train/{number}.png", number, (32, 64))
         image(tmp_path / f"val/{number}.png", 10 + number, (32, 64))
     says = refusal(lambda: detect(tmp_path))
-    assert "which format this is can't be told" in says and "{name: pairs}" in says and "8 images" in says
+    assert "unknown data format" in says and "{name: pairs}" in says and "8 images" in says
     assert detect(tmp_path, "pairs").line() == "pairs side by side: train 4, valid 4", "where it is asked for"
 
 
@@ -107,7 +107,7 @@ def test_labels_of_yolo_need_names_of_classes(tmp_path):
     yolo_ultralytics(tmp_path)
     (tmp_path / "data.yaml").unlink()
     says = refusal(lambda: detect(tmp_path))
-    assert "the classes of YOLO's labels have no names" in says and "classes.txt" in says
+    assert "the classes of the YOLO labels have no names" in says and "classes.txt" in says
 
 
 def test_copies_of_macos_in_an_archive_are_no_data(tmp_path):
@@ -121,14 +121,14 @@ def test_a_flat_folder_of_images_is_no_text(tmp_path):
         image(tmp_path / f"{number}.png", number)
     text(tmp_path / "README.txt", "one\ntwo\n")
     text(tmp_path / "notes.txt", "one\ntwo\n")
-    assert "3 images in all" in refusal(lambda: detect(tmp_path))
+    assert "3 images in total" in refusal(lambda: detect(tmp_path))
 
 
 def test_a_folder_of_two_layouts_is_an_error_with_both_and_a_choice(tmp_path):
     label_img(tmp_path)
     text(tmp_path / "instances.json", coco_file(["train0.png"]))
     says = refusal(lambda: detect(tmp_path))
-    assert "the folder can be read in several ways" in says and "coco (" in says and "voc (" in says
+    assert "the folder matches several formats" in says and "coco (" in says and "voc (" in says
     assert "`data.reader.format=coco`" in says and "--from coco" in says
     assert detect(tmp_path, "voc").reader == "voc" and len(splits_of(tmp_path, format="coco")["train"]) == 1
     assert main(["data", "inspect", str(tmp_path), "--from", "voc"]) == 0
@@ -156,24 +156,24 @@ def test_files_of_other_kinds_are_counted_and_named(tmp_path, capsys):
         ({"data.yaml": "train: images\nval: images\nnames: [a]", "images/1.png": None, "labels/1.txt": ""},
          "two splits have the same images"),
         ({"data.yaml": "train: images/train\nval: images/val\nnames: [a]", "images/train/1.png": None,
-          "labels/train/1.txt": ""}, "data.yaml names a folder that is not there"),
-        ({"data.yaml": "names: [a\nx: {", "images/1.png": None}, "data.yaml:2: the file is not YAML"),
+          "labels/train/1.txt": ""}, "data.yaml names a folder that doesn't exist"),
+        ({"data.yaml": "names: [a\nx: {", "images/1.png": None}, "data.yaml:2: invalid YAML"),
         ({"annotations/a.json": coco_file(["1.png"]), "annotations/b.json": coco_file(["1.png"]), "1.png": None},
-         "several COCO files, and their names don't say which split each is"),
-        ({"annotations/train.json": '{"images": [', "1.png": None}, "train.json:1: the JSON is cut short"),
+         "several COCO files whose names don't contain their split"),
+        ({"annotations/train.json": '{"images": [', "1.png": None}, "train.json:1: truncated JSON"),
         ({"annotations/train.json": '{"images": [],\n"annotations": 1.x}', "1.png": None},
-         "train.json:2: the file is not JSON"),
+         "train.json:2: not a JSON file"),
         ({"annotations/train.json": coco_file(["2.png"]), "1.png": None},
-         "the images of the annotations are not in the folder"),
-        ({"1.png": None, "labels.csv": "file,size,weight\n1.png,2,3\n"}, "which column of the table is the label"),
+         "the annotated images are not in the folder"),
+        ({"1.png": None, "labels.csv": "file,size,weight\n1.png,2,3\n"}, "the label column of the table is ambiguous"),
         ({"1.png": None, "labels.csv": "file,label,split\n1.png,a,train\n1.png,a,maybe\n"},
-         "labels.csv:3: a value of the column of splits names no split"),
+         "labels.csv:3: a value in the split column is not a split"),
         ({"a.csv": "x\n1\n", "b.csv": "x\n1\n"}, "several tables"),
         ({"1.png": None, "1.xml": xml("1.png"), "train/2.png": None, "train/2.xml": xml("2.png")},
-         "annotated images lie both in the folder and in those of its splits"),
-        ({"train/cat/1.png": None, "Training/cat/2.png": None}, "two folders hold one split"),
-        ({"train/cat/1.png": None, "train/2.png": None}, "images lie outside the folders of the classes"),
-        ({}, "which format this is can't be told"),
+         "annotated images both in the folder and in its split folders"),
+        ({"train/cat/1.png": None, "Training/cat/2.png": None}, "two folders for one split"),
+        ({"train/cat/1.png": None, "train/2.png": None}, "images outside of the class folders"),
+        ({}, "unknown data format"),
     ],
 )  # fmt: skip
 def test_a_folder_that_contradicts_itself_is_refused(tmp_path, files, says):
@@ -188,11 +188,11 @@ def test_a_folder_that_contradicts_itself_is_refused(tmp_path, files, says):
 def test_colors_need_a_table_and_255_a_meaning(tmp_path):
     image(tmp_path / "images/1.png", 0)
     mask(tmp_path / "masks/1.png", mode="RGB")
-    assert "there is no table of the classes' colors" in refusal(lambda: detect(tmp_path))
+    assert "a table of class colors" in refusal(lambda: detect(tmp_path))
     mask(tmp_path / "masks/1.png")
     Image.fromarray(np.repeat([[0, 255]], 16, 0).repeat(20, 1).astype(np.uint8)).save(tmp_path / "masks/1.png")
     says = refusal(lambda: splits_of(tmp_path))
-    assert "the classes can't be told from the values of the masks" in says and "values 0, 255" in says
+    assert "the values of the masks are not class indices" in says and "values 0, 255" in says
 
 
 def test_a_table_is_divided_by_its_column_of_splits(tmp_path):
@@ -208,7 +208,7 @@ def test_a_table_is_divided_by_its_column_of_splits(tmp_path):
         found = splits_of(tmp_path, **reader)
         assert [Path(found["valid"].image_path(row)).name for row in range(2)] == ["2.png", "3.png"]
         assert len(found["train"]) == 4 and found["train"][0]["label"] == 0
-        assert "another number of fields" in refusal(lambda found=found: found["train"][3])
+        assert "the number of fields" in refusal(lambda found=found: found["train"][3])
     assert "no such column" in refusal(lambda: splits_of(tmp_path, **named, split_column="part"))
     text(tmp_path / "numbers/data.csv", "x,y,set\n1,2,train\n3,4,test\n")
     numbers = splits_of(tmp_path / "numbers")
@@ -228,7 +228,7 @@ def test_the_same_content_in_two_splits_is_a_warning(tmp_path, capsys):
     (tmp_path / "Val/cat/again.png").write_bytes((tmp_path / "Train/cat/train0.png").read_bytes())
     splits_of(tmp_path)
     says = capsys.readouterr().err
-    assert "warning: 1 files have the same content in two splits" in says and "train0.png (train)" in says
+    assert "warning: 1 files are identical in two splits" in says and "train0.png (train)" in says
 
 
 def test_two_splits_of_other_classes_are_an_error(tmp_path):
@@ -249,7 +249,7 @@ def test_a_file_is_read_by_itself(tmp_path):
     LAYOUTS["coco"][0](tmp_path)
     layout, root = detect_path(tmp_path / "annotations/instances_val2017.json")
     assert root == tmp_path and layout.splits["valid"].settings["images"] == "val2017"
-    with pytest.raises(TrainerError, match="is not of the format yolo"):
+    with pytest.raises(TrainerError, match="is not in the format yolo"):
         detect_path(tmp_path / "annotations/instances_val2017.json", "yolo")
 
 

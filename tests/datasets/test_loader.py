@@ -136,7 +136,7 @@ def test_a_bad_item_is_raised_where_asked_for() -> None:
 
 
 def test_a_batch_without_any_usable_item_is_an_error() -> None:
-    with pytest.raises(TrainerError, match="no item of a batch"):
+    with pytest.raises(TrainerError, match="all items of a batch"):
         list(Loader(Picky(3, {0, 1, 2}), 3, on_error="skip").epoch(0))
 
 

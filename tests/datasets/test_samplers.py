@@ -55,7 +55,7 @@ def test_draws_of_one_epoch_do_not_depend_on_each_other() -> None:
 
 @pytest.mark.parametrize("weights", [[], [0.0, 0.0], [1.0, -1.0], [1.0, np.nan], [np.inf], [[1.0]]])
 def test_weights_that_are_none_are_refused(weights: Any) -> None:
-    with pytest.raises(TrainerError, match="weights of items"):
+    with pytest.raises(TrainerError, match="invalid item weights"):
         Weighted(weights)
 
 

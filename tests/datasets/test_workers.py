@@ -263,7 +263,7 @@ def test_a_batch_that_takes_long_is_told_of_with_the_item_it_is_on(of_file: Call
     assert next(batches)["value"].tolist() == [0, 1, 2, 3]
     with pytest.raises(EnoughHeard):
         next(batches)
-    assert told[-1] == "A batch has been waited for 0.05 s; workers are on slow/5."
+    assert told[-1] == "A batch has been loading for 0.05 s; workers are reading slow/5."
     pool.close()
 
 

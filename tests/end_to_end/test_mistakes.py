@@ -53,7 +53,7 @@ STEP = 'logits = self.network(floats(batch["image"]))'
         ("nn.Flatten(),", "nn.Flattn(),", "AttributeError: module 'trainer.engine.nn' has no attribute", "build"),
         ("splits = self.read_splits()", "splits = self.read_splits()['trian']", "KeyError: 'trian'", "data"),
         ("from .options import Options", "from .option import Options", "ModuleNotFoundError: No module", "<module>"),
-        (STEP, 'logits = self.network(floats(batch["label"]))', "got a tensor of another shape", "measure"),
+        (STEP, 'logits = self.network(floats(batch["label"]))', "got a tensor with another shape", "measure"),
     ],
 )  # fmt: skip
 def test_an_error_in_the_users_task_is_shown_with_its_lines_and_leaves_no_run(
@@ -112,8 +112,8 @@ def test_a_failure_keeps_its_run_with_the_traceback(project: Path, repository: P
         (("digits", "data.root=dta"),
          "<cli> data.root: no such data folder: {folder}/dta\n  found:    in {folder}: "),
         (("wrong.yaml",), "wrong.yaml:3:9 data.root: no such data folder: {folder}/elsewhere"),
-        (("tab.yaml",), "tab.yaml:3:1: not YAML: a tab; lines are indented with spaces"),
-        (("later_tab.yaml",), "later_tab.yaml:4:3: not YAML: a tab; lines are indented with spaces"),
+        (("tab.yaml",), "tab.yaml:3:1: not YAML: found a tab; indent lines with spaces"),
+        (("later_tab.yaml",), "later_tab.yaml:4:3: not YAML: found a tab; indent lines with spaces"),
         (("own_warmup.yaml", "train.steps=2", "train.epochs=null"),
          "<cli> train.steps: schedule.warmup_steps at own_warmup.yaml:2:27"),
         (("config.yaml", "train.epochs=0"), "<cli> train.epochs: expected a number above 0, found 0"),

@@ -42,10 +42,10 @@ ALIASES = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("seed: !!python/object/apply:os.system ['touch MARKER']\n", "YAML tags are not used here"),
-        ("seed: !!python/object/new:subprocess.Popen [[touch, MARKER]]\n", "YAML tags are not used here"),
-        ("!!python/object/apply:os.system ['touch MARKER']\n", "YAML tags are not used here"),
-        ("seed: !!python/name:os.system\n", "YAML tags are not used here"),
+        ("seed: !!python/object/apply:os.system ['touch MARKER']\n", "YAML tags are not supported:"),
+        ("seed: !!python/object/new:subprocess.Popen [[touch, MARKER]]\n", "YAML tags are not supported:"),
+        ("!!python/object/apply:os.system ['touch MARKER']\n", "YAML tags are not supported:"),
+        ("seed: !!python/name:os.system\n", "YAML tags are not supported:"),
         (ALIASES, "more than 20000 values"),
         (f"a: {'[' * 50_000}", "nested more than"),
         (f"a: {'{b: ' * 5_000}", "nested more than"),
@@ -72,7 +72,7 @@ def test_the_command_refuses_a_hostile_configuration_without_a_run(tmp_path: Pat
         [sys.executable, "-P", "-m", "trainer.cli", "run", "config.yaml"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(repository)}, capture_output=True, text=True,
     )  # fmt: skip
-    assert done.returncode == 2 and "config.yaml:1:7 seed: YAML tags are not used" in done.stderr
+    assert done.returncode == 2 and "config.yaml:1:7 seed: YAML tags are not supported:" in done.stderr
     assert os.listdir(tmp_path) == ["config.yaml"]
 
 
@@ -122,7 +122,7 @@ def test_a_checkpoint_that_names_files_elsewhere_is_refused(tmp_path: Path, name
     folder, _ = write_checkpoint(tmp_path / "run", 4, WEIGHT, {})
     files = json.loads((folder / "manifest.json").read_text())["files"]
     resealed(folder, files={**files, name: files["model.safetensors"]})
-    with pytest.raises(TrainerError, match="names what is no file of a checkpoint"):
+    with pytest.raises(TrainerError, match="names a file that is not part of a checkpoint"):
         read_checkpoint(folder)
     assert os.listdir(tmp_path) == ["run"]
 
@@ -158,7 +158,7 @@ def test_a_pipe_or_a_folder_in_place_of_a_file_is_refused_and_not_waited_for(tmp
         folder, _ = write_checkpoint(tmp_path / f"{number}", 4, WEIGHT, {})
         (folder / name).unlink()
         make(folder / name)
-        with pytest.raises(TrainerError, match="not a complete checkpoint") as raised:
+        with pytest.raises(TrainerError, match="incomplete checkpoint") as raised:
             read_checkpoint(folder)
         assert str(folder / name) in str(raised.value)
 

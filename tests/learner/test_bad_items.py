@@ -127,5 +127,5 @@ def test_a_record_that_belongs_to_no_item_is_told_of(tmp_path: Path, on_error: s
 
 def test_a_task_that_reads_without_a_reader_is_told_so() -> None:
     config = config_from({"device": "reference", "optimizer": {"name": "sgd"}, "train": {"epochs": 1}})
-    with pytest.raises(TrainerError, match="FromReader needs to know which data to read"):
+    with pytest.raises(TrainerError, match="FromReader needs a data folder and its format"):
         Learner(FromReader, config).run().check()

@@ -78,7 +78,7 @@ def test_a_manifest_that_names_files_elsewhere_is_refused(tmp_path, name):
     manifest = json.loads((path / "manifest.json").read_text())
     manifest["files"][name] = manifest["files"].pop("model.safetensors")
     (path / "manifest.json").write_bytes(_sealed(manifest))
-    with pytest.raises(TrainerError, match="names what is no file of a checkpoint"):
+    with pytest.raises(TrainerError, match="names a file that is not part of a checkpoint"):
         read_checkpoint(path)
 
 
@@ -93,11 +93,11 @@ def test_a_pointer_elsewhere_is_none(tmp_path, text):
 def test_a_missing_file_and_another_format_are_named(tmp_path):
     path, _ = write_checkpoint(tmp_path, 1, ARRAYS, {})
     (path / "model.safetensors").unlink()
-    with pytest.raises(TrainerError, match="not a complete checkpoint"):
+    with pytest.raises(TrainerError, match="incomplete checkpoint"):
         read_checkpoint(path)
     manifest = json.loads((path / "manifest.json").read_text())
     (path / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
-    with pytest.raises(TrainerError, match="another format"):
+    with pytest.raises(TrainerError, match="unknown checkpoint format"):
         read_checkpoint(path)
 
 

@@ -155,7 +155,7 @@ def test_a_hook_is_named_in_the_config(blobs: Any, config: Any, tmp_path: Any) -
     Learner(blobs, config(hooks=(section,), train={"epochs": 2})).run().check()
     assert told.read_text() == "4 8 "
     outcome = Learner(blobs, config(hooks=({**section, "options": {}},))).run()
-    assert outcome.exit_code == 2 and "can't be made" in str(outcome.reason)
+    assert outcome.exit_code == 2 and "can't be created" in str(outcome.reason)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_early_stopping_waits_for_its_patience_and_ends_as_done(blobs: Any, conf
     again = Learner(Unlearns, settings, paths=paths, attempt=2, resume=paths.root).run().check()
     assert again.step == 16
     outcome = Learner(blobs, config(early_stopping={**stopping, "metric": "valid/none"})).run()
-    assert outcome.exit_code == 2 and "not measured" in str(outcome.reason)
+    assert outcome.exit_code == 2 and "never computed" in str(outcome.reason)
 
 
 def test_patience_counts_measurements_without_an_improvement() -> None:
@@ -244,7 +244,7 @@ def test_training_may_end_by_the_clock(blobs: Any, config: Any) -> None:
     settings = config(train={"minutes": 3.0}, schedule={"name": "constant"})
     learner = Learner(blobs, settings, hooks=[Ticks(), TimeLimit(1.0, clock=lambda: now[0])])
     outcome = learner.run().check()
-    assert (outcome.step, outcome.reason) == (3, "1 minutes are over") and "valid/loss" in outcome.metrics
+    assert (outcome.step, outcome.reason) == (3, "1 minutes is reached") and "valid/loss" in outcome.metrics
 
 
 def bad_at(*steps: int) -> Any:
@@ -359,7 +359,7 @@ def test_a_hook_may_send_the_training_back_and_those_after_it_are_left_out(
     hooks = [Judge(), Last()]
     outcome = Learner(blobs, config(train={"epochs": 2}), paths=paths, sink=events.append, hooks=hooks).run().check()
     assert outcome.step == 8 and of(events, ResumedEvent) == [ResumedEvent(4, "checkpoints/step-4")]
-    assert of(events, WarningEvent)[0].message == "too wild The run goes back to step 4."
+    assert of(events, WarningEvent)[0].message == "too wild The run returns to step 4."
     assert told == [1, 2, 3, 4, 5, 5, 6, 7, 8]
 
 
@@ -428,7 +428,7 @@ def test_the_watchdog_says_where_a_silent_run_hangs(blobs: Any, config: Any) -> 
     settings = config(train={"steps": 2, "watchdog_minutes": None})
     outcome = Learner(blobs, settings, sink=sink, hooks=[Hangs(), Watchdog(0.3)]).run()
     assert outcome.status == "done"
-    assert spoken.is_set() and all("nothing has happened" in event.message for event in of(events, WarningEvent))
+    assert spoken.is_set() and all("no progress" in event.message for event in of(events, WarningEvent))
 
 
 def test_averaged_weights_are_evaluated_by_themselves_and_saved(blobs: Any, config: Any, tmp_path: Any) -> None:

@@ -15,7 +15,7 @@ from trainer.learner.inference import (
     LabelPixels,
     Pipeline,
     SelectByScore,
-    StretchGrey,
+    StretchGray,
     Tile,
     ToPixels,
     TransformPicture,
@@ -106,11 +106,11 @@ def test_selected_instances_are_numbered_anew():
     [
         ({}, "not a list of steps"),
         ([3], "not a step"),
-        ([{"name": "shell", "version": 1}], "no such step"),
-        ([{"name": "softmax", "version": 2}], "another version of the step softmax"),
-        ([{"name": "tile", "version": 1, "size": 3}], "other parameters than the step tile has"),
-        ([{"name": "transform", "version": 1, "transform": "os", "settings": {}}], "can't take"),
-        ([{"name": "transform", "version": 1, "transform": "resize", "settings": {"x": 1}}], "can't take"),
+        ([{"name": "shell", "version": 1}], "unknown step"),
+        ([{"name": "softmax", "version": 2}], "unknown version of the step softmax"),
+        ([{"name": "tile", "version": 1, "size": 3}], "unknown parameters of the step tile"),
+        ([{"name": "transform", "version": 1, "transform": "os", "settings": {}}], "invalid parameters of the step"),
+        ([{"name": "transform", "version": 1, "transform": "resize", "settings": {"x": 1}}], "invalid parameters"),
     ],
 )
 def test_steps_that_are_none_are_refused(data, message):
@@ -119,7 +119,7 @@ def test_steps_that_are_none_are_refused(data, message):
 
 
 def test_steps_survive_plain_data():
-    steps = (Decode(1, (8, 8)), TransformPicture("pad", {"size": (8, 8)}), StretchGrey(), SelectByScore(0.25, (1, 2)))
+    steps = (Decode(1, (8, 8)), TransformPicture("pad", {"size": (8, 8)}), StretchGray(), SelectByScore(0.25, (1, 2)))
     assert steps_from_json(steps_to_json(steps), where="model")[0] == steps[0]
     assert [step["version"] for step in steps_to_json(steps)] == [1, 1, 1, 1]
 
@@ -176,9 +176,9 @@ def test_labels_are_covered_by_colors_of_their_classes():
 
 @pytest.mark.parametrize("kind", RESULTS)
 def test_a_result_without_a_prediction_says_why(kind, tmp_path):
-    result = RESULTS[kind]("bad.png", (0, 0), ("a",), "the image is damaged\n  found: 3 bytes")
+    result = RESULTS[kind]("bad.png", (0, 0), ("a",), "damaged image\n  found: 3 bytes")
     assert len(result) == 0
-    assert result.to_dict()["error"].startswith("the image is damaged")
-    assert repr(result).endswith("bad.png: the image is damaged>")
+    assert result.to_dict()["error"].startswith("damaged image")
+    assert repr(result).endswith("bad.png: damaged image>")
     with pytest.raises(TrainerError, match="no prediction to draw"):
         result.save(tmp_path / "out.png")

@@ -127,17 +127,17 @@ def damage_array(folder):
     content = bytearray((folder / "model.safetensors").read_bytes())
     content[-1] ^= 1
     (folder / "model.safetensors").write_bytes(content)
-    return "step-16/model.safetensors: a damaged checkpoint"
+    return "step-16/model.safetensors: damaged checkpoint"
 
 
 def lose_manifest(folder):
     (folder / "manifest.json").unlink()
-    return "step-16/manifest.json: not a complete checkpoint"
+    return "step-16/manifest.json: incomplete checkpoint"
 
 
 def empty_manifest(folder):
     (folder / "manifest.json").write_bytes(b"")
-    return "step-16/manifest.json: a damaged checkpoint"
+    return "step-16/manifest.json: damaged checkpoint"
 
 
 @pytest.mark.parametrize("damage", [damage_array, lose_manifest, empty_manifest])
@@ -203,7 +203,7 @@ def test_a_forced_resumption_under_another_seed_and_batch_size_keeps_the_step(bl
     )
     assert outcome.step == 5
     assert [event.from_step for event in events if event.kind == "resumed"] == [3]
-    assert any(event.kind == "warning" and "not the one" in event.message for event in events)
+    assert any(event.kind == "warning" and "match its manifest" in event.message for event in events)
 
 
 def test_resuming_in_another_numerics_class_is_refused(blobs, config, tmp_path):
@@ -289,7 +289,7 @@ def test_the_best_is_kept_and_tested(blobs, config, tmp_path):
 
 def test_an_unmeasured_best_metric_is_the_users_mistake(blobs, config):
     outcome = Learner(blobs, config(checkpoint={"best": {"metric": "valid/map", "mode": "max"}})).run()
-    assert outcome.exit_code == 2 and "'valid/map' is not measured" in outcome.reason
+    assert outcome.exit_code == 2 and "'valid/map' is not computed" in outcome.reason
 
 
 def test_a_nan_loss_names_its_step_and_keeps_the_last_checkpoint(blobs, config, tmp_path):
@@ -329,8 +329,8 @@ def test_a_bug_leaves_its_traceback(blobs, config, tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"train_step": lambda self, batch: 3.0}, "returns metrics by name"),
-        ({"train_step": lambda self, batch: {"loss": 3.0}}, "is no metric"),
+        ({"train_step": lambda self, batch: 3.0}, "must return metrics by name"),
+        ({"train_step": lambda self, batch: {"loss": 3.0}}, "is not a metric"),
         ({"build": Task.build}, "has no `build` method"),
         ({"build": lambda self: self.optimizer_for(self, "generator")}, "no optimizer called 'generator'"),
     ],
@@ -434,7 +434,7 @@ def test_a_sample_that_is_no_picture_is_refused(blobs, config, tmp_path):
             yield Sample("points", batch["point"].numpy())
 
     outcome = Learner(Shows, config(), paths=create_run(tmp_path, "blobs")).run()
-    assert outcome.exit_code == 2 and "'points' is no picture" in outcome.reason
+    assert outcome.exit_code == 2 and "'points' is not an image" in outcome.reason
 
 
 def test_initial_values_follow_the_seed_of_the_config(blobs, config):

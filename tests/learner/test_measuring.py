@@ -102,7 +102,7 @@ def test_what_cannot_work_is_refused_before_the_first_step(blobs: Any, config: A
 
 def test_a_metric_that_the_task_has_too_is_refused(blobs: Any, config: Any) -> None:
     outcome = Learner(blobs, config(metrics={"train": ["accuracy"]})).run()
-    assert outcome.exit_code == 2 and "itself returns a metric called 'accuracy'" in str(outcome.reason)
+    assert outcome.exit_code == 2 and "itself returns a metric named 'accuracy'" in str(outcome.reason)
 
 
 @pytest.mark.parametrize("metric", ["roc_auc", "accuracy"])
@@ -116,7 +116,7 @@ def test_a_nan_is_told_of_with_the_item_that_it_is_about(classes: Any, config: A
 
     outcome = Learner(Broken, config(metrics={"valid": [metric]})).run()
     assert outcome.exit_code == 2
-    assert "array[67]: valid: NaN among the logits of a metric" in str(outcome.reason)
+    assert "array[67]: valid: NaN in the logits of a metric" in str(outcome.reason)
 
 
 @pytest.mark.parametrize("metric", ["roc_auc", "accuracy"])

@@ -1,4 +1,4 @@
-"""Optimisers follow PyTorch's trajectories in float64."""
+"""Optimizers follow PyTorch's trajectories in float64."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_a_file_that_would_run_a_command_is_refused_and_nothing_is_run(
     ],
 )  # fmt: skip
 def test_all_but_containers_and_tensors_is_refused(tmp_path: Path, value: Any) -> None:
-    with pytest.raises(TrainerError, match="asks for more than tensors"):
+    with pytest.raises(TrainerError, match="needs more than tensors"):
         read_weights(archive_of(tmp_path / "w.pt", pickle.dumps({"weight": value}, 4)))
 
 

@@ -167,7 +167,7 @@ def test_a_fraction_of_the_run_is_rounded_to_steps(steps: int, warm_up: int) -> 
 
 
 def test_a_fraction_of_a_run_of_unknown_length_is_refused() -> None:
-    with pytest.raises(TrainerError, match="a constant schedule must know when the run ends"):
+    with pytest.raises(TrainerError, match="a constant schedule needs the number of steps of the run"):
         LearningRate(0.5, ConstantSchedule(warmup_fraction=0.1))
 
 
@@ -197,5 +197,5 @@ def test_a_plateau_goes_on_from_what_was_saved_and_ignores_other_metrics() -> No
 
 
 def test_what_ends_with_the_run_needs_its_length() -> None:
-    with pytest.raises(TrainerError, match="a cosine schedule must know when the run ends"):
+    with pytest.raises(TrainerError, match="a cosine schedule needs the number of steps of the run"):
         LearningRate(0.1, ProductSchedule(parts=(ConstantSchedule(), CosineSchedule())))

@@ -75,5 +75,5 @@ def test_the_tolerance_goes_by_the_diagonal() -> None:
 def test_one_class_everywhere_has_no_boundary() -> None:
     scores = np.zeros((1, 2, 8, 8), np.float32)
     assert math.isnan(measured(BoundaryF(), scores=scores, labels=np.zeros((1, 8, 8), np.uint8))[""])
-    with pytest.raises(TrainerError, match="of images"):
+    with pytest.raises(TrainerError, match="needs images"):
         measured(BoundaryF(), scores=np.zeros((1, 2), np.float32), labels=np.zeros(1, np.uint8))

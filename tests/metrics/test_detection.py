@@ -63,7 +63,7 @@ def test_the_report_has_a_table_of_named_classes_and_curves() -> None:
     assert [row["name"] for row in data["classes"]] == ["ant", "bee", "cat"]
     assert data["stats"] == by_rows(given, "bbox")
     assert len(data["curves"]["0.5"]["bee"]["precision"]) == 101
-    with pytest.raises(TrainerError, match="a class without a name"):
+    with pytest.raises(TrainerError, match="a class has no name"):
         measured(CocoFigures(class_names=("ant", "bee")), **given)
 
 
@@ -76,7 +76,7 @@ def test_nothing_found_and_nothing_true_have_figures() -> None:
 
 def test_objects_that_do_not_fit_are_refused() -> None:
     given = batches("bbox")
-    with pytest.raises(TrainerError, match="the true_boxes don't fit the true_classes"):
+    with pytest.raises(TrainerError, match="the shape of true_boxes doesn't match true_classes"):
         measured(CocoFigures(), **given | {"true_boxes": given["boxes"]})
 
 

@@ -124,7 +124,7 @@ def test_a_killed_process_is_told_of(folder: Folder) -> None:
     assert folder.values("valid").result()[0] == {}
     assert folder._process is not None
     os.kill(folder._process.pid, signal.SIGKILL)
-    with pytest.raises(TrainerError, match=r"has died\n.*killed by signal 9"):
+    with pytest.raises(TrainerError, match=r"died\n.*killed by signal 9"):
         folder.values("valid").result()
 
 

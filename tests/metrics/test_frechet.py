@@ -70,7 +70,7 @@ def test_a_model_of_the_users_own_makes_the_features(tmp_path: Path) -> None:
 def test_one_row_has_no_distance_and_images_need_a_model() -> None:
     assert math.isnan(measured(FrechetDistance(), **features(rows=1))[""])
     assert FrechetDistance().needs == ("features", "target_features")
-    with pytest.raises(TrainerError, match="rows of numbers"):
+    with pytest.raises(TrainerError, match="shape of features"):
         measured(
             FrechetDistance(), features=np.zeros((2, 3, 1), np.float32), target_features=np.zeros((2, 3), np.float32)
         )

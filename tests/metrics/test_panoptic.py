@@ -73,7 +73,7 @@ def test_what_is_right_has_quality_one_and_only_classes_that_occur_count() -> No
     assert np.isnan(report.data["columns"]["quality"]).tolist() == [False, False, False, True]
 
 
-def test_a_segment_mostly_where_nothing_is_labelled_is_no_mistake() -> None:
+def test_a_segment_mostly_where_nothing_is_labeled_is_no_mistake() -> None:
     right = np.full((1, 4, 4), -1, np.int32)
     right[0, 0] = 1001
     found = np.full((1, 4, 4), 2003, np.int32)
@@ -84,5 +84,5 @@ def test_a_segment_mostly_where_nothing_is_labelled_is_no_mistake() -> None:
 def test_nothing_at_all_has_no_quality_and_unknown_classes_are_refused() -> None:
     void = np.full((1, 2, 2), -1, np.int32)
     assert math.isnan(measured(PanopticQuality(CLASSES), segments=void, true_segments=void)[""])
-    with pytest.raises(TrainerError, match="a class that there isn't"):
+    with pytest.raises(TrainerError, match="a segment"):
         measured(PanopticQuality(CLASSES), segments=void + 5001, true_segments=void)

@@ -122,5 +122,5 @@ def test_a_score_that_is_no_number_is_refused_with_its_row() -> None:
 
 
 def test_a_label_that_is_no_class_is_refused() -> None:
-    with pytest.raises(TrainerError, match="labels that are no class"):
+    with pytest.raises(TrainerError, match="not a class"):
         measured(RocAuc(), scores=np.zeros((2, 3), np.float32), labels=np.array([0, 3]))

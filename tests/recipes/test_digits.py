@@ -106,7 +106,7 @@ def test_a_copied_recipe_brings_its_data_and_takes_other_pictures(tmp_path: Path
 
 
 def test_splits_larger_than_the_data_are_the_users_mistake() -> None:
-    with pytest.raises(TrainerError, match=r"the splits can't be taken from train"):
+    with pytest.raises(TrainerError, match=r"the fractions can't be taken from train"):
         make_task("data.reader.fractions.test=0.96").data()
     with pytest.raises(TrainerError, match="no such file"):
         make_task("data.reader.images=elsewhere.gz").data()

@@ -31,7 +31,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "clothes": ("options.width=8", "data.transforms.valid=[{name: resize, size: 32}]"),
     "detection": (
         "options.width=8", "options.pyramid_channels=16", "options.candidates=30", "options.detections=10",
-        "options.least_score=0.0", "data.transforms.valid=[{name: resize, size: [64, 96]}]",
+        "options.score_threshold=0.0", "data.transforms.valid=[{name: resize, size: [64, 96]}]",
     ),
     "nuclei": ("options.widths=[8, 8]", "data.transforms.valid=[{name: pad, size: 64}]"),
     "segmentation": ("options.widths=[8, 8]", "options.tile=32", "options.margin=4"),
@@ -104,9 +104,9 @@ def test_an_exported_recipe_measures_what_its_run_does(
     recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Metrics of validation, on the data that the recipe carries, all but those that are the task's own."""
-    wanted = [*SMALL[recipe], "data.workers=0", "data.cache_gb=0", "validate.worst_items=0"]
-    loaded = load(recipe, wanted)
-    task = built(recipe, *wanted)
+    quality_targets = [*SMALL[recipe], "data.workers=0", "data.cache_gb=0", "validate.worst_items=0"]
+    loaded = load(recipe, quality_targets)
+    task = built(recipe, *quality_targets)
     numerics, card = {"class": "exact", "bfloat16": "pairs"}, Card(recipe)
     evaluation = evaluation_of(loaded.config)
     write_exported(tmp_path / "m", task.pipeline(), numerics=numerics, card=card, evaluation=evaluation)
@@ -140,13 +140,13 @@ def test_instances_and_missing_data_are_told(tmp_path: Path) -> None:
     write_exported(
         tmp_path / "m", task.pipeline(), numerics={"class": "exact", "bfloat16": "pairs"}, card=Card("nuclei")
     )
-    with pytest.raises(TrainerError, match="not evaluated from their exported file"):
+    with pytest.raises(TrainerError, match="can't be evaluated"):
         model_in(tmp_path / "m").evaluate(tmp_path)
     task = built("digits", "data.workers=0")
     write_exported(
         tmp_path / "d", task.pipeline(), numerics={"class": "exact", "bfloat16": "pairs"}, card=Card("digits")
     )
-    with pytest.raises(TrainerError, match="does not carry data"):
+    with pytest.raises(TrainerError, match="no data given"):
         model_in(tmp_path / "d").evaluate()
     with pytest.raises(TrainerError, match="no such folder"):
         model_in(tmp_path / "d").evaluate(tmp_path / "none")

@@ -67,7 +67,7 @@ def test_what_is_found_is_the_best_without_what_overlaps_it() -> None:
     logits = np.full((1, 4, 2), -8, np.float32)
     logits[0, 0, 0], logits[0, 1, 0], logits[0, 2, 0], logits[0, 3, 1] = 1, 2, 0, -1
     found = detect(
-        engine.asarray(logits), engine.asarray(boxes), candidates=6, least_score=0.05, iou_threshold=0.5, most=5
+        engine.asarray(logits), engine.asarray(boxes), candidates=6, score_threshold=0.05, iou_threshold=0.5, most=5
     )
     assert found.classes.numpy().tolist() == [[0, 0, 1, -1, -1]]
     np.testing.assert_array_equal(found.boxes.numpy()[0, :3], boxes[0, [1, 2, 3]])

@@ -11,10 +11,10 @@ from pycocotools import mask as coding
 from trainer import engine
 from trainer.datasets import Item
 from trainer.learner.inference import grouping
-from trainer.learner.inference.grouping import PER_CLASS, Grouping, highest, run_lengths
+from trainer.learner.inference.grouping import PER_CLASS, Grouping, local_maximum, run_lengths
 from trainer.metrics.detection import CocoFigures
 from trainer.recipes.parts.instance_figures import InstanceFigures
-from trainer.recipes.parts.instances import SPREAD, InstanceMaps, targets, told_of
+from trainer.recipes.parts.instances import SPREAD, InstanceMaps, annotations_of, targets
 
 SIZE = (60, 80)
 
@@ -36,7 +36,7 @@ def maps_of(segments: np.ndarray) -> np.ndarray:
     """[4, H, W] that a network without mistakes would give."""
     with engine.device("reference"):
         right = targets(engine.asarray(segments[None]))
-        parts = [right.foreground.astype(engine.float32), right.nearness, right.offset_y, right.offset_x]
+        parts = [right.foreground.astype(engine.float32), right.heatmap, right.offset_y, right.offset_x]
         return np.stack([part.numpy()[0] for part in parts])
 
 
@@ -61,7 +61,7 @@ def test_objects_are_gathered_again_from_their_maps() -> None:
 
 def test_what_is_too_small_or_points_nowhere_is_no_object() -> None:
     maps = maps_of(CROWDED)
-    found, scores = Grouping(least=200)(maps[0], maps[1], maps[2:])
+    found, scores = Grouping(min_pixels=200)(maps[0], maps[1], maps[2:])
     assert len(scores) == 1 and (found > 0).sum() == (CROWDED == PER_CLASS + 3).sum()
     maps[2:, CROWDED == PER_CLASS] += 50
     found, scores = Grouping()(maps[0], maps[1], maps[2:])
@@ -81,8 +81,8 @@ def test_two_peaks_in_an_object_that_points_at_one_middle_stay_one_object() -> N
 def test_two_halves_that_aim_at_almost_one_place_are_one_object() -> None:
     maps, disc = maps_of(CROWDED), CROWDED == PER_CLASS + 3
     maps[1, 40, 45] = maps[1, 40, 55] = 1.5
-    maps[3, disc] *= 0.7  # each half aims at the peak on its side rather than at the middle
-    found, _ = Grouping(apart=0)(maps[0], maps[1], maps[2:])
+    maps[3, disc] *= 0.7  # each half positions at the center_threshold on its side rather than at the center
+    found, _ = Grouping(merge_distance=0)(maps[0], maps[1], maps[2:])
     assert len(np.unique(found[disc])) > 1
     found, _ = Grouping()(maps[0], maps[1], maps[2:])
     assert len(np.unique(found[disc])) == 1
@@ -90,17 +90,17 @@ def test_two_halves_that_aim_at_almost_one_place_are_one_object() -> None:
 
 def test_of_more_middles_than_objects_can_be_numbered_the_nearest_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """A network that knows nothing yet has thousands."""
-    monkeypatch.setattr(grouping, "MOST_MIDDLES", 200)
+    monkeypatch.setattr(grouping, "MAX_CENTERS", 200)
     draws = np.random.default_rng(0)
-    probability, nearness = draws.random((2, 64, 64))
-    aims = np.indices((64, 64)) + (offsets := 8 * draws.standard_normal((2, 64, 64)))
-    found, scores = Grouping(foreground=0, peak=0, window=1, least=1, reach=1e9, apart=0)(
-        probability, nearness, offsets
-    )
-    middles = np.argwhere(nearness >= highest(nearness, 1))
-    assert len(middles) > 300 and 150 < len(scores) == len(np.unique(found)) <= 200 and found.min() == 1
-    middles = middles[np.sort(np.argsort(-nearness[tuple(middles.T)])[:200])]
-    nearest = np.argmin([np.square(aims - middle[:, None, None]).sum(0) for middle in middles], 0)
+    probability, heatmap = draws.random((2, 64, 64))
+    positions = np.indices((64, 64)) + (offsets := 8 * draws.standard_normal((2, 64, 64)))
+    found, scores = Grouping(
+        foreground=0, center_threshold=0, nms_radius=1, min_pixels=1, max_center_distance=1e9, merge_distance=0
+    )(probability, heatmap, offsets)
+    centers = np.argwhere(heatmap >= local_maximum(heatmap, 1))
+    assert len(centers) > 300 and 150 < len(scores) == len(np.unique(found)) <= 200 and found.min() == 1
+    centers = centers[np.sort(np.argsort(-heatmap[tuple(centers.T)])[:200])]
+    nearest = np.argmin([np.square(positions - center[:, None, None]).sum(0) for center in centers], 0)
     assert all(len(np.unique(nearest[found == number])) == 1 for number in np.unique(found))
 
 
@@ -115,16 +115,16 @@ def test_the_score_is_the_mean_probability_of_the_objects_pixels_by_the_nearness
 
 def test_the_highest_within_a_window() -> None:
     values = np.random.default_rng(0).random((9, 7))
-    for window in (1, 2):
+    for radius in (1, 2):
         expected = [
-            [values[max(0, r - window) : r + window + 1, max(0, c - window) : c + window + 1].max() for c in range(7)]
+            [values[max(0, r - radius) : r + radius + 1, max(0, c - radius) : c + radius + 1].max() for c in range(7)]
             for r in range(9)
         ]
-        np.testing.assert_array_equal(highest(values, window), expected)
+        np.testing.assert_array_equal(local_maximum(values, radius), expected)
 
 
 def test_masks_of_samples_are_coco_s_run_lengths() -> None:
-    told = told_of(CROWDED, np.arange(7) / 7)
+    told = annotations_of(CROWDED, np.arange(7) / 7)
     assert [mask["size"] for mask in told["masks"]] == [list(SIZE)] * 7 and len(told["scores"]) == 7
     for number, mask in enumerate(told["masks"]):
         decoded = coding.decode(coding.frPyObjects(mask, *SIZE))
@@ -169,7 +169,7 @@ def test_the_figures_are_coco_s_of_the_objects_that_are_gathered() -> None:
     segments = np.stack([CROWDED, discs((20, 20, 9), (20, 38, 8), (45, 60, 12))])
     maps = np.stack([maps_of(np.roll(one, 1, axis=1)) for one in segments])
     maps[:, 0] *= generator.uniform(0.45, 1, maps[:, 0].shape)
-    grouping = Grouping(reach=4)
+    grouping = Grouping(max_center_distance=4)
     ours, theirs = InstanceFigures(grouping, "nucleus"), CocoFigures("segm", ("nucleus",))
     part: dict[str, Any] = {"image_id": np.array([3, 5, 0]), "weight": np.array([1.0, 1, 0])}
     rows = {"maps": maps[[0, 1, 1]], "segments": segments[[0, 1, 1]]}

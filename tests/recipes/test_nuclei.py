@@ -13,11 +13,11 @@ from tests.recipes.building import built
 from trainer import engine
 from trainer.configs import load
 from trainer.datasets import ArrayDataset
-from trainer.datasets.grey import stretched
+from trainer.datasets.gray import stretched
 from trainer.datasets.readers import Opening
 from trainer.learner import Learner
 from trainer.learner.inference.grouping import PER_CLASS
-from trainer.recipes.nuclei.looks import balanced
+from trainer.recipes.nuclei.appearance import balanced
 from trainer.recipes.nuclei.task import Nuclei, normalized
 
 SMALL = ("options.widths=[4, 6]", "options.rare=1", "data.workers=0")
@@ -53,10 +53,10 @@ def test_pictures_of_the_rarer_look_are_shown_more_often_and_it_is_told_how_far_
 
 
 def test_faint_rims_show_in_the_network_s_second_picture() -> None:
-    grey = np.array([[[[0, 4, 64, 255]]]], np.uint8)
-    both = normalized(engine.asarray(grey)).numpy()
+    gray = np.array([[[[0, 4, 64, 255]]]], np.uint8)
+    both = normalized(engine.asarray(gray)).numpy()
     assert both.shape == (1, 2, 1, 4) and both.dtype == np.float32
-    share = grey[0, 0, 0] / 255.0
+    share = gray[0, 0, 0] / 255.0
     np.testing.assert_allclose(both[0, :, 0], [4 * share - 1, 4 * np.sqrt(share) - 2], atol=1e-6)
 
 
@@ -96,7 +96,7 @@ def test_samples_show_what_was_found_and_what_is_there() -> None:
     segments[0, 4:12, 6:15], segments[0, 28:] = PER_CLASS, 255
     image = np.random.default_rng(0).integers(0, 256, (1, 1, 32, 32), dtype=np.uint8)
     found, right = built("nuclei", *SMALL).samples({"image": engine.asarray(image), "mask": engine.asarray(segments)})
-    assert found.image.shape == (28, 32) and "found" in found.caption
+    assert found.image.shape == (28, 32) and "predicted" in found.caption
     assert right.caption == "1 are there" and len(right.annotations["masks"]) == 1
 
 

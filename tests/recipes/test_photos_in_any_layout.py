@@ -26,7 +26,7 @@ def test_a_recipe_trains_on_photos(
              "--plain", "--in-process", "--run-dir", str(tmp_path / "run")]  # fmt: skip
     if "valid" not in counts:
         assert main([*words, "train.epochs=null"]) == 2
-        assert "`data.reader.fractions={valid: 0.1}` takes a tenth of train" in capsys.readouterr().err
+        assert "`data.reader.fractions={valid: 0.1}" in capsys.readouterr().err
         words[2:2] = ["data.reader.fractions={valid: 0.34}"]
     assert main([*words, "train.epochs=null"]) == 0
     out = capsys.readouterr().out

@@ -47,7 +47,7 @@ def test_pairs_are_cut_where_the_published_ones_were_and_show_the_same() -> None
             item = loader.dataset[index]
             assert np.abs(item["target"] - pair[:, :256]).mean() < 4, "of a photo only JPEG's loss is gone"
             near = np.abs(item["image"] - pair[:, 256:]).max(axis=2) < 40
-            assert near.mean() > 0.9, "a map has the published colours, but for JPEG's loss at edges"
+            assert near.mean() > 0.9, "a map has the published colors, but for JPEG's loss at edges"
 
 
 def test_cutting_tells_how_far_it_is() -> None:

@@ -36,9 +36,9 @@ def test_every_pixel_of_the_test_split_is_measured_once() -> None:
     loaded = load("segmentation", ("data.workers=0", "data.valid_batch_size=16"))
     splits = Segmentation(loaded.config, loaded.options).data()
     assert splits.test is not None
-    labelled = sum(int((rows["mask"][rows["weight"] > 0] != 255).sum()) for rows in splits.test.epoch(0))  # type: ignore[union-attr]
+    labeled = sum(int((rows["mask"][rows["weight"] > 0] != 255).sum()) for rows in splits.test.epoch(0))  # type: ignore[union-attr]
     folder = Path(loaded.config.data.root or "") / "masks" / "test"
-    assert labelled == sum(int((np.asarray(Image.open(file)) != 255).sum()) for file in folder.glob("*.png"))
+    assert labeled == sum(int((np.asarray(Image.open(file)) != 255).sum()) for file in folder.glob("*.png"))
 
 
 def test_a_mirror_image_is_measured_as_the_picture() -> None:

@@ -15,7 +15,7 @@ RECIPES = {
     "digits": ("log loss", ("data.workers=0",)),
     "clothes": ("log loss", ("options.blocks=[1]", "options.width=4", "data.workers=0")),
     "detection": ("1 - AP50", ("options.blocks=[1, 1, 1, 1]", "options.width=4", "options.pyramid_channels=8",
-                               "options.head_depth=1", "options.least_score=0.0", "data.workers=0")),
+                               "options.head_depth=1", "options.score_threshold=0.0", "data.workers=0")),
     "nuclei": ("1 - mean IoU", UNET),
     "segmentation": ("1 - mean IoU", (*UNET, "options.tile=64", "options.margin=8")),
     "pix2pix": ("mean absolute error", ("options.filters=2", "options.depth=5", "data.workers=0")),

@@ -79,7 +79,7 @@ def test_lines_of_another_form_are_kept_as_unknown(line: str) -> None:
 
 
 def test_unknown_fields_are_passed_over() -> None:
-    record = decode('{"kind":"phase","time":1,"attempt":1,"name":"data","state":"started","colour":"red"}')
+    record = decode('{"kind":"phase","time":1,"attempt":1,"name":"data","state":"started","color":"red"}')
     assert record is not None and record.event == PhaseEvent("data", "started")
 
 

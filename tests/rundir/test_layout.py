@@ -27,7 +27,7 @@ def test_the_folders_of_the_contract_are_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "a\nb", "x" * 300])
 def test_a_name_that_is_no_plain_folder_name_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(TrainerError, match="not a usable name"):
+    with pytest.raises(TrainerError, match="invalid name"):
         create_run(tmp_path, name)
 
 

@@ -31,7 +31,7 @@ def write_lock(paths: RunPaths, pid: int, host: str, started: int | None = None)
 
 def test_a_second_owner_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
-    found = rf"pid {os.getpid()} on {host_name()}, since \d+-\d\d-\d\d \d\d:\d\d:\d\d, last heard of \d+ s ago"
+    found = rf"pid {os.getpid()} on {host_name()}, since \d+-\d\d-\d\d \d\d:\d\d:\d\d, last heartbeat \d+ s ago"
     with RunLock(paths), pytest.raises(TrainerError, match=found):
         RunLock(paths).acquire()
     assert read_lock(paths) is None

@@ -123,7 +123,7 @@ def test_an_unknown_metric_names_those_that_there_are(paths: RunPaths) -> None:
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(trainer.TrainerError, match="no run directory"):
+    with pytest.raises(trainer.TrainerError, match="not a run directory"):
         trainer.open_run(tmp_path)
 
 

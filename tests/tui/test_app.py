@@ -268,7 +268,7 @@ def test_a_run_that_was_not_read_to_its_end_is_not_called_dead(finished: RunPath
 
 
 def test_a_folder_that_is_not_there_is_the_users_mistake(tmp_path: Path) -> None:
-    with pytest.raises(TrainerError, match="no run directory"):
+    with pytest.raises(TrainerError, match="not a run directory"):
         watch(tmp_path / "nowhere")
 
 

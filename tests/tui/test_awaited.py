@@ -120,7 +120,7 @@ def test_a_command_that_is_ended_leaves_its_run_to_itself(tmp_path: Path, how: s
     with Slow(tmp_path, "train.epoch=3") as terminal:
         terminal.process.send_signal(getattr(signal, how))
         assert terminal.wait() == 143
-        assert (b"still being started" in terminal.output.rpartition(LEAVE)[2]) == (how == "SIGTERM")
+        assert (b"still starting;" in terminal.output.rpartition(LEAVE)[2]) == (how == "SIGTERM")
         assert terminal.is_given_back()
         terminal.go()
 

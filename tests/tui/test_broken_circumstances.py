@@ -150,7 +150,7 @@ def test_ctrl_z_gives_the_shell_its_terminal_and_fg_comes_back(trained: RunPaths
         assert trained.events.stat().st_size > events, "training went on meanwhile"
         before = len(shell.output)
         shell.press("q")
-        shell.until("goes on training", "ready> ", since=before)
+        shell.until("continues training", "ready> ", since=before)
         assert not changed_modes(shell.output.rpartition(b"ready> ")[0])
 
 

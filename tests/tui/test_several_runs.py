@@ -132,4 +132,4 @@ def test_in_a_terminal_they_are_watched_by_name_and_left_with_q(runs: list[RunPa
 @pytest.mark.parametrize("form", ["--plain", "--json"])
 def test_lines_are_of_one_run(runs: list[RunPaths], form: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", str(runs[0].root), str(runs[1].root), form]) == 2
-    assert "several runs are watched on the dashboard alone" in capsys.readouterr().err
+    assert "only the dashboard can show several runs" in capsys.readouterr().err

@@ -1,4 +1,6 @@
-"""The `trainer` command. `main` finds the verb and imports its file alone; nothing heavy is imported before it must."""
+"""The `trainer` command. `main` finds the subcommand and imports only its file; heavy imports come as late as
+possible.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ MOST_LISTED = 12
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line (without the program's name); returns the exit code."""
+    """Runs one command line (without the program's name); returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     with Outputs():
         return _carry_out(words)
@@ -30,11 +32,11 @@ def _carry_out(words: list[str]) -> int:
     try:
         code = _dispatch(words)
         if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a disk that takes nothing is an error and no traceback
+            sys.stdout.flush()  # flush here, so that a full disk is an error message and not a traceback
         return code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read the output has gone
+    except BrokenPipeError:  # the reader of the output has exited (a closed pipe)
         abandon(sys.stdout)
         return FAILURE
     except Exception as error:
@@ -79,38 +81,42 @@ def _dispatch(words: list[str]) -> int:
             return DONE
         family = verbs_in(first)
         raise TrainerError(
-            f"no such verb: {first} {second}{did_you_mean(second, family)}", expected=f"one of: {', '.join(family)}"
+            f"unknown command: {first} {second}{did_you_mean(second, family)}", expected=f"one of: {', '.join(family)}"
         )
     raise _no_such_verb(first, words[1:])
 
 
 def _no_such_verb(word: str, rest: list[str]) -> TrainerError:
-    """The error for a word that is no verb: what it is called here, where other tools call it so, or the nearest."""
+    """The error for an unknown command, with the equivalent of another tool's command or the nearest name."""
     import shlex
 
     from trainer.configs.foreign import command_for
 
     if (command := command_for(word, shlex.join(rest))) is not None:
-        return TrainerError(f"no such verb: {word}", hint=f"Here it is `{command}`.")
-    return TrainerError(f"no such verb: {word}{did_you_mean(word, [*VERBS, *GROUPS])}")
+        return TrainerError(f"unknown command: {word}", hint=f"The equivalent is `{command}`.")
+    return TrainerError(f"unknown command: {word}{did_you_mean(word, [*VERBS, *GROUPS])}")
 
 
 def _run_verb(name: str, words: list[str]) -> int:
-    """Parse the verb's own arguments and run it. Each verb's file has `describe(parser)` and `execute(arguments)`."""
+    """Parses the arguments of a subcommand and runs it. Each file in `verbs` has `describe(parser)` and
+    `execute(arguments)`.
+    """
     verb, parser = verb_parser(name)
     parsed = parser.parse_intermixed_args(words)
     try:
         os.getcwd()
     except FileNotFoundError as error:
         raise TrainerError(
-            "the working directory is gone", found="it was deleted or moved", hint="Go to one that is there with cd."
+            "the working directory does not exist",
+            found="it was deleted or moved",
+            hint="Change to an existing directory with cd.",
         ) from error
     code: int = verb.execute(parsed)
     return code
 
 
 def verb_parser(name: str) -> tuple[Any, argparse.ArgumentParser]:
-    """A verb's module, imported now, and the parser of its arguments."""
+    """The module of a subcommand, imported now, and the parser of its arguments."""
     import argparse
     import importlib
 
@@ -118,7 +124,7 @@ def verb_parser(name: str) -> tuple[Any, argparse.ArgumentParser]:
     verb = importlib.import_module(f"trainer.cli.verbs.{name.replace(' ', '_')}")
 
     class Parser(argparse.ArgumentParser):
-        """Reports the user's mistakes as all others are reported."""
+        """Reports argument errors in the same form as all other errors."""
 
         def _print_message(self, message: str, file: Any = None) -> None:
             paint_help(sys.stdout if file is None else file, message)
@@ -141,16 +147,16 @@ def verb_parser(name: str) -> tuple[Any, argparse.ArgumentParser]:
 
 
 def _key_for_option(message: str) -> str:
-    """What sets the value that other tools have an option for, of those that a message names; "" for others."""
+    """The config key for an option of another tool that a message names; "" if there is none."""
     from trainer.configs.foreign import KEYS
 
     words = [word.lstrip("-").partition("=")[0].replace("-", "_") for word in message.split() if word.startswith("--")]
     found = next((word for word in words if word in KEYS), None)
-    return f"Here it is {KEYS[found]}, without dashes: train.epochs=3. " if found else ""
+    return f"The equivalent is {KEYS[found]}, without dashes: train.epochs=3. " if found else ""
 
 
 def did_you_mean(word: str, known: object) -> str:
-    """`, did you mean 'run'?` for the nearest of `known`, or what there is to choose from."""
+    """`, did you mean 'run'?` for the nearest of `known`, otherwise the list of known names."""
     from difflib import get_close_matches
 
     names = [str(name) for name in known] if hasattr(known, "__iter__") else []
@@ -158,4 +164,4 @@ def did_you_mean(word: str, known: object) -> str:
     if near:
         return f", did you mean '{near[0]}'?"
     listed = ["…", *names[-MOST_LISTED:]] if len(names) > MOST_LISTED else names
-    return f"; there are: {', '.join(listed)}" if names else ""
+    return f"; available: {', '.join(listed)}" if names else ""

@@ -1,4 +1,4 @@
-"""`python -m trainer.cli` is the `trainer` command."""
+"""`python -m trainer.cli` runs the `trainer` command."""
 
 import sys
 

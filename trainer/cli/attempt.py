@@ -1,4 +1,4 @@
-"""One attempt of a run, as the command, the worker and the run directory know it."""
+"""One attempt of a run, as shared by the command, the worker and the run directory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from trainer.rundir import EventWriter, RunLock, RunPaths, complain
 class Attempt:
     """One attempt of a run, whose directory holds its resolved config.
 
-    `process_start`: when the command began, in seconds since 1970. `resumes`: whether it goes on from what an earlier
-    attempt left: `checkpoint`, or the latest. `debug`: whether the user's mistakes are shown with their traceback, too.
-    `is_forced`: whether it goes on with a state that the config was changed under. `lock`: the run's, which the process
-    that carries the attempt out has taken.
+    `process_start`: when the command started, in seconds since 1970. `resumes`: whether it resumes an earlier attempt,
+    from `checkpoint` or the latest checkpoint. `debug`: whether user errors are shown with their traceback.
+    `is_forced`: whether it resumes although the config changed the meaning of the saved state. `lock`: the run's lock,
+    held by the process that executes the attempt.
     """
 
     paths: RunPaths
@@ -32,7 +32,7 @@ class Attempt:
         return self.number > 1
 
     def writer(self, complain: Callable[[str], None] = complain) -> EventWriter:
-        """Writes events of this attempt; `complain` hears of a disk that takes none.
+        """Opens the event writer of this attempt; `complain` receives the message if the disk is full.
 
         Raises:
             TrainerError: the file can't be opened.

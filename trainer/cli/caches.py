@@ -1,4 +1,4 @@
-"""The caches on disk: compiled kernels and autotuning decisions, what is in them and how to be rid of them."""
+"""The caches on disk, of compiled kernels and autotuning decisions: their contents, and how to clear them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class CacheFolder:
-    """A folder that may be deleted at any time, and what it holds."""
+    """A folder that may be deleted at any time, and its contents."""
 
     name: str
     folder: Path
@@ -19,7 +19,7 @@ class CacheFolder:
 
 
 def caches() -> list[CacheFolder]:
-    """The caches of this user, in the place that TRAINER_CACHE_DIR names or under ~/.cache."""
+    """The caches of this user, in TRAINER_CACHE_DIR or ~/.cache."""
     from trainer.engine.autotune.cache import TuningCache, cache_path
     from trainer.engine.targets.cpu.native import cache_directory
 
@@ -29,7 +29,7 @@ def caches() -> list[CacheFolder]:
 
 
 def clear(cache: CacheFolder) -> None:
-    """Delete what is in a cache. Runs that are under way lose nothing: they have read what they need.
+    """Deletes the contents of a cache. Running trainings are not affected: they have already read what they need.
 
     Raises:
         OSError: a file can't be deleted.

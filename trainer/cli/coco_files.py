@@ -1,4 +1,4 @@
-"""COCO's annotation and result files as the columns that an evaluation takes."""
+"""Reads COCO annotation and result files into the columns of an evaluation."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class _Result(msgspec.Struct, gc=False):
 
 
 class CocoFiles:
-    """The annotations of a file, and the results of others against them.
+    """The annotations of a file, and result files that belong to them.
 
     Raises:
-        TrainerError: the file can't be read, is not of COCO's form, or some of its records are wrong in themselves.
+        TrainerError: the file can't be read, is not in COCO's format, or contains invalid records.
     """
 
     def __init__(self, path: Path, kind: Kind, progress: Progress | None = None) -> None:
@@ -46,13 +46,15 @@ class CocoFiles:
             problems = [problem for row in sorted(index.problems) for problem in index.problems[row]]
             more = f"; and {len(problems) - _MOST_LISTED} more" if len(problems) > _MOST_LISTED else ""
             raise TrainerError(
-                "some annotations are wrong", where=str(path), found="; ".join(problems[:_MOST_LISTED]) + more
+                "some annotations are invalid", where=str(path), found="; ".join(problems[:_MOST_LISTED]) + more
             )
         self._size_of = dict(zip(index.image_ids.tolist(), index.sizes.tolist(), strict=True))
         self.scene = Scene(np.sort(index.image_ids), index.category_ids, tuple(index.category_names))
 
     def truths(self, progress: Progress | None = None) -> Truths:
-        """All annotations, those of an image in the file's order; `progress` hears of masks done, and of all."""
+        """All annotations, those of an image in the file's order. `progress` receives the number of masks done and the
+        total.
+        """
         index = self.index
         image = index.image_ids[index.image_rows()]
         masks = keypoints = None
@@ -70,10 +72,12 @@ class CocoFiles:
         )  # fmt: skip
 
     def detections(self, path: Path, progress: Progress | None = None) -> Detections:
-        """The results of a file, read as pycocotools' `loadRes` does: their areas go by a box where there is one."""
+        """The results of a file, read as pycocotools' `loadRes` does: areas are computed from boxes if the results have
+        boxes.
+        """
         source = JsonFile(path)
         results = source.decode(list[_Result], _EXPECTED)
-        # The first result tells what the file has.
+        # the first result shows which fields the file has
         has_boxes = bool(results and results[0].bbox)
         needed = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}[self.kind]
         boxes = masks = keypoints = None
@@ -103,13 +107,13 @@ class CocoFiles:
         for row, result in enumerate(results):
             if len(result.bbox) != 4:
                 raise TrainerError(
-                    "a box of another form", where=f"{path}: [{row}].bbox", found=result.bbox,
+                    "a box has the wrong form", where=f"{path}: [{row}].bbox", found=result.bbox,
                     expected="x, y, width and height in pixels",
                 )  # fmt: skip
         return np.array([result.bbox for result in results], np.float64).reshape(-1, 4)
 
     def _masks(self, results: Sequence[_Result], path: Path, progress: Progress | None) -> list[dict[str, Any]] | None:
-        """The masks of results; of one with a box alone, the box. None where there are neither."""
+        """The masks of results, or their boxes if they have no mask; None without either."""
         if self.kind == "keypoints" and results and results[0].keypoints:
             return None
         masks = []
@@ -125,21 +129,21 @@ class CocoFiles:
         return masks
 
     def _parts(self, spans: np.ndarray) -> list[Any]:
-        """What the file says at some places; None for nothing."""
+        """The values of the file at some positions; None for missing ones."""
         text = self.path.read_bytes()
         return [msgspec.json.decode(text[start : start + length]) if length else None
                 for start, length in spans.tolist()]  # fmt: skip
 
     def _mask(self, part: Any, image: int, where: str) -> dict[str, Any]:
-        """Polygons, uncompressed or compressed RLE as compressed RLE."""
+        """Converts polygons, uncompressed or compressed RLE to compressed RLE."""
         size = self._size_of.get(image)
         if size is None:
             raise TrainerError(
-                "a result of an image that the annotations don't have", where=where, found=f"image id {image}",
-                hint="Are these the results of another split?",
+                "a result belongs to an image that is not in the annotations", where=where, found=f"image id {image}",
+                hint="Check that the results belong to the same split as the annotations.",
             )  # fmt: skip
         if size == [0, 0] and isinstance(part, dict) and "size" in part:
-            size = part["size"]  # the file doesn't say
+            size = part["size"]  # the file doesn't contain it
         text = part.get("counts") if isinstance(part, dict) else None
         if isinstance(text, str) and part.get("size") == size and _is_whole(text.encode()):
             return {"size": size, "counts": text.encode()}
@@ -147,7 +151,9 @@ class CocoFiles:
 
 
 def _is_whole(counts: bytes) -> bool:
-    """Whether compressed counts have no wrong byte and don't end within a number, at which C would read on."""
+    """Whether compressed counts contain only valid bytes and end after a complete number; C code would read past the
+    end.
+    """
     return bool(counts) and not counts.translate(None, _RLE_BYTES) and not (counts[-1] - 48) & 0x20
 
 
@@ -157,12 +163,12 @@ def _tell(progress: Progress | None, done: int, total: int) -> None:
 
 
 def _points(rows: Sequence[Sequence[float]], where: str) -> np.ndarray:
-    """Keypoints [N, K, 3]; zeros for a row without any."""
+    """Keypoints [N, K, 3]; zeros for a row without keypoints."""
     number = max(map(len, rows), default=0)
     for row, points in enumerate(rows):
         if len(points) % 3 or len(points) not in (0, number):
             raise TrainerError(
-                "keypoints of another form", where=f"{where}: row {row}", found=f"{len(points)} numbers",
+                "keypoints have the wrong form", where=f"{where}: row {row}", found=f"{len(points)} numbers",
                 expected=f"x, y and visibility in turn{'' if number % 3 else f', {number} numbers'}",
             )  # fmt: skip
     filled = [points if len(points) else [0.0] * number for points in rows]

@@ -1,4 +1,4 @@
-"""Completion scripts, written from the verbs' own parsers. Names of runs are looked up by the shell, as they change."""
+"""Shell completion scripts, generated from the commands' own parsers. Run names are looked up by the shell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainer.cli.verbs import GROUPS, VERBS, verbs_in
 
 @dataclass(frozen=True)
 class Completed:
-    """What may stand after a verb: its options, words that are known beforehand, and whether runs may be named."""
+    """What can follow a command: its options, fixed words, and whether run names are possible."""
 
     options: tuple[str, ...]
     words: tuple[str, ...]
@@ -23,7 +23,7 @@ class Completed:
 
 
 def completed(name: str) -> Completed:
-    """What may stand after a verb."""
+    """What can follow a command."""
     _, parser = verb_parser(name)
     actions: list[Any] = [action for action in parser._actions if action.help != argparse.SUPPRESS]
     metavars = " ".join(str(action.metavar or "") for action in actions)
@@ -45,7 +45,7 @@ def _first_words() -> list[str]:
 
 
 def _bash(*, is_zsh: bool) -> str:
-    """Bash's script, which zsh understands after `bashcompinit`."""
+    """The script for bash, which zsh also understands after `bashcompinit`."""
     cases = []
     for name in VERBS:
         found = completed(name)

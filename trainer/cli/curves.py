@@ -1,4 +1,4 @@
-"""Curves of several runs in one chart of text. Each run is a letter, so that it can be told without colour."""
+"""Draws curves of several runs in one text chart. Each run is a letter, so that colors are not needed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trainer.tui.raster import connect, reduce_columns, rows_of
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 BOTH = "*"
-"""Where two runs fall into one cell."""
+"""The character where two runs share a cell."""
 
 
 def overlaid(series: Mapping[str, Series], width: int, height: int) -> list[str]:
-    """The series by letter, in `height` lines of at most `width` cells: values on the left, steps below."""
+    """The series by letter, in `height` lines of at most `width` cells: values on the left, steps at the bottom."""
     values = np.concatenate([np.asarray(one.value) for one in series.values()])
     finite = values[np.isfinite(values)]
     if not len(finite):

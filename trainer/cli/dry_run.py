@@ -1,8 +1,9 @@
-"""`trainer run --dry-run`: what a run will take, from a few steps of everything. It leaves kernels in the cache only.
+"""`trainer run --dry-run`: measures what a run will take with a few steps of every part. Leaves only kernels in the
+cache.
 
-    command   rehearse in a process, which compiles ── measure in another, which finds the kernels ── exit code
+    command   rehearse in one process, which compiles ── measure in another, which uses the kernels ── exit code
 
-One that compiles takes more memory than the runs that follow.
+The compiling process needs more memory than the runs that follow.
 
 python -P -m trainer.cli.dry_run ORDER rehearse|table|json
 """
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from trainer.learner.dry_run import DryRun
 
 TIMED_SECONDS = 5.0
-"""How long steps are timed, of the first epoch and of later ones."""
+"""Seconds of timed steps, in the first epoch and in later ones."""
 
 
 def run_dry(order: Order, *, as_json: bool) -> int:
-    """Rehearse, then measure and print; the exit code of the first that fails."""
+    """Rehearses, then measures and prints; returns the exit code of the first part that fails."""
     for what in ("rehearse", "json" if as_json else "table"):
         command = [sys.executable, "-P", "-m", "trainer.cli.dry_run", order.to_json(), what]
         with forwarded_signals() as forward_to:
@@ -46,7 +47,7 @@ def main(words: list[str]) -> int:
 
     order, what = Order.from_json(words[0]), words[1]
     for number in BY_SIGNAL:
-        signal.signal(number, _leave)  # so that the folder of its files is removed
+        signal.signal(number, _leave)  # so that temporary files are removed
     if CHECKPOINT_SIGNAL is not None:
         signal.signal(CHECKPOINT_SIGNAL, signal.SIG_IGN)
     die_with_parent(order.pid)
@@ -84,7 +85,7 @@ def _carry_out(order: Order, what: str) -> int:
 
 
 def lines(found: DryRun) -> list[str]:
-    """The figures for people, a line each."""
+    """The results as text, one line each."""
     arrays = ", ".join(f"{name} {dtype} {list(shape)}" for name, (shape, dtype) in found.batch.items())
     parameters = ", ".join(f"{name} {count:,}" for name, count in found.parameters.items())
     step = f"{_time(found.step_seconds)}, the mean of {found.timed_steps}"
@@ -130,7 +131,7 @@ def _time(seconds: float) -> str:
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
     del frame
     for each in BY_SIGNAL:
-        signal.signal(each, signal.SIG_IGN)  # a terminal sends Ctrl-C to the command, which passes it on, and to us
+        signal.signal(each, signal.SIG_IGN)  # Ctrl-C reaches the command, which passes it on, and this process
     sys.exit(BY_SIGNAL[number])
 
 

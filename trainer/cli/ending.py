@@ -1,4 +1,4 @@
-"""How an attempt ended: an `end` event for a worker that could write none, and the report for who started it."""
+"""The end of an attempt: an `end` event for a worker that could not write one, and the summary for the terminal."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ LOG_LINES = 12
 
 
 def settle(attempt: Attempt, returncode: int, last_words: str) -> None:
-    """See that the attempt has an `end` event, now that its worker has ended.
+    """Ensures that the attempt has an `end` event after its worker has ended.
 
     Args:
         attempt: the attempt.
-        returncode: of the worker, negative for the signal that killed it.
-        last_words: what the worker said when it could not write its own event.
+        returncode: exit code of the worker, negative for the signal that killed it.
+        last_words: message of a worker that could not write its own event.
     """
     if error := gone(attempt.paths.root):
         raise error
-    remove_dead_lock(attempt.paths)  # a worker that is killed before its watch stands leaves it
+    remove_dead_lock(attempt.paths)  # a worker that is killed before its signal handlers are installed leaves it
     if end_of(attempt) is not None:
         return
     end = explain(returncode, last_words, _log_tail(attempt))
     try:
         with attempt.writer() as write:
             write(end)
-    except TrainerError as error:  # a full disk keeps us from writing it, too
+    except TrainerError as error:  # a full disk prevents writing this event, too
         raise TrainerError(last_words or f"{end.reason}\n{error}") from error
 
 
 def explain(returncode: int, last_words: str, log: str) -> EndEvent:
-    """The `end` event of a worker that left none."""
+    """The `end` event for a worker that wrote none."""
     if -returncode in BY_SIGNAL or returncode in BY_SIGNAL.values():
         code = BY_SIGNAL.get(-returncode, returncode)
         return EndEvent("interrupted", code, reason="interrupted before training began")
@@ -59,10 +59,10 @@ def explain(returncode: int, last_words: str, log: str) -> EndEvent:
         return EndEvent("failed", USER_MISTAKE if returncode == USER_MISTAKE else FAILURE, reason=last_words)
     if returncode < 0:
         name = signal.Signals(-returncode).name
-        hint = " (the system kills processes so when memory runs out)" if name == "SIGKILL" else ""
+        hint = " (the usual sign that memory ran out)" if name == "SIGKILL" else ""
         reason = f"the worker was killed by {name}{hint}"
     else:
-        reason = f"the worker ended with {returncode} and without a word"
+        reason = f"the worker ended with exit code {returncode} and without a message"
     return EndEvent("failed", FAILURE, reason=f"{reason}\n{log}".rstrip())
 
 
@@ -75,7 +75,7 @@ def end_of(attempt: Attempt) -> EndEvent | None:
 
 
 def summary(attempt: Attempt) -> list[str]:
-    """How the attempt ended, for the terminal: its most important numbers, where its weights are, what to do next."""
+    """How the attempt ended, for the terminal: its most important metrics, its weights, and the next commands."""
     end = end_of(attempt)
     if end is None:
         return []
@@ -113,7 +113,7 @@ def _final_numbers(end: EndEvent, monitored: str | None) -> list[tuple[str, str]
 
 
 def _commands(status: str, paths: RunPaths, weights: Path | None) -> list[tuple[str, str]]:
-    """What a user types next, and what each command is for."""
+    """The commands to type next, each with its purpose."""
     root = shlex.quote(str(paths.root))
     commands = []
     if status in ("stopped", "interrupted") or (status == "failed" and weights is not None):
@@ -134,15 +134,15 @@ def _predicts(checkpoint: Path) -> bool:
 
 
 def report(attempt: Attempt) -> int:
-    """Say on the error stream what went wrong, if anything did; returns the attempt's exit code.
+    """Writes the error of the attempt, if any, to standard error; returns the attempt's exit code.
 
-    Of a run that the user's mistake ended before its first step, nothing is left.
+    If a user error ended the run before its first step, its directory is deleted.
     """
     if error := gone(attempt.paths.root):
         raise error
     end = end_of(attempt)
     if end is None:
-        print_error(f"{attempt.paths.events} has lost its end")
+        print_error(f"{attempt.paths.events} has no end event")
         return FAILURE
     if end.status == "failed":
         is_unused = end.exit_code == USER_MISTAKE and not end.step and attempt.number == 1
@@ -153,7 +153,7 @@ def report(attempt: Attempt) -> int:
         elif end.traceback and not is_unused:
             print(f"  traceback: {attempt.paths.root / end.traceback}", file=sys.stderr)
         if is_unused:
-            shutil.rmtree(attempt.paths.root, ignore_errors=True)  # a failing disk is in the error above
+            shutil.rmtree(attempt.paths.root, ignore_errors=True)  # a failing disk is part of the error above
     return end.exit_code if end.exit_code in ALL else FAILURE
 
 

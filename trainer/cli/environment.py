@@ -1,6 +1,6 @@
-"""What a run was trained with: `environment-N.json`, so that a result can be traced back to its circumstances.
+"""Records the environment of a run in `environment-N.json`, so that results can be reproduced.
 
-What only the file needs is imported when it is written: the worker tells the user something first.
+Modules needed only for the file are imported when it is written, after the worker's first message.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ PACKAGES = (
 )  # fmt: skip
 PATIENCE_SECONDS = 5.0
 LONGEST_DIFFERENCE = 1 << 20
-"""Bytes of the working tree's difference that are kept."""
+"""Maximum bytes kept of the working tree's diff."""
 
 
 class EnvironmentRecorder:
-    """Completes the file in a thread while the run is on its way; leaving the context waits for it a little."""
+    """Completes the file in a thread during the run; leaving the context waits briefly for it."""
 
     def __init__(self, path: Path, sink: EventSink) -> None:
         self._path, self._sink = path, sink
@@ -46,7 +46,7 @@ class EnvironmentRecorder:
 
 
 def complete_environment(path: Path) -> None:
-    """Add to the file, which has the command and its directory, what takes longer to find out.
+    """Adds the slow entries to the file, which contains the command and its directory.
 
     Raises:
         OSError: the file can't be written.
@@ -70,7 +70,7 @@ def complete_environment(path: Path) -> None:
 
 
 def package_versions() -> dict[str, str | None]:
-    """The installed version of each required package; None for a missing one."""
+    """The installed version of each required package; None if it is missing."""
     from importlib.metadata import PackageNotFoundError, version
 
     versions: dict[str, str | None] = {}
@@ -83,20 +83,20 @@ def package_versions() -> dict[str, str | None]:
 
 
 def cpu_name() -> str:
-    """The processor's name as the system gives it."""
+    """The processor's name, as reported by the system."""
     import platform
 
     return _cpuinfo().get("model name") or platform.processor() or platform.machine()
 
 
 def cpu_features() -> list[str]:
-    """The processor's features that Linux lists; empty elsewhere."""
+    """The processor's features as listed by Linux; empty on other systems."""
     info = _cpuinfo()
     return sorted((info.get("flags") or info.get("Features") or "").split())
 
 
 def git_state(directory: str) -> dict[str, Any] | None:
-    """Revision and uncommitted difference of the repository around a directory; None outside of one."""
+    """Revision and uncommitted diff of the repository around a directory; None outside of a repository."""
     import subprocess
 
     def git(*words: str) -> str | None:
@@ -125,7 +125,7 @@ def git_state(directory: str) -> dict[str, Any] | None:
 
 
 def _cpuinfo() -> dict[str, str]:
-    """The first processor's lines of /proc/cpuinfo."""
+    """The lines of the first processor in /proc/cpuinfo."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What `trainer doctor` looks at: a table of examinations, each of which adds facts and problems."""
+"""The examinations of `trainer doctor`: a table; each entry adds facts and problems."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from trainer.cli.environment import cpu_features, cpu_name, package_versions
 from trainer.cli.system import available_threads, gpu_names
 
 TELLING_FEATURES = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8", "asimd", "sve")
-"""Processor features that decide which kernels are written."""
+"""Processor features that decide which kernels are used."""
 
 
 @dataclass
 class Findings:
-    """Facts by name, and problems in words."""
+    """Facts by name, and problems as text."""
 
     facts: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
 def examine() -> Findings:
-    """Look at everything in EXAMINATIONS."""
+    """Runs all EXAMINATIONS."""
     findings = Findings()
     for examination in EXAMINATIONS:
         examination(findings)
@@ -34,7 +34,7 @@ def examine() -> Findings:
 
 
 def name_clashes(providers: Mapping[str, Sequence[str]]) -> list[str]:
-    """Distributions beside ours that provide the import name `trainer`; `providers` maps import names to them."""
+    """Other distributions that provide the import name `trainer`; `providers` maps import names to distributions."""
     others = sorted(set(providers.get("trainer", ())) - {DISTRIBUTION})
     return others
 
@@ -57,8 +57,8 @@ def _names(findings: Findings) -> None:
 
     for other in name_clashes(packages_distributions()):
         findings.problems.append(
-            f"the distribution {other!r} also installs a package named trainer; the two overwrite each other: "
-            f"pip uninstall {other}, then pip install --force-reinstall {DISTRIBUTION}"
+            f"the distribution {other!r} also installs a package named trainer; the two overwrite each other: pip "
+            f"uninstall {other}, then pip install --force-reinstall {DISTRIBUTION}"
         )
 
 
@@ -85,13 +85,13 @@ def _caches(findings: Findings) -> None:
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not os.access(existing, os.W_OK):
         findings.problems.append(
-            f"the kernel cache can't be written ({existing}): kernels are compiled anew in each run; "
-            "set TRAINER_CACHE_DIR to a folder of your own"
+            f"the kernel cache is not writable ({existing}): every run compiles its kernels again; set "
+            "TRAINER_CACHE_DIR to a folder that you can write to"
         )
     elif hasattr(os, "getuid") and (unsafe := unsafe_folder(existing.absolute())) is not None:
         findings.problems.append(
-            f"the kernel cache is not used, because other users can write to {unsafe} or own it: kernels are compiled "
-            f"anew in each run; chmod go-w {unsafe}, or set TRAINER_CACHE_DIR to a folder of your own"
+            f"the kernel cache is not used, because other users can write to {unsafe} or own it: every run compiles "
+            f"its kernels again; run chmod go-w {unsafe}, or set TRAINER_CACHE_DIR to another folder"
         )
 
 

@@ -1,4 +1,4 @@
-"""The exit codes of the command and of its worker."""
+"""Exit codes of the command and of its worker."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ BY_WAY_OF_LEAVING = {
     "detached": DONE, "finished": DONE, "stopped": DONE, "terminated": TERMINATED, "hung_up": TERMINATED,
     "failed": FAILURE,
 }  # fmt: skip
-"""How a dashboard was left (`trainer.tui.TuiResult`), while its worker trains on or has none."""
+"""How a dashboard was closed (`trainer.tui.TuiResult`) while its worker continues or never started."""
 
 BY_SIGNAL: dict[int, int] = {int(signal.SIGINT): INTERRUPTED, int(signal.SIGTERM): TERMINATED}
-"""The signals that end a run; a hang-up counts as being terminated."""
+"""The signals that end a run; SIGHUP counts as SIGTERM."""
 if hasattr(signal, "SIGHUP"):
     BY_SIGNAL[int(signal.SIGHUP)] = TERMINATED
 
 CHECKPOINT_SIGNAL: int | None = int(signal.SIGUSR1) if hasattr(signal, "SIGUSR1") else None
-"""The signal that asks for a checkpoint, after which the run goes on; blocked wherever it is not waited for."""
+"""The signal that requests a checkpoint without ending the run; blocked unless a thread waits for it."""
 
 
 def early_exit_code(returncode: int) -> int:
-    """The exit code for a worker that ended with `returncode` before there was a run."""
+    """The exit code for a worker that ended with `returncode` before its run directory existed."""
     return BY_SIGNAL.get(-returncode, returncode if returncode in ALL and returncode else FAILURE)

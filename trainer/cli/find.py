@@ -1,4 +1,4 @@
-"""From what a user calls a run to its directory."""
+"""Finds the directory of a run by path or name."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from trainer.cli import did_you_mean
 from trainer.rundir import RunPaths, latest_run, list_runs
 
 RUNS = "runs"
-"""Where runs are kept, below the working directory."""
+"""The folder of runs, relative to the working directory."""
 
 
 def find_run(word: str | None) -> RunPaths:
-    """The run at a path or of a name below `runs/`; the latest one for None.
+    """The run at a path or with a name in `runs/`; the latest one for None.
 
     Raises:
-        TrainerError: there is no such run.
+        TrainerError: no such run.
     """
     if word is None:
         latest = latest_run(RUNS)
         if latest is None:
             raise TrainerError(
-                "no run here yet", where=str(Path(RUNS).absolute()), hint="`trainer run digits` makes one."
+                "no runs here yet", where=str(Path(RUNS).absolute()), hint="`trainer run digits` creates one."
             )
         return latest
     for root in (Path(word), Path(RUNS) / word):
@@ -34,11 +34,7 @@ def find_run(word: str | None) -> RunPaths:
 
 
 def find_source(word: str) -> Path:
-    """A run, a checkpoint or a file: at a path as it stands, or below `runs/`.
-
-    Raises:
-        TrainerError: there is no such run, for a word that names no file.
-    """
+    """A run, a checkpoint or a file: at the given path, or in `runs/`."""
     for path in (Path(word), Path(RUNS) / word):
         if path.exists():
             return path

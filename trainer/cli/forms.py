@@ -1,4 +1,4 @@
-"""In which form a run is shown."""
+"""Selects how a run is displayed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Form(enum.Enum):
 
 
 def on_terminal(arguments: argparse.Namespace) -> bool:
-    """Whether the dashboard can be shown and nothing else was asked for."""
+    """Whether to show the dashboard: there is a terminal and no other output was requested."""
     if arguments.plain or arguments.json:
         return False
-    if "TEXTUAL_DRIVER" in os.environ:  # set by textual-serve: the terminal is a page
+    if "TEXTUAL_DRIVER" in os.environ:  # set by textual-serve: the terminal is a web page
         return True
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

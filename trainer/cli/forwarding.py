@@ -1,4 +1,4 @@
-"""Passing the signals that a command gets on to the worker it started."""
+"""Forwards the signals of a command to the worker it started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
 
 @contextmanager
 def blocked_in_children() -> Iterator[None]:
-    """Within, processes are started in which the signal for a checkpoint waits until somebody there takes it."""
+    """Processes started inside this context begin with the checkpoint signal blocked, until a thread waits for it."""
     if CHECKPOINT_SIGNAL is None:
         yield
         return
@@ -28,10 +28,10 @@ def blocked_in_children() -> Iterator[None]:
 
 @contextmanager
 def forwarded_signals() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
-    """While inside, signals go to the process that the yielded function is given; earlier ones are kept for it.
+    """Inside this context, signals go to the process given to the yielded function; earlier signals are kept for it.
 
-    A terminal sends Ctrl-C to the whole process group, so the worker may get one signal twice; it takes two of them
-    in quick succession for one.
+    A terminal sends Ctrl-C to the whole process group, so the worker may receive it twice; it treats two signals in
+    quick succession as one.
     """
     target: list[subprocess.Popen[bytes]] = []
     early: list[int] = []

@@ -1,4 +1,4 @@
-"""The recipes that come with trainer: a folder each, found without importing any of them."""
+"""The recipes that come with trainer: one folder each, listed without importing them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIME = "Time: "
 
 @dataclass(frozen=True)
 class Listing:
-    """What `trainer list` says of a recipe: the first line of its package's docstring, and the one with its time."""
+    """The entry of a recipe in `trainer list`: the first line of its package's docstring, and its training time."""
 
     name: str
     summary: str
@@ -28,7 +28,7 @@ def recipe_names() -> list[str]:
 
 
 def recipe_folder(name: str) -> Path:
-    """Where a recipe lies.
+    """The folder of a recipe.
 
     Raises:
         TrainerError: no recipe of that name.
@@ -40,7 +40,7 @@ def recipe_folder(name: str) -> Path:
 
 
 def listing(name: str) -> Listing:
-    """What a recipe is and how long it takes, read from its `__init__.py`, which is not imported."""
+    """The entry of a recipe, read from its `__init__.py` without importing it."""
     package = ast.parse((recipe_folder(name) / "__init__.py").read_text(encoding="utf-8"))
     lines = (ast.get_docstring(package) or "").splitlines() or [""]
     times = [line.removeprefix(_TIME).rstrip(".") for line in lines if line.startswith(_TIME)]

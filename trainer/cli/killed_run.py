@@ -1,4 +1,4 @@
-"""A training in a process of its own that is killed by SIGKILL after a step, with its checkpoint on the disk.
+"""Trains in a separate process that is killed by SIGKILL after a given step, once its checkpoint is on disk.
 
 python -P -m trainer.cli.killed_run ORDER STEP PARENT
 """
@@ -24,7 +24,7 @@ KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 def run_killed(order: Order, step: int) -> int:
-    """Carry out an order until `step` is done; the exit code of its process, -9 where all went as meant."""
+    """Executes an order until `step` is done; returns the exit code of its process, -9 on success."""
     command = [sys.executable, "-P", "-m", "trainer.cli.killed_run", order.to_json(), str(step), str(os.getpid())]
     return subprocess.run(command, stdin=subprocess.DEVNULL, env=worker_environment(), check=False).returncode
 
@@ -39,7 +39,7 @@ def _train(attempt: Attempt, loaded: Loaded, step: int, parent: int) -> int:
     from trainer.learner import Hook, Moment, TrainingHandle
 
     class Killed(Hook):
-        """Ends the process when the checkpoint of the step is on the disk."""
+        """Ends the process once the checkpoint of the step is on disk."""
 
         order, is_inline = 1000, True
 

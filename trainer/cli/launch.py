@@ -1,10 +1,10 @@
-"""What the command does while its worker trains: follow it, show the dashboard, or leave it alone.
+"""What the command does while its worker trains: print its events, show the dashboard, or exit.
 
-attached    the worker is in our process group; signals are passed on to it, and it ends when we do
-detached    the worker is a session of its own; closing the terminal leaves it training
-in process  there is no worker
+attached    the worker is in the command's process group, receives its signals, and ends with it
+detached    the worker has a separate session; it continues when the terminal closes
+in process  no worker
 
-Imports stand below the start of the worker, which takes longer than they do.
+Imports come after the start of the worker, which takes longer than they do.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from trainer.tui.first_frame import FirstFrame
 
 LOOK_SECONDS = 0.05
-"""How often what is shown before there is a run is looked at again."""
+"""Seconds between updates of the display before the run directory exists."""
 
 
 def train_attached(order: Order, form: Form) -> int:
-    """Start the worker below us, print its events, pass signals on; returns its exit code."""
+    """Starts an attached worker, prints its events, passes signals on; returns its exit code."""
     with forwarded_signals() as forward_to:
         worker = Worker(order, attached=True)
         forward_to(worker.process)
@@ -43,16 +43,16 @@ def train_attached(order: Order, form: Form) -> int:
                 return early_exit_code(worker.process.returncode)
             follow(attempt.paths, form, over=worker.over, attempt=attempt.number)
         finally:
-            worker.end()  # where we could not go on, nothing is left behind
+            worker.end()  # if this process fails, the worker must not be left behind
     _print_summary(attempt, form)
     return report(attempt)
 
 
 def train_on_dashboard(order: Order, *, has_mouse: bool, pictures: str | None) -> int:
-    """Start the worker in a session of its own and show the dashboard; leaving it leaves the worker training.
+    """Starts the worker in a separate session and shows the dashboard; closing the dashboard does not stop the worker.
 
-    The dashboard stands before the worker has read its configuration. Where there will be no run, the terminal is given
-    back first, and then has what the worker printed and what was wrong.
+    The dashboard appears before the worker has read its configuration. If no run results, it closes first; then the
+    worker's output and errors are printed.
     """
     worker = Worker(order, attached=False, holds_output=True)
     try:
@@ -65,13 +65,13 @@ def train_on_dashboard(order: Order, *, has_mouse: bool, pictures: str | None) -
         return early_exit_code(worker.process.returncode)
     if attempt is None or result.action == "hung_up":
         worker.leave()
-        if result.action != "hung_up":  # or there is nobody to say anything to
-            print(f"{order.wanted} is still being started; `trainer runs` will list it.")
+        if result.action != "hung_up":  # or nobody can read the message
+            print(f"{order.wanted} is still starting; `trainer runs` will list it.")
         return TERMINATED
     from trainer.cli.ending import report, summary
 
     if result.action in ("detached", "terminated", "failed") and not worker.over():
-        print(f"{attempt.paths.root} goes on training.\n{_how_to(attempt)}")
+        print(f"{attempt.paths.root} continues training.\n{_how_to(attempt)}")
         worker.leave()
         return BY_WAY_OF_LEAVING[result.action]
     worker.process.wait()
@@ -83,10 +83,10 @@ def train_on_dashboard(order: Order, *, has_mouse: bool, pictures: str | None) -
 def _shown(
     worker: Worker, order: Order, *, has_mouse: bool, pictures: str | None
 ) -> tuple[Attempt | None, TuiResult | None]:
-    """The attempt, and how its dashboard was left; None for what there was not.
+    """The attempt, and how its dashboard was closed; each None if it did not exist.
 
     Raises:
-        TrainerError: what was wrong with the order; the worker has ended.
+        TrainerError: the order is invalid; the worker has ended.
     """
     from trainer.tui import TuiResult, awaiting, prepare_dashboard, watch
     from trainer.tui.first_frame import LeftEarly
@@ -113,7 +113,7 @@ def _shown(
 
 
 def _has_told(worker: Worker, first: FirstFrame, wait_seconds: float = 0.0) -> bool:
-    """Whether the worker has said how it begins; until then the terminal shows the last line that it printed."""
+    """Whether the worker has reported its start; until then the terminal shows the last line that it printed."""
     if worker.has_told(wait_seconds):
         return True
     first.say(worker.output)
@@ -122,18 +122,18 @@ def _has_told(worker: Worker, first: FirstFrame, wait_seconds: float = 0.0) -> b
 
 
 def detach(order: Order) -> int:
-    """Start the worker in a session of its own and return once its run directory is there."""
+    """Starts the worker in a separate session and returns once its run directory exists."""
     worker = Worker(order, attached=False)
     attempt = worker.begin()
     if attempt is None:
         return early_exit_code(worker.process.returncode)
-    print(f"{attempt.paths.root} trains as process {worker.process.pid}.\n{_how_to(attempt)}")
+    print(f"{attempt.paths.root} is training in process {worker.process.pid}.\n{_how_to(attempt)}")
     worker.leave()
     return DONE
 
 
 def train_here(order: Order, form: Form) -> int:
-    """Train in this process, printing events as they are written."""
+    """Trains in this process and prints events as they are written."""
     from trainer.cli.ending import report, settle
     from trainer.cli.follow import Printer
     from trainer.cli.prepare import prepare

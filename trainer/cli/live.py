@@ -1,4 +1,4 @@
-"""A run as a table that grows while it trains, for notebooks: HTML where it can be shown, text elsewhere."""
+"""A run as a table that is updated during training, for notebooks: HTML if supported, text otherwise."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 from trainer.rundir import EndEvent, MetricEvent, PhaseEvent, Record, ResumedEvent, RunEvent, WarningEvent
 
 SECONDS_BETWEEN = 0.5
-"""The least time between two updates, but for the last."""
+"""Minimum seconds between two updates, except for the last one."""
 LEFT_OUT = ("train/learning_rate", "train/samples_per_second")
 MOST_WARNINGS = 5
 
 
 class RunTable:
-    """What a notebook shows of a run: a row for each validation and for the latest training metrics, and its phase."""
+    """A notebook's view of a run: a row per validation, one for the latest training metrics, and the phase."""
 
     def __init__(self) -> None:
         self.rows: dict[int, dict[str, float]] = {}
@@ -28,7 +28,7 @@ class RunTable:
         self.warnings: list[str] = []
 
     def add(self, record: Record) -> None:
-        """Take in one record."""
+        """Adds one record."""
         match record.event:
             case MetricEvent() as event:
                 self._measured(event)
@@ -52,15 +52,15 @@ class RunTable:
             return
         last = max(self.rows, default=-1)
         if last not in (-1, event.step) and all(name.startswith(("epoch", "train/")) for name in self.rows[last]):
-            del self.rows[last]  # training metrics on the way to the next validation
+            del self.rows[last]  # training metrics since the last validation
         self.rows.setdefault(event.step, {"epoch": float(event.epoch)}).update(values)
 
     def columns(self) -> list[str]:
-        """The names of what the rows hold, in the order in which they came."""
+        """The column names, in the order of their first appearance."""
         return list(dict.fromkeys(name for row in self.rows.values() for name in row))
 
     def cells(self) -> list[list[str]]:
-        """The rows as texts, the head first."""
+        """The rows as text, the header first."""
         columns = self.columns()
         body = [[str(step), *(_number(row.get(name)) for name in columns)] for step, row in sorted(self.rows.items())]
         return [["step", *columns], *body]
@@ -85,7 +85,7 @@ class RunTable:
 
 
 class LiveTable:
-    """Shows a table by `display`, and again whenever enough time has passed; any thread may hand it records."""
+    """Shows a table with `display`, and updates it once enough time has passed; any thread may add records."""
 
     def __init__(self, display: Callable[..., Any], clock: Callable[[], float] = time.monotonic) -> None:
         self.table = RunTable()
@@ -103,7 +103,7 @@ class LiveTable:
 
 
 def live_table() -> LiveTable | None:
-    """A live table where this process is a notebook's kernel; None elsewhere. IPython is never imported by us first."""
+    """A live table if this process is a notebook kernel; otherwise None. IPython is never imported here first."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if not hasattr(shell, "kernel"):

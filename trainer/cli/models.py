@@ -2,7 +2,7 @@
 
     checkpoint of the run → its config → the task, built without its data → weights → Model
 
-Nothing is written, and the run stays as it is.
+Nothing is written; the run is not changed.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ BEST, LATEST = "best", "latest"
 TABLE = "confusion_matrix"
 
 NEEDS = ("masks", "keypoints", "channels")
-"""Keys of a reader that say what the task needs of each item, wherever the files are."""
+"""Keys of a reader that state what the task needs of each item, independent of where the files are."""
 
 
 def load_model(
     path: str | os.PathLike[str], weights: str = BEST, *, device: str | None = None, threads: int | None = None
 ) -> Model:
-    """The model of a run, or of a file that `trainer export` wrote.
+    """Loads the model of a run, or of a file written by `trainer export`.
 
         model = trainer.load_model("runs/cells")
         result = model.predict("photo.jpg")
 
     Args:
-        path: a run directory, or its name below `runs/`, or a checkpoint, or an exported file, which is not trusted.
-        weights: of a run: "best", those with the best value of the metric that `checkpoint.best` names, or the latest
-            where it names none; "latest"; or a checkpoint's name, such as "step-300".
-        device, threads: in place of the config's.
+        path: a run directory, or its name below `runs/`, or a checkpoint, or an exported file, which may be untrusted.
+        weights: for a run: "best" (by the metric of `checkpoint.best`; the latest without one), "latest", or a
+            checkpoint's name, such as "step-300".
+        device, threads: replace the config's values.
 
-    Averaged weights are taken where the metric is one of averaged weights (`ema/…`), or there is no such metric and the
-    run averages.
+    Averaged weights are used if the metric belongs to averaged weights (`ema/…`), or if no metric is set and the run
+    averages.
 
     Raises:
         TrainerError: no such run or weights, or the checkpoint, the config or the task can't be used.
@@ -55,7 +55,7 @@ def load_model(
         from trainer.learner.exported.model import model_in
 
         if weights != BEST:
-            raise TrainerError("an exported model has no other weights", where=os.fspath(path), found=weights)
+            raise TrainerError("an exported model has only one set of weights", where=os.fspath(path), found=weights)
         return model_in(Path(path), device=device, threads=threads)
     from trainer.learner.inference.loading import model_from
 
@@ -77,7 +77,7 @@ def load_model(
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Within, warnings are lines on standard error, as those of other commands."""
+    """Inside this context, warnings are printed to standard error as by other commands."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *place, **further: print(f"warning: {message}", file=sys.stderr)
@@ -85,16 +85,17 @@ def warnings_as_lines() -> Iterator[None]:
 
 
 def is_exported(path: Path) -> bool:
-    """Whether it is a file that is to be read as an exported model: neither a run nor a checkpoint, which are folders,
-    nor a file of a run that points at a checkpoint."""
+    """Whether the file is an exported model: neither a run nor a checkpoint, which are folders, nor a run's file that
+    points to a checkpoint.
+    """
     return path.is_file() and path.parent.name != "checkpoints"
 
 
 def checkpoint_of(path: str | os.PathLike[str], weights: str = BEST) -> tuple[Path, str]:
-    """The folder of the checkpoint that a run's `weights` or a checkpoint's path mean, and which it is in words.
+    """The checkpoint folder selected by a run's `weights` or a checkpoint's path, and its name for display.
 
     Raises:
-        TrainerError: there is none.
+        TrainerError: no such checkpoint.
     """
     from trainer.learner.checkpoints import checkpoint_folder, pointed, steps_in
 
@@ -122,8 +123,8 @@ def _latest(paths: RunPaths) -> Path:
 
     if not steps_in(paths.checkpoints):
         raise TrainerError(
-            "the run has no checkpoint, and so no weights", where=str(paths.root),
-            hint="It writes one when it stops, at the latest.",
+            "the run has no checkpoint yet, so there are no weights", where=str(paths.root),
+            hint="The run writes a checkpoint when it stops, at the latest.",
         )  # fmt: skip
     return checkpoint_folder(paths.root)
 
@@ -134,15 +135,15 @@ def _state(folder: Path) -> dict[str, Any]:
     state = read_state(folder)
     if not isinstance(state.get("config"), dict) or not isinstance(state.get("facts"), dict):
         raise TrainerError(
-            "a checkpoint that does not say what its model is made of", where=str(folder),
-            expected="one that this version of trainer wrote",
-            hint="Resume the run for a step: its next checkpoint says so.",
+            "the checkpoint doesn't describe its model", where=str(folder),
+            expected="a checkpoint written by this version of trainer",
+            hint="Resume the run for one step: the next checkpoint will describe it.",
         )  # fmt: skip
     return state
 
 
 def _with_class_table(config: dict[str, Any]) -> dict[str, Any]:
-    """The config with a confusion matrix beside accuracy, so that an evaluation has a row for each class."""
+    """The config with a confusion matrix added next to accuracy, so that an evaluation reports every class."""
     metrics = dict(config["metrics"])
     for split in ("valid", "test"):
         names = [one["name"] for one in metrics.get(split) or ()]
@@ -154,11 +155,13 @@ def _with_class_table(config: dict[str, Any]) -> dict[str, Any]:
 def _with_data(
     config: Mapping[str, Any], overrides: Mapping[str, Any], loaded: configs.Loaded, folder: Path
 ) -> configs.Loaded:
-    """The config with another data set: the run's reader where its files are in the folder, else a detected layout."""
+    """The config with another data set: with the run's reader if it fits the folder, otherwise with a detected
+    layout.
+    """
     from trainer.datasets.readers import has_files
 
     if not folder.is_dir():
-        raise TrainerError("no such folder of data", where=str(folder))
+        raise TrainerError("no such data folder", where=str(folder))
     reader = loaded.config.data.reader
     changed: dict[str, Any] = dict(config["data"])
     if reader is not None and not has_files(reader, folder):

@@ -1,6 +1,6 @@
-"""What a command asks a worker for: plain data, handed from process to process.
+"""What a command asks of its worker, as plain data that is passed between processes.
 
-Imports next to nothing: the worker is started before anything else is imported.
+Has almost no imports: the worker starts before anything else is imported.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def targets_of(words: Sequence[str]) -> list[str]:
-    """Those of the words that name a config or a recipe; the others set values."""
+    """The words that name a config or a recipe; all others set values."""
     return [word for word in words if "=" not in word or os.path.isfile(word)]
 
 
 class Order(NamedTuple):
-    """The words of `trainer run`, as they were given.
+    """The arguments of `trainer run`, as given.
 
-    `pid` is the command's own, from which times are counted; `command` the whole command line, for the record.
+    `pid` is the command's process, whose start is time 0; `command` is the full command line, for the record.
     """
 
     words: tuple[str, ...]
@@ -35,7 +35,7 @@ class Order(NamedTuple):
 
     @property
     def wanted(self) -> str:
-        """The run as it is asked for, while it has no directory yet."""
+        """The name of the run before its directory exists."""
         resumed = self.resume if self.resume != "auto" else None
         named = self.name or self.run_dir or resumed or next(iter(targets_of(self.words)), "")
         return os.path.basename(named.rstrip("/")) or named

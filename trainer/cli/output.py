@@ -1,4 +1,4 @@
-"""Standard output and error of a command: text from anywhere is made harmless, and a stream that fails is said."""
+"""Standard output and error of a command: control characters are escaped, and write errors are reported."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2
 
 
 def escape_controls(text: str) -> str:
-    r"""The text with everything that is no visible character written as `\u001b`; lines and tabs stay.
+    r"""The text with invisible characters escaped as `\u001b`, except newlines and tabs.
 
-    Escape sequences would drive the terminal, marks of direction would reorder what is read, and lone surrogates have
-    no UTF-8. In texts within JSON the escape means the character.
+    Escape sequences would control the terminal, direction marks would reorder the text, and lone surrogates have no
+    UTF-8 encoding. Inside JSON texts the escape means the character.
     """
     return text if text.isascii() and text.isprintable() else _CONTROLS.sub(_escaped, text)
 
@@ -25,7 +25,7 @@ def _escaped(character: re.Match[str]) -> str:
 
 
 class Style(enum.Enum):
-    """How a piece of text looks on a terminal: the parameters of its escape sequence."""
+    """Terminal style of a piece of text: the parameters of its escape sequence."""
 
     ERROR = "1;31"
     HEADING = "1"
@@ -33,12 +33,12 @@ class Style(enum.Enum):
 
 
 def has_colors(stream: TextIO) -> bool:
-    """Whether the stream is a terminal that may show colors: not a pipe, not with NO_COLOR, not a dumb one."""
+    """Whether the stream is a terminal with colors: not a pipe, not with NO_COLOR, not a dumb terminal."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def paint(stream: Any, *pieces: tuple[str, Style | None]) -> None:
-    """Write pieces of text to standard output or error, each in its style where that is a terminal with colors."""
+    """Writes pieces of text to standard output or error, with styles if it is a terminal with colors."""
     if isinstance(stream, Output):
         stream.paint(*pieces)
     else:
@@ -46,7 +46,7 @@ def paint(stream: Any, *pieces: tuple[str, Style | None]) -> None:
 
 
 def print_error(text: object) -> None:
-    """Say on standard error what went wrong."""
+    """Writes an error message to standard error."""
     if sys.stderr is not None:
         paint(sys.stderr, ("error:", Style.ERROR), (f" {text}\n", None))
 
@@ -56,11 +56,11 @@ _IN_HELP = re.compile(
     r"|(?P<name>^  (?=[a-z])\S+(?: \S+)?(?=  )|(?<=[ \[])--?[a-zA-Z][\w-]*)",
     re.MULTILINE,
 )
-"""In a help text: headings, and the names of verbs and options."""
+"""In a help text: headings, and the names of commands and options."""
 
 
 def paint_help(stream: Any, text: str) -> None:
-    """Write a help text, with headings and names in their styles."""
+    """Writes a help text, with styles for headings and names."""
     pieces: list[tuple[str, Style | None]] = []
     end = 0
     for match in _IN_HELP.finditer(text):
@@ -71,11 +71,11 @@ def paint_help(stream: Any, text: str) -> None:
 
 
 class Output:
-    """A stream to which everything that the command prints goes; control characters are escaped.
+    """The stream of all output of the command; control characters are escaped.
 
     Args:
-        stream: what it writes to.
-        name: what it is called in an error; None drops what can't be written, as where the error itself would go.
+        stream: the underlying stream.
+        name: its name in error messages; None: output that can't be written is dropped (for standard error itself).
     """
 
     def __init__(self, stream: TextIO, name: str | None) -> None:
@@ -84,10 +84,10 @@ class Output:
             stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8
 
     def write(self, text: str) -> int:
-        """Write text, escaped.
+        """Writes text, escaped.
 
         Raises:
-            TrainerError: the stream takes nothing more (a full disk).
+            TrainerError: the stream can't be written (a full disk).
         """
         try:
             self._stream.write(escape_controls(text))
@@ -96,7 +96,7 @@ class Output:
         return len(text)
 
     def paint(self, *pieces: tuple[str, Style | None]) -> None:
-        """Write pieces of text, each in its style where this is a terminal with colors; raises as `write` does."""
+        """Writes pieces of text, with styles if this is a terminal with colors; raises as `write` does."""
         is_colored = has_colors(self._stream)
         try:
             for text, style in pieces:
@@ -106,7 +106,7 @@ class Output:
             self._refused(error)
 
     def flush(self) -> None:
-        """Write what waits; raises as `write` does."""
+        """Flushes the stream; raises as `write` does."""
         try:
             self._stream.flush()
         except OSError as error:
@@ -118,7 +118,7 @@ class Output:
         if isinstance(error, BrokenPipeError):
             raise error
         abandon(self._stream)
-        from trainer.rundir import write_error  # where it is wanted: it takes 20 ms
+        from trainer.rundir import write_error  # imported on first use: it takes 20 ms
 
         raise write_error(self._name, error) from error
 
@@ -127,11 +127,11 @@ class Output:
 
 
 class Outputs:
-    """Within, `sys.stdout` and `sys.stderr` are `Output`s; at the end all that was printed is written."""
+    """Inside this context, `sys.stdout` and `sys.stderr` are `Output`s; leaving it flushes them."""
 
     def __enter__(self) -> None:
         self._former = sys.stdout, sys.stderr
-        if sys.stdout is not None:  # closed by who started us
+        if sys.stdout is not None:  # closed by the parent process
             sys.stdout = Output(sys.stdout, "standard output")
         if sys.stderr is not None:
             sys.stderr = Output(sys.stderr, None)
@@ -141,7 +141,7 @@ class Outputs:
 
 
 def abandon(stream: TextIO) -> None:
-    """Send what is left of the output nowhere: Python would complain once more when it flushes at exit."""
+    """Discards the remaining output; otherwise Python would report the error again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

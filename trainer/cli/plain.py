@@ -1,9 +1,9 @@
-"""A run in plain lines: from records to `key=value` text, at most one line a second.
+"""Prints a run as lines of `key=value`, at most one per second.
 
-An attempt's head, errors, warnings and the end are printed at once, whenever they come. Of everything else the latest
-is held back until its second has come: evaluations and checkpoints before progress, and a phase once it has taken more
-than a second. Of the metrics of one line only the most important are printed; `more_metrics` says how many there are
-besides, which the events, `trainer report` and the dashboard have.
+The header of an attempt, errors, warnings and the end are printed immediately. All other events wait for the next
+second, and only the latest of each stream is printed: evaluations and checkpoints before progress, and a phase only if
+it takes more than a second. A line has only the most important metrics, and `more_metrics` is the number of the others;
+the events, `trainer report` and the dashboard have all of them.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from trainer.rundir import (
 )
 
 MOST_METRICS = 6
-"""Metrics in one line."""
+"""Maximum number of metrics in one line."""
 
 SECONDS_BETWEEN_LINES = 1.0
 SECONDS_BETWEEN = 2.0
-"""Between two lines of the same progress."""
+"""Seconds between two lines of the same progress."""
 SECONDS_OF_A_PHASE = 1.0
-"""A phase that takes no longer is not printed. All three are in the run's own time."""
+"""Seconds below which a phase is not printed. All three are in the run's own time."""
 
 _BARE = re.compile(r"[^\s\"'=]+")
 _MULTI_LINE = re.compile(r"\s*\n\s*")
@@ -54,7 +54,7 @@ _IMPORTANT = ("request", _EVALUATION, "log")
 
 @dataclass
 class _Held:
-    """The latest of a stream, from the time `at`, which is printed no earlier than `since`."""
+    """The latest record of a stream, at time `at`; printed no earlier than `since`."""
 
     fields: dict[str, Any]
     at: float
@@ -62,13 +62,13 @@ class _Held:
 
 
 class PlainLines:
-    """Turns records into lines.
+    """Converts records to lines.
 
-    `lines(record)` takes in a record and returns what is to be printed now, `due(now)` what a clock brings, and
-    `rest()` what is still held when no more records come. Times are in seconds since the attempt's process started.
+    `lines(record)` adds a record and returns the lines to print now, `due(now)` returns the lines that are due by time,
+    and `rest()` returns the remaining ones at the end. Times are in seconds since the attempt's process started.
 
     Args:
-        monitored: the metric that is printed first, "split/name"; None where the config names none.
+        monitored: the metric that is printed first, "split/name"; None if the config sets none.
     """
 
     def __init__(self, monitored: str | None = None) -> None:
@@ -85,15 +85,15 @@ class PlainLines:
         if describe is None:
             return []
         lines: list[str] = []
-        if record.attempt != self._attempt:  # its clock begins anew
+        if record.attempt != self._attempt:  # the time of a new attempt starts at 0
             lines = self.rest()
             self.__init__(self._monitored)  # type: ignore[misc]
             self._attempt = record.attempt
         fields = {key: value for key, value in describe(event).items() if value is not None}
         if isinstance(event, EndEvent):
             for stream in (*_IMPORTANT, _TRAINING):
-                if (told := self._held.get(stream)) is not None:
-                    fields = {**fields, **{key: told.fields[key] for key in told.fields if key not in fields}}
+                if (held := self._held.get(stream)) is not None:
+                    fields = {**fields, **{key: held.fields[key] for key in held.fields if key not in fields}}
             self._held.clear()
             return [*lines, self._line(fields, now)]
         if _is_always_printed(event):
@@ -104,7 +104,7 @@ class PlainLines:
         return [*lines, *self.due(now)]
 
     def due(self, now: float) -> list[str]:
-        """The line whose time has come, if any."""
+        """The next line that is due, if any."""
         if now - self._last_line < SECONDS_BETWEEN_LINES:
             return []
         ready = [stream for stream, held in self._held.items() if held.since <= now]
@@ -115,23 +115,23 @@ class PlainLines:
         return [self._line(self._held.pop(stream).fields, now)]
 
     def rest(self) -> list[str]:
-        """What no record has ended: the latest of each important stream."""
-        told = [self._held[stream] for stream in _IMPORTANT if stream in self._held]
+        """The lines still held at the end: the latest of each important stream."""
+        remaining = [self._held[stream] for stream in _IMPORTANT if stream in self._held]
         self._held.clear()
-        return [self._line(held.fields, held.at) for held in told]
+        return [self._line(held.fields, held.at) for held in remaining]
 
     def _line(self, fields: Mapping[str, Any], time: float) -> str:
         """A line, with the time at which it is printed."""
         metrics = {name: value for name, value in fields.items() if "/" in name}
         shown, left_out = named_first(metrics, self._monitored, MOST_METRICS)
-        told: dict[str, Any] = {"time": round(time, 3)}
+        printed: dict[str, Any] = {"time": round(time, 3)}
         for name, value in fields.items():
             if name not in metrics:
-                told[name] = value
+                printed[name] = value
             elif shown:  # the metrics stand together, where the first of them stood
-                told |= {**shown, "more_metrics": left_out or None}
+                printed |= {**shown, "more_metrics": left_out or None}
                 shown = {}
-        return key_values(told)
+        return key_values(printed)
 
     def _hold(self, event: Event, fields: dict[str, Any], now: float) -> None:
         if isinstance(event, PhaseEvent):
@@ -157,7 +157,7 @@ class PlainLines:
 
 
 def _is_always_printed(event: Event) -> bool:
-    """Whether the event is an error or a warning, or says where an attempt begins."""
+    """Whether the event is an error, a warning, or the start of an attempt."""
     if isinstance(event, PhaseEvent):
         return event.state == "failed"
     return isinstance(event, WarningEvent | RunEvent | ResumedEvent) or (
@@ -166,7 +166,7 @@ def _is_always_printed(event: Event) -> bool:
 
 
 def _stream_of(event: Event) -> str:
-    """What the event is one of many of."""
+    """The stream of an event."""
     if isinstance(event, MetricEvent):
         return _TRAINING if event.split == "train" and not event.final else _EVALUATION
     return _EVALUATION if isinstance(event, CheckpointEvent) else event.kind
@@ -177,7 +177,7 @@ def _rank(stream: str) -> int:
 
 
 def key_values(fields: Mapping[str, Any]) -> str:
-    """`a=1 b="two words"`; fields that are None or empty are left out."""
+    """`a=1 b="two words"`; fields that are None or empty are omitted."""
     return " ".join(f"{key}={_text(value)}" for key, value in fields.items() if value not in (None, ""))
 
 

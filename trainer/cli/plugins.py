@@ -1,4 +1,4 @@
-"""Pydantic without its plugins, which no part of us has: looking for them reads the entry points of all installed."""
+"""Disables pydantic's plugins, which this package doesn't use: finding them reads all installed entry points."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ LOADER = "pydantic.plugin._loader"
 
 
 def leave_out_plugins() -> None:
-    """Before Pydantic is imported: let it look for no plugins, unless the environment says which.
+    """Prevents pydantic's search for plugins, unless the environment enables it. Call it before importing pydantic.
 
-    Looking for them costs 25 ms of a start of 150, and importing what looks (`importlib.metadata`, with its e-mails and
-    archives) 15 more, even if it is told not to look: so there is another one in its place, that finds nothing.
+    The search costs 25 ms of a 150 ms start, and importing `importlib.metadata` for it 15 ms more, even if the search
+    is disabled. Therefore the module is replaced by one that finds nothing.
     """
     if os.environ.setdefault(VARIABLE, "__all__") == "__all__" and LOADER not in sys.modules:
         loader = ModuleType(LOADER)

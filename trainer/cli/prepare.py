@@ -1,4 +1,4 @@
-"""From an order to a run directory with its resolved config."""
+"""Turns an order into a run directory with its resolved config."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from trainer.rundir import (
 )
 
 AUTO = "auto"
-"""What stands for the run to resume where that is gone on with if it is there, and started if not."""
+"""The value of --resume that resumes the run if it exists and starts it otherwise."""
 CHECKPOINTS = "checkpoints"
-"""The folder of a run whose parts may be named to resume from."""
+"""The folder of a run whose parts can be named in --resume."""
 
 
 def prepare(order: Order) -> tuple[Attempt, configs.Loaded]:
-    """Read and check the config, make the directory (or take up the one to resume), write the resolved config.
+    """Reads and checks the config, creates the directory (or opens the one to resume), writes the resolved config.
 
     Raises:
-        TrainerError: what is wrong with the words, the config or the directory.
+        TrainerError: the arguments, the config or the directory are invalid.
     """
     target, overrides = split_words(order.words, resuming=order.resume not in (None, AUTO))
     return attempt_of(order, target, overrides, process_start=time.time() - process_age(order.pid))
@@ -47,10 +47,10 @@ def prepare(order: Order) -> tuple[Attempt, configs.Loaded]:
 def attempt_of(
     order: Order, target: str | Mapping[str, Any] | None, overrides: Overrides, *, process_start: float
 ) -> tuple[Attempt, configs.Loaded]:
-    """The same for a config that is taken apart from its overrides; the order's own words don't count.
+    """As `prepare`, for a config and overrides that are already separated; the order's own words are ignored.
 
     Raises:
-        TrainerError: what is wrong with the config or the directory.
+        TrainerError: the config or the directory are invalid.
     """
     loaded: configs.Loaded | None = None
     checkpoint: Path | None = None
@@ -68,7 +68,7 @@ def attempt_of(
             name = order.name or loaded.config.name or _default_name(loaded.task)
             paths = create_run_at(order.run_dir) if order.run_dir else create_run(RUNS, name)
     lock = RunLock(paths, notice=lambda text: print(text, file=sys.stderr, flush=True))
-    lock.acquire()  # before attempts are counted: of two that begin at once, one is refused and leaves nothing
+    lock.acquire()  # before attempts are counted: if two start at once, one is refused and leaves no files
     try:
         last = paths.last_attempt
         if loaded is None:
@@ -87,23 +87,27 @@ def attempt_of(
 
 
 def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, list[str]]:
-    """The config or recipe, and the overrides, from the words of a command line.
+    """The config or recipe, and the overrides, from the arguments of a command line.
 
     Raises:
-        TrainerError: no config, two of them, or one beside `--resume`.
+        TrainerError: no config, more than one, or one together with `--resume`.
     """
     targets = targets_of(words)
     overrides = [word for word in words if word not in targets]
     if resuming and targets:
         raise TrainerError(
-            "a resumed run keeps its config", found=targets[0], expected="only key=value beside --resume"
+            "a resumed run keeps its config", found=targets[0], expected="only key=value together with --resume"
         )
     if not resuming and not targets:
-        raise TrainerError("nothing to train", expected="a YAML file or a recipe's name", hint="See `trainer list`.")
+        raise TrainerError(
+            "no config given", expected="a YAML file or a recipe's name", hint="`trainer list` shows the recipes."
+        )
     if len(targets) > 1 and (foreign := next((word for word in targets if word in KEYS), None)):
-        raise TrainerError(f"{foreign} is neither a config nor key=value", hint=f"Here it is {KEYS[foreign]}.")
+        raise TrainerError(f"{foreign} is neither a config nor key=value", hint=f"The equivalent is {KEYS[foreign]}.")
     if len(targets) > 1:
-        raise TrainerError("more than one config", found=" ".join(targets), expected="one, then key=value")
+        raise TrainerError(
+            "more than one config", found=" ".join(targets), expected="one config, followed by key=value"
+        )
     return (targets[0] if targets else None), overrides
 
 
@@ -112,9 +116,9 @@ def _default_name(task: configs.TaskReference) -> str:
 
 
 def _resumable(order: Order) -> tuple[RunPaths, Path | None]:
-    """The run to go on with, and its checkpoint where one is named."""
+    """The run to resume, and its checkpoint if one is named."""
     if order.run_dir or order.name:
-        raise TrainerError("a resumed run keeps its directory and name", hint="Leave --run-dir and --name out.")
+        raise TrainerError("a resumed run keeps its directory and name", hint="Remove --run-dir and --name.")
     assert order.resume is not None
     named = Path(order.resume)
     names_checkpoint = named.parent.name == CHECKPOINTS
@@ -122,24 +126,26 @@ def _resumable(order: Order) -> tuple[RunPaths, Path | None]:
     checkpoint = paths.checkpoints / named.name if names_checkpoint else None
     if checkpoint is not None and not checkpoint.is_dir():
         known = sorted(path.name for path in paths.checkpoints.glob("step-*"))
-        raise TrainerError("no such checkpoint", where=str(checkpoint), expected=", ".join(known) or "one of the run's")
+        raise TrainerError(
+            "no such checkpoint", where=str(checkpoint), expected=", ".join(known) or "a checkpoint of the run"
+        )
     return paths, checkpoint
 
 
 def _named_run(order: Order, name: str | None) -> RunPaths:
-    """The directory that a run is started in or gone on with, whichever it needs."""
+    """The directory in which a run is started or resumed."""
     if order.run_dir:
         return take_up_run(order.run_dir)
     if (name := order.name or name) is None:
         raise TrainerError(
-            "--resume auto goes on with a run by its name, and this one has none",
+            "--resume auto finds the run by its name, but no name is set",
             expected="`name:` in the config, --name or --run-dir",
         )
     return take_up_run(Path(RUNS) / run_name(name))
 
 
 def _refuse_another_meaning(order: Order, paths: RunPaths, loaded: configs.Loaded) -> None:
-    """Refuse values that the state of the run was not made for, unless that is what is ordered."""
+    """Refuses changed values that contradict the saved state of the run, unless --force is given."""
     if order.force:
         return
     before = configs.load(str(paths.config(paths.last_attempt).absolute()), ())
@@ -147,14 +153,14 @@ def _refuse_another_meaning(order: Order, paths: RunPaths, loaded: configs.Loade
     if found:
         shown = [str(change) for change in found[:12]] + ([f"and {len(found) - 12} more"] if len(found) > 12 else [])
         raise TrainerError(
-            "what was saved of this run means something else with these values", where=str(paths.root),
+            "these values contradict the saved state of the run", where=str(paths.root),
             found="\n            ".join(shown), expected="the values that it was trained with",
-            hint="Start a new run with model.weights set to this one, or go on all the same with --force.",
+            hint="Start a new run with model.weights set to this run, or resume anyway with --force.",
         )  # fmt: skip
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that is whole or not there, whenever the process may be killed."""
+    """Writes a file atomically: it is complete or missing, even if the process is killed."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         aside.write_text(text, encoding="utf-8")

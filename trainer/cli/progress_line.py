@@ -1,4 +1,4 @@
-"""One line on the terminal that says what is done and how far."""
+"""A progress line on the terminal."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SECONDS_BETWEEN = 0.1
 
 
 class ProgressLine:
-    """Rewrites one line of standard error; nothing where that is no terminal."""
+    """Rewrites one line of standard error; does nothing if that is not a terminal."""
 
     def __init__(self) -> None:
         self.is_shown = sys.__stderr__ is not None and sys.__stderr__.isatty()
         self._last = 0.0
 
     def of(self, what: str) -> Callable[[int, int], None]:
-        """A callback (done, total); a total of 0 is not known."""
+        """A callback (done, total); a total of 0 means unknown."""
 
         def show(done: int, total: int) -> None:
             now = time.monotonic()
@@ -30,18 +30,18 @@ class ProgressLine:
         return show
 
     def note(self, text: str) -> None:
-        """Show this in place of the line."""
+        """Shows this text instead of the line."""
         if self.is_shown:
             _write(f"\r{escape_controls(text)}\x1b[K")
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Removes the line."""
         if self.is_shown:
             _write("\r\x1b[K")
 
 
 def _write(text: str) -> None:
-    """Write to the terminal itself: standard error escapes what moves the cursor."""
+    """Writes to the terminal directly: standard error escapes cursor movements."""
     assert sys.__stderr__ is not None
     sys.__stderr__.write(text)
     sys.__stderr__.flush()

@@ -1,4 +1,4 @@
-"""New projects: a recipe's files or the template's in a folder of their own, with a config for the user's data."""
+"""Creates projects: the files of a recipe or of the template, with a config for the user's data."""
 
 from __future__ import annotations
 
@@ -17,39 +17,40 @@ from trainer.configs import json_schema, load
 from trainer.rundir import write_error
 
 TEMPLATE = Path(__file__).parent / "template"
-"""What a project without a recipe starts from: a classifier of images."""
+"""The template of projects without a recipe: an image classifier."""
 EMBEDDED = "digits"
-"""The recipe whose data such a project has, unless it is for a folder of the user's."""
+"""The recipe whose data a project uses if no other data is given."""
 SCHEMA = "config.schema.json"
 EDITOR_LINE = f"# yaml-language-server: $schema={SCHEMA}\n"
 
 RECIPE_FOR = {"coco": "detection", "yolo": "detection", "voc": "detection", "segmentation": "segmentation",
               "pairs": "pix2pix"}  # fmt: skip
-"""By the reader of a layout, the recipe for data that is no images with classes."""
+"""By the reader of a layout, the recipe for data that is not image classification."""
 CLASSIFIED = ("image_folder", "table", "idx")
-"""Readers of images with classes."""
+"""Readers of image classification data."""
 MISSING_SPLITS = {"valid": 0.1, "test": 0.1}
-"""Shares of the training split, for data that is not divided."""
+"""Fractions of the training split, for data without splits."""
 
 _ROOT = re.compile(r"^  root: \S+", re.MULTILINE)
 _READER = re.compile(r"^  reader:.*\n(?:    .*\n)*", re.MULTILINE)
-"""Lines of a recipe's config, which has sections by two spaces."""
+"""Lines of a recipe's config, whose sections are indented by two spaces."""
 _ELSEWHERE = re.compile(r"\.\./(\w+/[\w./-]*\w)")
-"""How a recipe's config names what another recipe carries: `root: ../clothes/data`."""
+"""How a recipe's config refers to another recipe's data: `root: ../clothes/data`."""
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "__init__.py", "*.pyc")
 
 
 def write_project(folder: Path, *, recipe: str | None = None, data: Path | None = None) -> str | None:
-    """Write a project that trains at once; what the data was detected to be, in one line, or None for embedded data.
+    """Writes a project that can be trained right away. Returns one line about the detected data, or None for bundled
+    data.
 
     Args:
-        folder: new or empty.
-        recipe: the recipe that is copied; None: the template.
-        data: the user's folder of data, which the config then names; None: the recipe's data is copied along.
+        folder: a new or empty folder.
+        recipe: the recipe to copy; None: the template.
+        data: the user's data folder, for the config; None: the recipe's data is copied as well.
 
     Raises:
-        TrainerError: there is something in the folder, or it can't be written; no such recipe; the data has no layout
-            that is known, or one that the template's task can't read.
+        TrainerError: the folder is not empty or can't be written; no such recipe; the layout of the data is unknown, or
+            the template's task can't read it.
     """
     source = TEMPLATE if recipe is None else recipe_folder(recipe)
     text = (source / "config.yaml").read_text(encoding="utf-8")
@@ -82,23 +83,23 @@ def write_project(folder: Path, *, recipe: str | None = None, data: Path | None 
 
 
 def _data_in(source: Path, at: str) -> list[str]:
-    """The recipe's own data, which a project for other data does without."""
+    """The recipe's own data, which is not copied for other data."""
     return ["data"] if os.path.samefile(source, at) else []
 
 
 def _reader_of(recipe: str | None, data: Path) -> tuple[str, dict[str, Any]]:
     """The data's layout in one line, and the settings of its reader."""
-    from trainer.datasets.layouts import detect  # takes time to import
+    from trainer.datasets.layouts import detect  # the import takes time
 
     layout = detect(data.absolute())
     if recipe is None and layout.reader not in CLASSIFIED:
         fitting = RECIPE_FOR.get(layout.reader)
         raise TrainerError(
-            "the data has no class for each image",
+            "the template needs one class per image, which this data doesn't have",
             where=str(data),
             found=layout.line(),
-            expected="a folder of images for each class, or images and a table of their classes",
-            hint=f"For this data: --recipe {fitting}." if fitting else "`trainer list` shows the recipes.",
+            expected="a folder of images per class, or images and a table of their classes",
+            hint=f"A recipe for this data: --recipe {fitting}." if fitting else "`trainer list` shows the recipes.",
         )
     settings = {"name": "auto"}
     if recipe is not None:

@@ -1,9 +1,9 @@
-"""`trainer.run(...)`: what `trainer run` does, in the caller's own process: a notebook, a script.
+"""`trainer.run(...)`: the equivalent of `trainer run` in the caller's process: a notebook, a script.
 
     check the config → make the run directory → import the engine and the task → Learner.run() → Result
 
-Nothing is detached. Ctrl-C is taken, and where nobody else has taken them the signals that would end the process: it is
-saved first.
+Nothing is detached. Ctrl-C writes a checkpoint first, and so do signals that would end the process, unless other code
+handles them.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """A training that has ended: done, stopped or interrupted.
+    """The result of a training: done, stopped or interrupted.
 
     Attributes:
-        run: its run directory; None where nothing was kept.
-        history: every metric over the run as arrays, by "split/name".
+        run: its run directory; None with keep=False.
+        history: every metric of the run as arrays, by "split/name".
         task: the task with its networks, trained.
         outcome: how it ended.
     """
@@ -58,12 +58,12 @@ class Result:
 
     @property
     def step(self) -> int:
-        """How many steps are done."""
+        """The number of completed steps."""
         return self.outcome.step
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """The last numbers, by "split/name"."""
+        """The last values, by "split/name"."""
         return self.outcome.metrics
 
     def __repr__(self) -> str:
@@ -83,7 +83,8 @@ def run(
     hooks: Sequence[Hook | Mapping[str, Any]] = (),
     **overrides: Any,
 ) -> Result:
-    """Train in this process, until it is done, stopped by request or by Ctrl-C (with a checkpoint; twice: at once).
+    """Trains in this process until it is done, stopped by request or by Ctrl-C (after a checkpoint; twice:
+    immediately).
 
     After a SIGTERM the checkpoint is written and the process ends, with exit code 143.
 
@@ -91,25 +92,25 @@ def run(
         result = trainer.run({"extends": "digits", "optimizer": {"name": "adam", "learning_rate": 1e-3}})
         result = trainer.run(resume=result.run.paths.root, **{"train.epochs": 4})
 
-    In a notebook a table shows how it goes, elsewhere there are lines of key=value.
+    Progress is a table in a notebook, otherwise lines of key=value.
 
     Args:
-        config: a recipe's name, a YAML file, or what would stand in one.
+        config: a recipe's name, a YAML file, or its content as plain data.
         run_dir: the run's directory, new or empty; by default runs/NAME, as with the command.
-        resume: a run to go on with from its latest checkpoint, or a checkpoint of one, in place of `config`; "auto":
-            beside a config that has a name, to go on with that run, or start it if there is none.
-        force: with `resume`: also with values that change what the saved state means.
+        resume: a run to resume from its latest checkpoint, or a checkpoint, instead of `config`; "auto", with a config
+            that has a name: resume that run, or start it if it doesn't exist.
+        force: with `resume`: accept changed values that contradict the saved state.
         keep: False: no run directory, no checkpoints.
-        show: False: nothing is printed.
-        hooks: hooks, beside those that the config names; mappings are the config's `hooks:`.
-        overrides: values that hold over the config's, by key; mappings are laid over it key by key.
+        show: False: print nothing.
+        hooks: hooks in addition to those of the config; mappings have the form of `hooks:`.
+        overrides: values that replace those of the config, by key; mappings are merged key by key.
 
     Raises:
-        TrainerError: what is wrong with the config, the data or the numbers.
-        Exception: whatever else the training died of.
+        TrainerError: the config or the data are invalid, or the training diverged.
+        Exception: any other failure of the training.
     """
     if (config is None) != (resume not in (None, AUTO)):
-        raise TrainerError("what is to be trained?", expected="a config, or `resume` with a run, and one of them only")
+        raise TrainerError("nothing to train", expected="a config, or `resume` with a run, but not both")
     named = [dict(hook) for hook in hooks if isinstance(hook, Mapping)]
     if named:
         overrides["hooks"] = named
@@ -119,7 +120,7 @@ def run(
         order = Order((), os.getpid(), ("trainer.run",), run_dir=_path(run_dir), resume=_path(resume), force=force)
         return _run_kept(order, _plain(config), overrides, own_hooks, show=show)
     if run_dir is not None or resume is not None:
-        raise TrainerError("nothing is kept, and so there is no run directory", hint="Leave keep=False out.")
+        raise TrainerError("run_dir is set, but keep=False keeps no run directory", hint="Remove keep=False.")
     target = _plain(config)
     assert target is not None
     loaded = configs.load(target, overrides, rules=[Surroundings().problems])
@@ -170,16 +171,17 @@ def _run_only(loaded: Loaded, hooks: Sequence[Hook], *, show: bool) -> Result:
 def _until_interrupted(learner: Learner) -> Outcome:
     with _interrupts_go_to(learner.interrupt):
         outcome = learner.run()
-    if outcome.exit_code == TERMINATED:  # as it would have without us, but saved
+    if outcome.exit_code == TERMINATED:  # as without this context, but after a checkpoint
         raise SystemExit(TERMINATED)
     return outcome
 
 
 @contextmanager
 def _interrupts_go_to(interrupt: Callable[[int], None]) -> Iterator[None]:
-    """Within, a first Ctrl-C is handed to the learner, a later one raises KeyboardInterrupt as ever.
+    """Inside this context, the first Ctrl-C goes to the learner; a later one raises KeyboardInterrupt as usual.
 
-    So are SIGTERM and SIGHUP, if nobody has taken or ignored them, after which the process ends; a second one at once.
+    SIGTERM and SIGHUP do the same unless handled or ignored, and then end the process; a second one ends it
+    immediately.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -206,7 +208,7 @@ def _interrupts_go_to(interrupt: Callable[[int], None]) -> Iterator[None]:
 
 
 def _shown(loaded: configs.Loaded) -> Callable[[Record], None]:
-    """Shows records: as a table in a notebook, as lines elsewhere."""
+    """Shows records: as a table in a notebook, as lines otherwise."""
     table = live_table()
     if table is not None:
         return table

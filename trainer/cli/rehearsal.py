@@ -1,4 +1,4 @@
-"""What verbs that look at a config's steps share: they make a learner here, and show its events as plain lines."""
+"""Shared by commands that examine a config's steps: creates a learner in this process and prints its events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from trainer.learner import Learner
     from trainer.rundir import Event, RunPaths
 
-HINT = "Values are set as key=value, for instance data.batch_size=8. "
+HINT = "Set values as key=value, for instance data.batch_size=8. "
 WIDTH = 80
 
 
@@ -31,14 +31,14 @@ def learner_for_steps(
     *,
     paths: RunPaths | None = None,
 ) -> Learner:
-    """A learner without a run directory of its own, whose events go to standard error but for those that `taken` takes.
+    """A learner without a run directory, whose events go to standard error unless `taken` handles them.
 
     Args:
-        refusal: why the config must be for the cpu device; None: it may be for any.
-        paths: where files of the learner go; without it there are none.
+        refusal: why the config must use the cpu device; None: any device.
+        paths: where the learner writes its files; None: no files.
 
     Raises:
-        TrainerError: the config is wrong, or not for the cpu device, which is `refusal`.
+        TrainerError: the config is invalid, or not for the cpu device (message `refusal`).
     """
     import os
     import sys

@@ -1,4 +1,4 @@
-"""What verbs that delete share: they say what goes, ask, and refuse runs that still train."""
+"""Shared by commands that delete: list what is deleted, ask for confirmation, refuse runs that are still training."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from trainer.rundir import ALIVE, RunLock, RunPaths, RunSummary, write_error
 
 
 def refuse_alive(runs: Iterable[RunSummary]) -> None:
-    """Raises TrainerError for the first run that still trains."""
+    """Raises TrainerError for the first run that is still training."""
     for run in runs:
         if run.status in ALIVE:
             raise TrainerError(
-                "this run is not over", where=str(run.paths.root), found=run.status, expected="a run that has ended",
+                "this run is still training", where=str(run.paths.root), found=run.status,
+                expected="a run that has ended",
                 hint=f"`trainer stop {run.name}` ends it.",
             )  # fmt: skip
 
 
 def bytes_below(folder: Path) -> int:
-    """The size of a folder's files; links count as nothing."""
+    """The size of a folder's files; links count as 0."""
     total = 0
     for at, _, names in os.walk(folder):
         paths = (Path(at) / name for name in names)
@@ -32,26 +33,27 @@ def bytes_below(folder: Path) -> int:
 
 
 def is_confirmed(question: str, *, is_given: bool) -> bool:
-    """Whether `--yes` was given, or the user says so.
+    """Whether `--yes` was given or the user confirms.
 
     Raises:
-        TrainerError: there is no terminal to ask on.
+        TrainerError: no terminal for the question.
     """
     if is_given:
         return True
     if not sys.stdin.isatty():
         raise TrainerError(
-            "standard input is no terminal, so nobody can confirm the deletion", hint="Add --yes to delete."
+            "can't ask for confirmation: standard input is not a terminal",
+            hint="Add --yes to delete without confirmation.",
         )
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def delete_runs(runs: Sequence[RunPaths]) -> None:
-    """Delete run directories, each under its own lock, so that nobody begins to train it meanwhile.
+    """Deletes run directories, each while holding its lock, so that no process starts training it.
 
     Raises:
-        TrainerError: a process trains one of them, or a directory can't be deleted.
+        TrainerError: one of them is being trained, or a directory can't be deleted.
     """
     for paths in runs:
         RunLock(paths).acquire()

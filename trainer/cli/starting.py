@@ -1,6 +1,6 @@
-"""The worker process as the command knows it, from its start to its end.
+"""The worker process from the command's side, from start to end.
 
-It is started before the command imports what it needs itself, so that the two import beside each other.
+It starts before the command's own imports, so that both processes import at the same time.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """A worker process on its way; `begin` waits until its run directory is ready.
+    """A starting worker process; `begin` waits until its run directory is ready.
 
     Args:
-        order: what it is to do.
-        attached: it stays in our process group, and ends when we do.
-        holds_output: what it prints before there is a run is kept in `output`: the terminal shows something else.
+        order: the order to execute.
+        attached: keep it in the command's process group, so that it ends with the command.
+        holds_output: keep what it prints before the run exists in `output`, because the terminal shows the dashboard.
     """
 
     def __init__(self, order: Order, *, attached: bool, holds_output: bool = False) -> None:
@@ -60,10 +60,10 @@ class Worker:
             os.close(printing)
 
     def begin(self) -> Attempt | None:
-        """The attempt, once its directory is there; None for a worker that was ended before that.
+        """The attempt, once its directory exists; None if the worker ended before that.
 
         Raises:
-            TrainerError: what was wrong with the order.
+            TrainerError: the order is invalid.
         """
         told = self._told()
         if told is None or "mistake" in told:
@@ -85,7 +85,7 @@ class Worker:
         return self._attempt
 
     def has_told(self, wait_seconds: float = 0.0) -> bool:
-        """Whether `begin` would not wait; asks for at most so long."""
+        """Whether `begin` would return immediately; waits at most `timeout` seconds."""
         heard: list[Any] = [self._report] if self._printed is None else [self._report, self._printed]
         ready = select.select(heard, [], [], wait_seconds)[0]
         if self._printed in ready:
@@ -93,14 +93,14 @@ class Worker:
         return self._report in ready
 
     def _say(self, text: str) -> None:
-        """Tell the user, who sees what is held once the terminal is given back."""
+        """Prints a message; it appears once the dashboard closes."""
         if self._holds_output:
             self.output += f"{text}\n".encode()
         else:
             print(text, file=sys.stderr)
 
     def _hear(self) -> None:
-        """Take in what was printed, if it is held."""
+        """Collects the worker's output, if it is held."""
         while self._printed is not None and select.select([self._printed], [], [], 0)[0]:
             if not (text := os.read(self._printed, 1 << 16)):
                 os.close(self._printed)
@@ -108,7 +108,7 @@ class Worker:
             self.output += text
 
     def over(self) -> bool:
-        """Whether the process has ended; once it has, the run has its `end` event, written by us where it could not."""
+        """Whether the process has ended; if so, the run has its `end` event, written here if the worker could not."""
         code = self.process.poll()
         if code is not None and not self._is_settled:
             if not self._report.closed:
@@ -123,24 +123,24 @@ class Worker:
         return code is not None
 
     def end(self) -> None:
-        """Ask the process to end if it has not, wait until it has, and see that the run has its `end` event."""
+        """Asks the process to end if needed, waits for it, and ensures that the run has its `end` event."""
         if self.process.poll() is None:
             self.process.terminate()
             self.process.wait()
         self.over()
 
     def leave(self) -> None:
-        """Leave the process to itself: it outlives us."""
+        """Releases the process: it outlives this one."""
         self.process.returncode = 0  # nobody here waits for it
 
     def _told(self) -> dict[str, Any] | None:
-        """The next thing that the worker reports; waits for it, or for the worker's end."""
+        """The next report of the worker; waits for it, or for the worker's end."""
         line = self._report.readline()
         return json.loads(line) if line.endswith("\n") else None
 
 
 def worker_environment() -> dict[str, str]:
-    """Our environment, such that the worker imports this very package, and nothing from the working directory."""
+    """The environment of the worker: it imports this package, and nothing from the working directory."""
     package_parent = os.path.dirname(os.path.dirname(os.path.realpath(trainer.__file__)))
     searched = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", ".")]
     if os.path.basename(package_parent) not in ("site-packages", "dist-packages") and package_parent not in searched:

@@ -1,4 +1,4 @@
-"""Summaries of runs, with a second look at those on other machines that may still train."""
+"""Summaries of runs, with a check of the heartbeat for runs on other machines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from trainer.rundir import RunPaths, RunSummary, heard_of, read_lock, summarize
 
 
 def summaries(runs: Iterable[RunPaths]) -> list[RunSummary]:
-    """The summary of each run; one that looks gone by the clocks is running if its heartbeat moves."""
+    """The summary of each run; a run that seems dead by the clocks is running if its heartbeat moves."""
     found = [summarize(paths) for paths in runs]
     doubtful = [run for run in found if run.status == "lost"
                 and (lock := read_lock(run.paths)) is not None and lock.is_in_doubt(time.time())]  # fmt: skip
     if not doubtful:
         return found
     line = ProgressLine()
-    line.note(f"watching for a heartbeat of {', '.join(run.name for run in doubtful)}")
+    line.note(f"waiting for a heartbeat of {', '.join(run.name for run in doubtful)}")
     heard = heard_of([run.paths.lock for run in doubtful])
     line.clear()
     return [replace(run, status="running") if run.paths.lock in heard else run for run in found]

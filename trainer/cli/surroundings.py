@@ -1,4 +1,4 @@
-"""What a configuration names outside of itself: folders, files, splits. Looked at by name; nothing of them is read."""
+"""Checks the folders, files and splits that a configuration names, without reading their contents."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _FRACTIONS: KeyPath = ("data", "reader", "fractions")
 
 @dataclass
 class Surroundings:
-    """Found once by `problems`, a rule of `trainer.configs.load`, and then known.
+    """The results of `problems`, a rule of `trainer.configs.load`.
 
     Attributes:
-        splits: the items of each split, None where their number is known once they are read; None: not known.
-        layout: the format of the data in words, with what it was detected by or the reader that is named.
-        line: the folder, the format and the splits in one line; None where nothing is known.
-        warnings: what may be intended.
+        splits: the number of items of each split, None if it needs reading the data; None: unknown.
+        layout: the format of the data as text, and how it was detected or which reader is set.
+        line: the folder, the format and the splits in one line; None if unknown.
+        warnings: possible problems.
     """
 
     splits: Mapping[str, int | None] | None = None
@@ -46,7 +46,7 @@ class Surroundings:
     warnings: list[str] = field(default_factory=list)
 
     def problems(self, loaded: Loaded) -> Iterator[Problem]:
-        """Everything that a configuration names and that is not there, or not what its task needs."""
+        """Everything that a configuration names and that is missing, or does not fit the task."""
         yield from _weights(loaded)
         yield from _own_code(loaded)
         root = loaded.config.data.root
@@ -56,7 +56,7 @@ class Surroundings:
                 f"no such data folder: {root}",
                 found=_nearby(root),
                 expected="the folder of the data",
-                hint="Set data.root to it; relative paths start from the file or shell that gives them.",
+                hint="Set data.root to an existing folder; relative paths start from the file or shell that sets them.",
             )
         elif root is not None and root.is_dir() and loaded.config.data.reader is not None:
             yield from self._data(loaded, loaded.config.data.reader, root)
@@ -90,12 +90,12 @@ class Surroundings:
         items, batch = shares.get(TRAIN), loaded.config.data.batch_size
         if items is not None and batch > items:
             self.warnings.append(
-                f"data.batch_size: a batch of {batch} is larger than the {items} items of train, and filled up with "
-                f"rows that don't count; data.batch_size={items} saves their time"
+                f"data.batch_size: a batch of {batch} is larger than the {items} items of train and is padded; "
+                f"data.batch_size={items} is faster"
             )
 
     def _detected(self, reader: Reading, root: Path) -> tuple[Reading, dict[str, int | None]]:
-        from trainer.datasets.layouts import detect  # takes time to import
+        from trainer.datasets.layouts import detect  # the import takes time
         from trainer.datasets.readers.reading import section_of
 
         layout = detect(root, reader.form)
@@ -116,47 +116,47 @@ def _weights(loaded: Loaded) -> Iterator[Problem]:
         here: KeyPath = (*path, "weights")
         if not weights.exists():
             yield loaded.problem(here, f"no such file: {weights}", found=_nearby(weights),
-                                 expected="a file of weights, a checkpoint or a run directory")  # fmt: skip
+                                 expected="a weights file, a checkpoint or a run directory")  # fmt: skip
         elif weights.is_dir() and not any((weights / part).exists() for part in _OF_CHECKPOINTS):
             entries = sorted(entry.name for entry in weights.iterdir())
             yield loaded.problem(
                 here,
                 f"the folder {weights} holds no checkpoint",
                 found=", ".join(entries[:MOST_NEARBY]) or "an empty folder",
-                expected="a run directory, a checkpoint in its checkpoints/, or a file of weights",
+                expected="a run directory, a checkpoint in its checkpoints/, or a weights file",
             )
 
 
 def _own_code(loaded: Loaded) -> Iterator[Problem]:
-    """Files of classes of the user's own; their code is not run."""
+    """Files of custom classes; their code is not run."""
     for path, section in sections_of(loaded.config):
         name = getattr(section, "name", None)
         if not isinstance(section, OwnSchedule) and names_own_class(name):
             file = Path(str(name).rpartition(":")[0])
             if not file.is_file():
                 yield loaded.problem((*path, "name"), f"no such file: {file}", found=_nearby(file),
-                                     expected="a Python file with the class")  # fmt: skip
+                                     expected="a Python file that defines the class")  # fmt: skip
 
 
 def _words(reader: Reading, root: Path) -> dict[str, str | None]:
-    """The splits and their words, in paths or in a table's column."""
+    """The splits and their names, in paths or in a table's column."""
     if reader.settings().get("split_column") is None:
         return split_words(reader, root)
-    from trainer.datasets.readers.reading import words_of_splits  # takes time to import
+    from trainer.datasets.readers.reading import words_of_splits  # the import takes time
 
     return words_of_splits(reader, root)
 
 
 def _divided(reader: Reading) -> KeyPath:
-    """The first key of a reader whose path tells the splits apart."""
+    """The first key of a reader whose path depends on the split."""
     keys = [key for key, value in reader.settings().items() if isinstance(value, str) and SPLIT in value]
     return (*_READER, keys[0]) if keys else _READER
 
 
 def _reader_paths(loaded: Loaded, reader: Reading, root: Path, words: Mapping[str, str | None]) -> Iterator[Problem]:
-    """Paths of a reader that is named."""
+    """Paths of the reader that is set."""
     settings = reader.settings()
-    lists = settings.get("image_set") is not None  # which hold the paths of the images
+    lists = settings.get("image_set") is not None  # which contain the paths of the images
     for key in type(reader).paths:
         value = settings.get(key)
         if not isinstance(value, str) or (lists and key == "images"):
@@ -169,7 +169,7 @@ def _reader_paths(loaded: Loaded, reader: Reading, root: Path, words: Mapping[st
                     f"no such file or folder: {path}",
                     found=_nearby(path),
                     expected=f"a path in data.root ({root})",
-                    hint="Leave data.reader out, and the layout of the folder is detected.",
+                    hint="Remove data.reader to let the layout of the folder be detected.",
                 )
 
 
@@ -181,11 +181,11 @@ def _shares(loaded: Loaded, reader: Reading, found: Mapping[str, int | None]) ->
     if taken or sum(reader.fractions.values()) >= 1 or TRAIN not in found:
         return loaded.problem(
             _FRACTIONS,
-            "the splits can't be taken from train",
+            "the fractions can't be taken from train",
             found=", ".join(f"{split}: {share:g}" for split, share in reader.fractions.items())
             + f"; the data has {', '.join(found)}",
-            expected="a train split, other names than the splits that are there, shares that come to less than 1",
-            hint=f"Leave {' and '.join(taken)} out." if taken else None,
+            expected="a train split, names other than those of existing splits, fractions with a sum below 1",
+            hint=f"Remove {' and '.join(taken)}." if taken else None,
         )
     whole = found[TRAIN]
     shares = {split: None if whole is None else round(share * whole) for split, share in reader.fractions.items()}
@@ -194,20 +194,20 @@ def _shares(loaded: Loaded, reader: Reading, found: Mapping[str, int | None]) ->
 
 
 def _splits(loaded: Loaded, splits: Mapping[str, int | None]) -> Iterator[Problem]:
-    """Splits that the task needs or that something is measured on."""
+    """Splits that the task needs or that are evaluated."""
     there = ", ".join(split if items is None else f"{split}: {items} items" for split, items in splits.items())
     needed = loaded.declaration.splits if loaded.declaration is not None else (TRAIN,)
     for split in needed:
         if split not in splits:
-            yield loaded.problem(_ROOT, f"there is no split {split}, which the task needs", found=there,
+            yield loaded.problem(_ROOT, f"the task needs a split {split}, which doesn't exist", found=there,
                                  expected=", ".join(needed), hint=_take(split))  # fmt: skip
     if VALID in splits or VALID in needed:
         return
     paths = measured_on(loaded.config, VALID)
     for path in paths:
         off = "[]" if path[0] == "metrics" else "null"
-        yield loaded.problem(path, "there is no validation split to measure on", found=there,
-                             expected="a split called valid",
+        yield loaded.problem(path, "no validation split", found=there,
+                             expected="a split named valid",
                              hint=f"{_take(VALID)} Without validation, set {dotted(path)}={off}.",
                              rests_on=(_FRACTIONS,))  # fmt: skip
 
@@ -217,7 +217,7 @@ def _take(split: str) -> str:
 
 
 def _fields(loaded: Loaded, section: Reading, layout: str) -> Iterator[Problem]:
-    """Fields of items that the task needs and the data has not."""
+    """Fields of items that the task needs and the data doesn't have."""
     given = section.fields()
     if loaded.declaration is None or given is None:
         return
@@ -231,12 +231,14 @@ def _fields(loaded: Loaded, section: Reading, layout: str) -> Iterator[Problem]:
         f"{task} needs {', '.join(missing)}, which this data doesn't have",
         found=f"{layout}, whose items have {', '.join(given)}",
         expected=", ".join(loaded.declaration.fields),
-        hint=f"Use the recipe {recipes} for this data." if recipes else "Set data.root to a folder that has them.",
+        hint=f"Use the recipe {recipes} for this data."
+        if recipes
+        else "Set data.root to a folder whose items have these fields.",
     )
 
 
 def _recipes_for(fields: tuple[str, ...]) -> list[str]:
-    """The recipes that need the most of these fields and no others."""
+    """The recipes that use most of these fields and no others."""
     from trainer.configs.problems import Place
     from trainer.configs.task import find_task
 
@@ -250,13 +252,13 @@ def _recipes_for(fields: tuple[str, ...]) -> list[str]:
 
 
 def _is_read_otherwise(loaded: Loaded, reader: Reading, root: Path) -> bool:
-    """Whether only the task's code knows how this data is read."""
+    """Whether only the task's code can read this data."""
     own = () if loaded.declaration is None else loaded.declaration.own_data
     return reader.name != AUTO and any((root / file).exists() for file in own)
 
 
 def told(loaded: Loaded, path: KeyPath, error: TrainerError) -> Problem:
-    """An error of reading as a problem with the value at `path`."""
+    """A reading error as a problem with the value at `path`."""
 
     def text(value: object) -> str | None:
         return None if value is None else str(value)
@@ -266,7 +268,7 @@ def told(loaded: Loaded, path: KeyPath, error: TrainerError) -> Problem:
 
 
 def _nearby(path: Path) -> str:
-    """What is in the folder of a path that is not there."""
+    """The contents of the folder of a missing path."""
     parent = path.parent
     while not parent.is_dir():
         parent = parent.parent

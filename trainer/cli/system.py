@@ -1,4 +1,4 @@
-"""Samples of the machine while a worker trains: processor, memory, GPUs."""
+"""Samples of the machine during training: processor, memory, GPUs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainer.rundir import SystemEvent
 
 
 class SystemSampler:
-    """Takes samples of this process and of the GPUs; shares and rates are counted from one sample to the next."""
+    """Samples this process and the GPUs; rates are computed between consecutive samples."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         import psutil
@@ -23,7 +23,7 @@ class SystemSampler:
         self._disk, self._network = Rate(self._disk_bytes, clock), Rate(_network_bytes, clock)
 
     def sample(self) -> SystemEvent:
-        """Processor use in percent of the cores that this process may use, resident memory in bytes, rates, GPUs."""
+        """Processor use in percent of the usable cores, resident memory in bytes, rates, GPUs."""
         return SystemEvent(
             cpu=round(self._process.cpu_percent() / self._cores, 1),
             memory=self._process.memory_info().rss,
@@ -33,7 +33,7 @@ class SystemSampler:
         )
 
     def _disk_bytes(self) -> int | None:
-        """Bytes that this process has read and written so far; None where the system does not tell."""
+        """Bytes that this process has read and written so far; None if the system doesn't report it."""
         if not hasattr(self._process, "io_counters"):  # macOS
             return None
         counters = self._process.io_counters()
@@ -41,14 +41,14 @@ class SystemSampler:
 
 
 class Rate:
-    """How fast a counter grows, from one reading to the next."""
+    """The growth rate of a counter between two readings."""
 
     def __init__(self, read: Callable[[], int | None], clock: Callable[[], float]) -> None:
         self._read, self._clock = read, clock
         self._count, self._time = read(), clock()
 
     def take(self) -> float | None:
-        """Growth a second since the last time; None where nothing counts."""
+        """Growth per second since the last call; None if there is no counter."""
         count, now = self._read(), self._clock()
         before, since = self._count, now - self._time
         self._count, self._time = count, now
@@ -58,7 +58,7 @@ class Rate:
 
 
 def _network_bytes() -> int | None:
-    """Bytes in and out over all interfaces but the loopback; None where the system does not tell."""
+    """Bytes in and out over all interfaces except the loopback; None if the system doesn't report it."""
     import psutil
 
     try:
@@ -69,7 +69,7 @@ def _network_bytes() -> int | None:
 
 
 def available_threads() -> int:
-    """Cores that this process may use: its affinity, cut by the control group's quota. At least 1."""
+    """Cores that this process may use: its affinity, limited by the control group's quota. At least 1."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
@@ -80,7 +80,7 @@ def available_threads() -> int:
 
 
 class _Gpus:
-    """NVIDIA GPUs through NVML; none where there is no driver."""
+    """NVIDIA GPUs through NVML; none without a driver."""
 
     def __init__(self) -> None:
         self._handles: list[Any] = []
@@ -105,7 +105,9 @@ class _Gpus:
         ]
 
     def sample(self) -> list[dict[str, float]]:
-        """Use in percent, memory in bytes, power in watts, temperature in °C; what a GPU does not tell is left out."""
+        """Use in percent, memory in bytes, power in watts, temperature in °C; values that a GPU doesn't report are
+        omitted.
+        """
         return [self._sample(handle) for handle in self._handles]
 
     def _sample(self, handle: Any) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Tables of text: columns as wide as what stands in them, numbers to the right."""
+"""Text tables: columns as wide as their contents, numbers right-aligned."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequen
     """Header and rows in aligned columns, two spaces apart, without trailing spaces.
 
     Args:
-        right: for each column, whether it is set to the right, as numbers are.
-        width: the most cells of a line; what is longer is cut. None: as long as it gets.
+        right: whether each column is right-aligned, as for numbers.
+        width: maximum cells per line; longer lines are cut. None: no limit.
     """
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
     lines = []

@@ -1,4 +1,4 @@
-"""From a task's reference to its class."""
+"""Finds the class of a task."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def task_class(reference: TaskReference) -> type[Task]:
-    """Import the task's module and find its class: the one that was named, or the module's only public task.
+    """Imports the task's module and returns the named class, or the module's only public task.
 
     Raises:
-        TrainerError: the module has no such class, or several tasks and none was named; what a module of the user's
-            raises, with its lines.
-        Exception: whatever a recipe's module raises.
+        TrainerError: the module has no such class, or several tasks and none is named; errors of a user's module, with
+            their source lines.
+        Exception: any exception of a recipe's module.
     """
     try:
         module = reference.import_module()
@@ -40,11 +40,14 @@ def task_class(reference: TaskReference) -> type[Task]:
     if reference.class_name is None:
         if len(tasks) != 1:
             raise TrainerError(
-                "which class is the task?", where=where, found=", ".join(tasks) or "none", expected="one"
+                "the task's class is ambiguous or missing",
+                where=where,
+                found=", ".join(tasks) or "none",
+                expected="one",
             )
         return next(iter(tasks.values()))
     named = getattr(module, reference.class_name, None)
     if not (isinstance(named, type) and issubclass(named, Task)):
         found = ", ".join(tasks) or "no task"
-        raise TrainerError(f"no task called {reference.class_name}", where=where, found=found)
+        raise TrainerError(f"no task named {reference.class_name}", where=where, found=found)
     return named

@@ -1,16 +1,16 @@
-"""The worker's watch: one thread for signals, heartbeats, samples of the machine, and the parent's life.
+"""The worker's watcher: one thread for signals, heartbeats, samples of the machine, and the parent process.
 
-Signals reach the thread through a pipe that the interpreter's C handler writes to, so that they are seen while the
-main thread is inside a kernel or a compiler:
+Signals reach the thread through a pipe that the interpreter's C handler writes to, so that they arrive while the main
+thread is inside a kernel or a compiler:
 
-    the first    before the learner runs: ends the process at once, there is nothing to save
+    the first    before the learner runs: ends the process immediately
                  afterwards: the learner finishes its step, writes a checkpoint and ends
-    a later one  ends the process at once (one within SAME_WISH_SECONDS is the same wish, come on two ways)
+    a later one  ends the process immediately (one within SAME_WISH_SECONDS is the same signal, received twice)
 
 SIGUSR1 becomes a request for a checkpoint, as by `control/`. By default it ends a process, and schedulers send it to
 whole groups: it is blocked in all threads but this one, and thereby in the processes that they start.
 
-No signal handler raises an exception: one that strikes inside an import leaves that import's lock taken for ever.
+No signal handler raises an exception: raised inside an import, it would leave the import lock taken forever.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ SAME_WISH_SECONDS = 0.5
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_BETWEEN_SAMPLES = 2.0
 SECONDS_BEFORE_FIRST_SAMPLE = 1.0
-"""Over how long the first sample counts processor time; before that, importing must not keep us from early signals."""
+"""Seconds over which the first sample measures processor time; until then, imports must not delay signals."""
 SECONDS_WITHOUT_PARENT = 10.0
-"""How long an attached worker may take to finish its step and save, once its parent is gone."""
+"""Seconds that an attached worker has to finish its step and save after its parent has ended."""
 
 _PR_SET_PDEATHSIG = 1  # see prctl(2)
 
 
 class Watcher:
-    """The watch over one attempt, from entering the context to leaving it.
+    """Watches one attempt, from entering the context to leaving it.
 
     Args:
-        parent: the process to end with, if any.
-        is_guest: the process is somebody else's (a notebook): its signals are left alone, and it is never ended.
+        parent: the process whose end also ends this one, if any.
+        is_guest: the process belongs to other code (a notebook): its signals are not handled, and it is never ended.
     """
 
     def __init__(
@@ -81,7 +81,9 @@ class Watcher:
         self._wakeup_before = -1
 
     def hand_signals_to(self, interrupt: Callable[[int], None]) -> None:
-        """From now on signals (SIGINT or SIGTERM) go to the learner; the function is called in the watch's thread."""
+        """From now on, signals (SIGINT or SIGTERM) go to the learner. The function is called in the watcher's
+        thread.
+        """
         self._interrupt = interrupt
 
     def __enter__(self) -> Watcher:
@@ -117,13 +119,13 @@ class Watcher:
         while not self._over:
             try:
                 self._look()
-            except (TrainerError, OSError) as error:  # a disk that takes nothing: signals are to be heard all the same
+            except (TrainerError, OSError) as error:  # a full disk: signals must still be handled
                 if str(error) != problem:
                     problem = str(error)
-                    print(f"the watch over the run: {error}", file=sys.stderr, flush=True)
+                    print(f"the watcher of the run failed: {error}", file=sys.stderr, flush=True)
 
     def _look(self) -> None:
-        """Wait a little, and see to what there is to be seen to."""
+        """Waits briefly, then handles pending work."""
         ready, _, _ = select.select([self._pipe[0]], [], [], SECONDS_BETWEEN_LOOKS)
         if ready:
             for number in os.read(self._pipe[0], 256):
@@ -146,24 +148,26 @@ class Watcher:
 
     def _why_unlocked(self) -> str:
         if gone(self._paths.root):
-            return "the run's directory was deleted or moved: nothing more of this run is saved"
+            return "the run's directory was deleted or moved: nothing more is saved"
         return "another process took run.lock" if self._paths.lock.exists() else "run.lock was deleted"
 
     def _take_signal(self, number: int) -> None:
         now, name = time.monotonic(), signal.Signals(number).name
         if self._first is None:
-            meant = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM  # a hang-up counts as this
+            meant = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM  # a hang-up is handled as SIGTERM
             self._first = (meant, now)
             if self._interrupt is not None:
                 self._interrupt(meant)
-                self._sink(LogEvent(f"{name}: finishing the step, saving and stopping; once more ends at once"))
+                self._sink(
+                    LogEvent(f"{name}: finishing the step, saving and stopping; a second {name} ends immediately")
+                )
             else:
                 self._abort(BY_SIGNAL[number], f"{name} before training began")
         elif now - self._first[1] > SAME_WISH_SECONDS:
             self._abort(BY_SIGNAL[number], f"a second signal ({name})")
 
     def _ask_for_checkpoint(self) -> None:
-        """The learner finds it between two steps; what comes before training waits for the first of them."""
+        """The learner reads signals between two steps; the phases before training wait for the first one."""
         now = time.monotonic()
         if now - self._last_wish_for_checkpoint > SAME_WISH_SECONDS:
             self._last_wish_for_checkpoint = now
@@ -179,14 +183,14 @@ class Watcher:
         self._deadline = time.monotonic() + SECONDS_WITHOUT_PARENT, BY_SIGNAL[signal.SIGTERM], reason
 
     def _look_for_abort(self) -> None:
-        """The learner takes requests itself; an abort that it has not taken from one look to the next, we carry out."""
+        """The learner handles requests itself; an abort that it has not handled by the next check is executed here."""
         asked = not self._is_guest and any(request.what == "abort" for request in waiting_requests(self._paths))
         if asked and self._abort_seen:
             self._abort(FAILURE, "aborted by request")
         self._abort_seen = asked
 
     def _abort(self, code: int, reason: str) -> None:
-        """End the process now, whatever its threads are in."""
+        """Ends the process now, whatever its threads are doing."""
         try:
             self._sink(EndEvent("interrupted", code, reason=reason))
             self._lock.release()
@@ -202,11 +206,11 @@ def _sampler() -> SystemSampler:
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    """Handles a signal by doing nothing: the interpreter has told the watch already."""
+    """A signal handler that does nothing: the interpreter has already notified the watcher."""
 
 
 def limit_memory(gigabytes: float) -> None:
-    """Let this process, and what it starts, have so much memory of its own (Linux); asking for more fails."""
+    """Limits the private memory of this process and its children (Linux); larger allocations fail."""
     import resource
 
     most = int(gigabytes * 1e9)
@@ -214,10 +218,10 @@ def limit_memory(gigabytes: float) -> None:
 
 
 def die_with_parent(parent: int, by: signal.Signals = signal.SIGTERM) -> None:
-    """Ask the system for a signal when the parent dies (Linux); elsewhere the watch notices it within a second."""
+    """Asks the system for a signal when the parent ends (Linux); elsewhere the watcher notices within a second."""
     if sys.platform == "linux" and Path("/proc/self").exists():
         import ctypes
 
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0)
-    if os.getppid() != parent:  # it died before we could ask
+    if os.getppid() != parent:  # it ended before the call
         os._exit(BY_SIGNAL[signal.SIGTERM])

@@ -1,8 +1,8 @@
 """The dashboard in a browser: textual-serve on the loopback interface, behind a token.
 
-Whoever can open a page on this machine could otherwise drive it: any user's program, and any web site that the browser
-shows. So every request needs the token (in the address at first, in a cookie of this site's own from then on), the name
-of this host (a name that a foreign site points at 127.0.0.1 is refused), and no other origin.
+Any user's program, and any web site open in the browser, could otherwise control it. Therefore every request needs the
+token (first in the address, then in a cookie of this site), the name of this host (which prevents DNS rebinding), and
+no foreign origin.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from trainer import TrainerError
 HOST = "127.0.0.1"
 COOKIE = "trainer_token"
 MOST_DASHBOARDS = 8
-"""Pages that may be open at once."""
+"""Maximum number of open pages."""
 MOST_COLUMNS, MOST_ROWS = 500, 200
-"""Cells of a dashboard: a screen of 4K has 480 columns at the usual size of type, and a dashboard draws every cell."""
+"""Maximum cells of a dashboard: a 4K screen has 480 columns at the usual font size, and a dashboard draws every
+cell.
+"""
 GRACE_SECONDS = 5.0
-"""What a dashboard has to end once its page is closed, before it is killed."""
+"""Seconds that a dashboard has to end after its page is closed, before it is killed."""
 TAKE_KEYS = """<script>
 new MutationObserver((_, observer) => {
   const keys = document.querySelector(".xterm-helper-textarea");
@@ -47,16 +49,16 @@ new MutationObserver((_, observer) => {
 }).observe(document.body, {attributes: true, childList: true, subtree: true});
 </script>
 """
-"""Lets the page take keys from its first frame on; the library's own does so after a click."""
+"""Gives the page keyboard focus from its first frame on; the library does so only after a click."""
 
 
 class Dashboard(AppService):
-    """The process behind one page: of a size that can be drawn, and gone when the page is."""
+    """The process behind one page: limited in size, and ended with the page."""
 
     process: Process | None = None
 
     async def start(self, width: int, height: int) -> None:
-        """Start it, at most so large."""
+        """Starts it, at the maximum size if larger."""
         await super().start(_clamped(width, MOST_COLUMNS), _clamped(height, MOST_ROWS))
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
@@ -64,11 +66,11 @@ class Dashboard(AppService):
         return self.process
 
     async def set_terminal_size(self, width: int, height: int) -> None:
-        """Resize it, at most so large."""
+        """Resizes it, at the maximum size if larger."""
         await super().set_terminal_size(_clamped(width, MOST_COLUMNS), _clamped(height, MOST_ROWS))
 
     async def stop(self) -> None:
-        """End it, by force where it does not end by itself."""
+        """Ends it, by force if necessary."""
         try:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(super().stop(), GRACE_SECONDS)
@@ -87,22 +89,23 @@ def _is_fault_of_server(record: logging.LogRecord) -> bool:
 def _clamped(size: object, most: int) -> int:
     """A size from a page, as whole cells from 1 to `most`."""
     if not isinstance(size, (int, float)) or size != size:
-        raise ValueError(f"no size: {size!r}")
+        raise ValueError(f"invalid size: {size!r}")
     return int(min(max(size, 1), most))
 
 
 class DashboardServer(Server):
-    """Serves the dashboard of some runs on `port`; each page that is opened is a dashboard of its own.
+    """Serves the dashboard of runs on `port`; each open page has a separate dashboard.
 
     Args:
-        can_control: whether it may send requests (stop, pause, …) to the run.
-        say: hears the address, with its token, once it can be opened.
+        can_control: whether pages may send requests (stop, pause, …) to the run.
+        say: receives the address, with its token, once it can be opened.
     """
 
     def __init__(self, runs: Sequence[Path], port: int, *, can_control: bool, say: Callable[[str], None]) -> None:
         words = [sys.executable, "-P", "-m", "trainer.cli", "watch", *(str(run.resolve()) for run in runs)]
         words += [] if can_control else ["--read-only"]
-        # The library starts it through a shell: without one in between, the dashboard hears of this process's end.
+        # The library starts it through a shell. `exec` replaces the shell, so that this process's end reaches the
+        # dashboard.
         command = f"exec {shlex.join([*words, '--parent', str(os.getpid())])}"
         super().__init__(
             command, host=HOST, port=port, title=f"trainer · {', '.join(run.resolve().name for run in runs)}"
@@ -118,21 +121,21 @@ class DashboardServer(Server):
         return f"{self.public_url}/?token={self.token}"
 
     def initialize_logging(self) -> None:
-        """Leave logging alone: what matters is told."""
+        """Does not configure logging."""
 
     def serve_on(self, listening: socket.socket) -> None:
-        """Serve on a socket that listens already, until SIGINT or SIGTERM."""
+        """Serves on a listening socket, until SIGINT or SIGTERM."""
         loop = asyncio.new_event_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.request_exit)
         web.run_app(self._make_app(), sock=listening, handle_signals=False, loop=loop, print=None)
 
     async def on_startup(self, app: web.Application) -> None:
-        """Tell the address."""
+        """Reports the address."""
         self._say(self.address)
 
     async def on_shutdown(self, app: web.Application) -> None:
-        """Close the open pages, and thereby end their dashboards."""
+        """Closes the open pages, which ends their dashboards."""
         await asyncio.gather(*(page.close(code=WSCloseCode.GOING_AWAY) for page in self._pages))
 
     async def _make_app(self) -> web.Application:
@@ -154,7 +157,7 @@ class DashboardServer(Server):
             width = _clamped(float(request.query.get("width", "80")), MOST_COLUMNS)
             height = _clamped(float(request.query.get("height", "24")), MOST_ROWS)
         except ValueError as error:
-            raise web.HTTPBadRequest(text="width and height are numbers of cells") from error
+            raise web.HTTPBadRequest(text="width and height must be numbers of cells") from error
         if len(self._pages) >= MOST_DASHBOARDS:
             raise web.HTTPServiceUnavailable(text=f"{MOST_DASHBOARDS} pages are open: close one of them")
         socket = web.WebSocketResponse(heartbeat=15)
@@ -171,7 +174,7 @@ class DashboardServer(Server):
             await socket.prepare(request)
             await dashboard.start(width, height)
             await self._process_messages(socket, dashboard)
-        except (ValueError, TypeError, LookupError, AttributeError, AssertionError):  # no message of our page
+        except (ValueError, TypeError, LookupError, AttributeError, AssertionError):  # not a message of this page
             await socket.close(code=WSCloseCode.INVALID_TEXT)
         finally:
             await dashboard.stop()
@@ -184,10 +187,10 @@ class DashboardServer(Server):
             if request.host != f"{HOST}:{self.port}":
                 raise web.HTTPForbidden(text=f"only for {HOST}:{self.port}")
             if request.headers.get("Origin", self.public_url) != self.public_url:
-                raise web.HTTPForbidden(text="refused: another site asks")
+                raise web.HTTPForbidden(text="refused: request from another site")
             shown = request.query.get("token") or request.cookies.get(COOKIE, "")
             if not hmac.compare_digest(shown.encode(errors="replace"), self.token.encode()):
-                raise web.HTTPForbidden(text="wrong token: open the address that `trainer watch --web` printed")
+                raise web.HTTPForbidden(text="invalid token: open the address printed by `trainer watch --web`")
             response = await handler(request)
             if not response.prepared:
                 response.set_cookie(COOKIE, self.token, httponly=True, samesite="Strict")
@@ -203,10 +206,10 @@ class DashboardServer(Server):
 
 
 def serve(runs: Sequence[Path], port: int | None, *, can_control: bool, say: Callable[[str], None]) -> None:
-    """Serve until interrupted or terminated; on a free port where none is asked for.
+    """Serves until interrupted or terminated, on a free port if none is given.
 
     Raises:
-        TrainerError: the port is taken.
+        TrainerError: the port is in use.
     """
     with listening_socket(port) as listening:
         server = DashboardServer(runs, listening.getsockname()[1], can_control=can_control, say=say)
@@ -214,10 +217,10 @@ def serve(runs: Sequence[Path], port: int | None, *, can_control: bool, say: Cal
 
 
 def listening_socket(port: int | None) -> socket.socket:
-    """A socket that listens on the port, or on any free one: from now on the address can be opened.
+    """A socket that listens on the port, or on any free one.
 
     Raises:
-        TrainerError: the port is taken, or not for this user.
+        TrainerError: the port is in use, or not permitted.
     """
     listening = socket.socket()
     try:
@@ -228,6 +231,6 @@ def listening_socket(port: int | None) -> socket.socket:
         listening.close()
         raise TrainerError(
             f"can't serve on port {port}", found=getattr(error, "strerror", None) or str(error),
-            hint="Leave --port out: a free one is taken.",
+            hint="Remove --port to use a free port.",
         ) from error  # fmt: skip
     return listening

@@ -1,14 +1,14 @@
 """The worker: `python -P -m trainer.cli.worker ORDER`, the process that trains.
 
-    read and check the config → make the run directory, take its lock → report to the command that started us
-      → start the watch (signals, heartbeat, samples of the machine)
-      → import the engine and the task → Learner.run() → `end` event → give the lock back
+    read and check the config → make the run directory, take its lock → report to the command that started it → start
+      the watcher (signals, heartbeat, samples of the machine) → import the engine and the task → Learner.run() → `end`
+      event → release the lock
 
-The config is checked here and not by the command, so that the command can import the dashboard meanwhile, and so that
-what checking needs is imported once.
+The config is checked here and not by the command, so that the command can import the dashboard at the same time, and so
+that only one process imports the checking code.
 
-Whatever goes wrong is in the run directory before the process ends: the reason in the `end` event, a failure's
-traceback in a file beside it.
+Every failure is written to the run directory before the process ends: the reason in the `end` event, a traceback in a
+file next to it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 class RecordedSink:
-    """Writes events, one `end` at most, and remembers what that needs: the last step."""
+    """Writes events, with at most one `end`, and remembers the last step for it."""
 
     def __init__(self, write: EventSink, also: Callable[[Record], None] | None, attempt: Attempt) -> None:
         self._write, self._also, self._attempt = write, also, attempt
@@ -70,14 +70,16 @@ class RecordedSink:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, EndEvent) and self.ended is not None:
-            return  # a signal came when all was over
+            return  # a signal arrived after the end
         if isinstance(event, EndEvent) and (error := gone(self._attempt.paths.root)):
             event = replace(event, status="failed", exit_code=USER_MISTAKE, reason=str(error))
         if isinstance(event, MetricEvent):
-            self.step = max(event.step, self.step or 0)  # what takes long to evaluate is told of late
+            self.step = max(event.step, self.step or 0)  # slow evaluations may report late
         self._write(event)
         if isinstance(event, EndEvent):
-            self.ended = event  # only now: one that could not be written is tried again, and told to who started us
+            self.ended = (
+                event  # only now: an event that failed to be written is tried again, and reported to the command
+            )
         if self._also is not None:
             now = time.time()
             self._also(Record(event, now, now - self._attempt.process_start, self._attempt.number))
@@ -91,17 +93,17 @@ def work(
     also: Callable[[Record], None] | None = None,
     complain: Callable[[str], None] = complain,
 ) -> EndEvent:
-    """Carry out an attempt in this process; how it ended.
+    """Executes an attempt in this process; returns how it ended.
 
     Args:
-        attempt: which attempt of which run.
+        attempt: the attempt.
         loaded: its config.
-        parent: the process to end with, if any.
-        also: is shown each event after it was written.
-        complain: hears of a disk that takes no more events.
+        parent: the process whose end also ends this one, if any.
+        also: receives each event after it was written.
+        complain: receives the message if events can't be written.
 
     Raises:
-        TrainerError: the run directory can't be written, or another process trains this run.
+        TrainerError: the run directory can't be written, or another process is training this run.
     """
     with watched(attempt, loaded, parent=parent, also=also, complain=complain) as (sink, watcher):
         end = _end_of_training(attempt, loaded, sink, watcher)
@@ -120,7 +122,9 @@ def watched(
     complain: Callable[[str], None] = complain,
     is_guest: bool = False,
 ) -> Iterator[tuple[RecordedSink, Watcher]]:
-    """Within, the run is locked, its first events are written, and it is watched over; see `work`, `Watcher`."""
+    """Locks the run, writes its first events, and starts the watcher, for the duration of the context; see `work`,
+    `Watcher`.
+    """
     with attempt.lock or RunLock(attempt.paths) as lock, attempt.writer(complain) as writer:
         sink = RecordedSink(writer, also, attempt)
         config = loaded.config
@@ -138,7 +142,7 @@ def watched(
 
 
 def _told(attempt: Attempt, loaded: Loaded) -> contextlib.AbstractContextManager[None]:
-    """Within, the sinks that the configuration names are told of the run."""
+    """Runs the configured sinks inside this context."""
     if not loaded.config.sinks:
         return contextlib.nullcontext()
     from trainer.cli.sinks.processes import told
@@ -147,7 +151,7 @@ def _told(attempt: Attempt, loaded: Loaded) -> contextlib.AbstractContextManager
 
 
 def _end_of_training(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher) -> EndEvent:
-    """Train, and turn every way in which that can end into an `end` event."""
+    """Trains, and converts every way in which that can end into an `end` event."""
     begun = time.monotonic()
 
     def end(status: str, code: int, reason: str, file: str | None = None) -> EndEvent:
@@ -162,14 +166,14 @@ def _end_of_training(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watch
         return end("failed", USER_MISTAKE, str(error), file)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         return end("failed", FAILURE, f"{type(error).__name__}: {error}".rstrip(": "), _write_traceback(attempt, error))
-    return sink.ended or end("failed", FAILURE, "the learner returned without an end")
+    return sink.ended or end("failed", FAILURE, "the learner returned without an end event")
 
 
 def _train(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher) -> BaseException | None:
-    """Run the learner, which writes the `end` event itself; what a failed run died of is returned."""
+    """Runs the learner, which writes the `end` event itself; returns the failure of a failed run."""
     sink(PhaseEvent("load", "started", now="engine and task"))
     if loaded.config.threads is not None:
-        for library in ("OMP", "OPENBLAS", "MKL"):  # NumPy's own threads, made when it is imported
+        for library in ("OMP", "OPENBLAS", "MKL"):  # NumPy's own threads, created when it is imported
             os.environ.setdefault(f"{library}_NUM_THREADS", str(loaded.config.threads))
     from trainer.cli.tasks import task_class
 
@@ -180,12 +184,12 @@ def _train(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watche
 
 
 def learner_for(attempt: Attempt, loaded: Loaded, task: type[Task], sink: EventSink, **further: Any) -> Learner:
-    """The learner of an attempt, which goes on from what an earlier one left; `further` arguments are its own."""
+    """The learner of an attempt, which resumes an earlier one if needed; `further` are additional arguments."""
     from trainer.learner import Learner
 
     paths = attempt.paths
     resume = attempt.resumes and (attempt.checkpoint is not None or _has_saved(paths))
-    if attempt.resumes and not resume:  # it ended before its first checkpoint: begin again
+    if attempt.resumes and not resume:  # it ended before its first checkpoint: start from the beginning
         sink(ResumedEvent(0))
     return Learner(
         task, loaded.config, loaded.options, paths=paths, sink=sink, requests=lambda: take_requests(paths),
@@ -195,14 +199,14 @@ def learner_for(attempt: Attempt, loaded: Loaded, task: type[Task], sink: EventS
 
 
 def _has_saved(paths: RunPaths) -> bool:
-    """Whether the run has, or should have, a checkpoint: one that is gone or cut short is no reason to begin again."""
+    """Whether the run has, or should have, a checkpoint: a deleted or damaged one must not restart the run."""
     if any(paths.checkpoints.glob("step-*")) or (paths.checkpoints / "latest").exists():
         return True
     return any(isinstance(record.event, CheckpointEvent) for record in read_events(paths.events))
 
 
 def _write_traceback(attempt: Attempt, error: BaseException) -> str | None:
-    """Put the error's traceback into the run directory, and into the log; the file's name."""
+    """Writes the error's traceback to the run directory and to the log; returns the file's name."""
     text = _traceback_text(error)
     print(text, file=sys.stderr, flush=True)
     path = attempt.paths.traceback(attempt.number)
@@ -219,10 +223,10 @@ def _traceback_text(error: BaseException) -> str:
 
 
 class Report:
-    """What the worker tells the command that started it, by a pipe, one JSON object a line.
+    """The worker's reports to the command that started it, through a pipe, one JSON object per line.
 
-    {"root": …, "attempt": …, …}     the run directory is ready; from now on the events tell the rest
-    {"mistake": …, "traceback": …}   why there will be no run, or no further event
+    {"root": …, "attempt": …, …}     the run directory is ready; events follow there
+    {"mistake": …, "traceback": …}   why no run is created, or no further event can be written
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -235,24 +239,24 @@ class Report:
         self._tell({"mistake": str(error), "traceback": _traceback_text(error) if debug else None})
 
     def _tell(self, fields: dict[str, Any]) -> None:
-        with contextlib.suppress(BrokenPipeError):  # whoever started us has left: a detached run goes on
+        with contextlib.suppress(BrokenPipeError):  # the command has ended: a detached run continues
             os.write(self._descriptor, json.dumps(fields).encode() + b"\n")
 
 
 def main(words: list[str] | None = None) -> int:
     """The worker's command line."""
-    parser = argparse.ArgumentParser(prog="trainer worker", description="Carry out an order of `trainer run`.")
+    parser = argparse.ArgumentParser(prog="trainer worker", description="Executes an order of `trainer run`.")
     parser.add_argument("order", type=Order.from_json, help="the order as JSON")
-    parser.add_argument("--parent", type=int, help="end when this process, our parent, is gone")
-    parser.add_argument("--report", type=int, metavar="FD", required=True, help="where to tell how it begins")
+    parser.add_argument("--parent", type=int, help="end when this parent process ends")
+    parser.add_argument("--report", type=int, metavar="FD", required=True, help="file descriptor for reports")
     arguments = parser.parse_args(words)
     order: Order = arguments.order
     if arguments.parent is not None:
         die_with_parent(arguments.parent)
     report = Report(arguments.report)
     leave_out_plugins()
-    gc.disable()  # whoever waits for the first frame waits for us: a tenth of that time would be looking for garbage
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the watch is there, any signal just ends the process
+    gc.disable()  # the first frame waits for this process, and garbage collection would take a tenth of that time
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the watcher runs, any signal ends the process
     try:
         from trainer.cli.prepare import prepare
 
@@ -268,7 +272,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 class _Log(io.FileIO):
-    """A log that a full disk costs lines, and no run."""
+    """A log file whose write errors are ignored: a full disk loses lines of the log, not the run."""
 
     def write(self, content: Any) -> int:
         try:
@@ -278,7 +282,7 @@ class _Log(io.FileIO):
 
 
 def _complaining(*, is_heard: bool) -> Callable[[str], None]:
-    """Says things on the error stream as it is now, where somebody reads that; the log is on the same disk."""
+    """Writes messages to the current standard error if it is a terminal; the log is on the same disk."""
     if not is_heard:
         return complain
     descriptor = os.dup(sys.stderr.fileno())
@@ -291,7 +295,7 @@ def _complaining(*, is_heard: bool) -> Callable[[str], None]:
 
 
 def _output_to(log: Path) -> None:
-    """Let everything that is printed from now on, by any library, land in the run's log."""
+    """Redirects all further output, of any library, to the run's log."""
     try:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Configurations: pydantic models of the YAML, read with the place of every value, checked in one pass."""
+"""Configurations: pydantic models of the YAML, read with the position of every value and checked in one pass."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,7 @@ _LATE = {
     "OneCycleSchedule": "schedules.waves",
     "TriangularSchedule": "schedules.waves",
 }
-"""Sections that are declared when somebody asks for them, which a config's start can do without: the file of each."""
+"""Sections that are imported on first use, which keeps the import fast: by name, the file of each."""
 
 __all__ = [
     "AdaGradConfig",

@@ -1,4 +1,4 @@
-"""`autotune:` how kernels are chosen beyond the cost model. It decides time, never results."""
+"""`autotune:` how kernels are chosen beyond the cost model. Affects speed, never results."""
 
 from typing import Literal
 
@@ -8,13 +8,17 @@ from trainer.configs.section import Section
 
 
 class AutotuneConfig(Section):
-    """When candidates of the kernels are measured; results have the same bits in every mode."""
+    """Measures candidate kernels and keeps the fastest. Results are the same, bit for bit, in every mode."""
 
     mode: Literal["background", "upfront", "cached", "off"] = Field(
         "background",
-        description="background: beside the training; upfront: before the first step; cached: only what was measured "
-        "before; off: the cost model alone.",
+        description="When candidate kernels are measured. background: while training runs; upfront: before the first "
+        "step; cached: never, but earlier measurements are used; off: never, and the cost model alone decides.",
     )
     share: float = Field(
-        0.05, gt=0, le=1, description="Processor time that trying candidates may take, as a share of wall time."
+        0.05,
+        gt=0,
+        le=1,
+        description="Maximum processor time for measuring candidate kernels, as a fraction of wall time; 1: one "
+        "full processor.",
     )

@@ -1,4 +1,4 @@
-"""The metrics that a configuration waits for, and the keys that measure on a split."""
+"""The metrics that a configuration monitors, and the keys that need a split to be validated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainer.configs.run import RunConfig
 
 
 def awaited_metrics(config: RunConfig) -> Iterator[tuple[KeyPath, str]]:
-    """The metrics that checkpoints, early stopping, guards and schedules wait for, as split/name, by their keys."""
+    """The metrics that checkpoints, early stopping, guards and schedules monitor, as split/name, with their keys."""
     if config.checkpoint.best is not None:
         yield ("checkpoint", "best", "metric"), config.checkpoint.best.metric
     if config.early_stopping is not None:
@@ -23,7 +23,7 @@ def awaited_metrics(config: RunConfig) -> Iterator[tuple[KeyPath, str]]:
 
 
 def measured_on(config: RunConfig, split: str) -> list[KeyPath]:
-    """The keys that ask for something to be measured on a split: its metrics, and what waits for one of them."""
+    """The keys that need a split to be validated: its metrics, and the keys that monitor one of them."""
     asked: list[KeyPath] = [("metrics", split)] if getattr(config.metrics, split, None) else []
     for path, metric in awaited_metrics(config):
         if metric.startswith(f"{split}/"):

@@ -1,4 +1,4 @@
-"""What only makes sense together: rules between values that are each right by themselves."""
+"""Rules between values that are each valid on their own."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from trainer.configs.schedules import OwnSchedule, Schedule
 from trainer.configs.section import Section
 
 Finding = tuple[KeyPath, str, tuple[KeyPath, ...]]
-"""The path that is wrong, why, and every path that the verdict rests on."""
+"""The path of the invalid value, why it is invalid, and every path that the rule depends on."""
 
 
 LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 
 def check(config: RunConfig) -> Iterator[Finding]:
-    """Every rule that a configuration breaks."""
+    """All rules that a configuration breaks."""
     for rule in _RULES:
         yield from rule(config)
 
 
 def sections_of(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, BaseModel]]:
-    """Every section of a configuration with its path, itself first."""
+    """Yields every section of a configuration with its path, the configuration itself first."""
     if isinstance(value, BaseModel):
         yield path, value
         for name, field in type(value).model_fields.items():
@@ -49,19 +49,19 @@ def _groups(config: RunConfig) -> Iterator[Finding]:
             given = [key for key in group if getattr(section, key) is not None]
             about = tuple((*path, key) for key in group)
             if len(given) > 1:
-                yield (*path, given[-1]), f"given together with {_words(given[:-1])}: only one of them can hold", about
+                yield (*path, given[-1]), f"set together with {_words(given[:-1])}; expected only one of them", about
             elif not given and group in required:
                 yield path or (group[0],), f"one of {_words(group)} is required", about
 
 
 def _data_has_a_place(config: RunConfig) -> Iterator[Finding]:
-    """Paths of a reader are relative to a folder that the config names."""
+    """Checks that `data.root` is set: paths of a reader are relative to it."""
     if config.data.reader is not None and config.data.root is None:
-        yield ("data", "reader"), "a reader needs 'data.root', the folder of the data", (("data",),)
+        yield ("data", "reader"), "'data.root', the folder of the data, is not set; a reader needs it", (("data",),)
 
 
 def _data_is_in_a_folder(config: RunConfig) -> Iterator[Finding]:
-    """What stands at `data.root` already must be a folder; it may also be made later, or on another machine."""
+    """Checks that `data.root` is a folder if it exists; it may also be created later or on another machine."""
     root = config.data.root
     if root is not None and os.path.exists(root) and not os.path.isdir(root):
         yield ("data", "root"), f"expected a folder, found {_kind_of_file(root)}", (("data", "root"),)
@@ -72,7 +72,7 @@ def _kind_of_file(path: Path) -> str:
 
 
 def _numbers_have_a_size(config: RunConfig) -> Iterator[Finding]:
-    """Whole numbers are counted in 64 bits and others computed with in float32, wherever no lower bound is set."""
+    """Checks that integers fit 64 bits and other numbers fit float32."""
     for path, section in sections_of(config):
         for name, field in type(section).model_fields.items():
             value, here = getattr(section, name), (*path, field.alias or name)
@@ -83,7 +83,7 @@ def _numbers_have_a_size(config: RunConfig) -> Iterator[Finding]:
 
 
 def _it_ends(config: RunConfig) -> Iterator[Finding]:
-    """Something must say how long the run is, and what ends with it must know that beforehand."""
+    """Checks that the length of the run is set, and that schedules which end with the run know the number of steps."""
     train, about = config.train, (("train",),)
     if train.epochs is None and train.steps is None:
         if train.minutes is None:
@@ -92,23 +92,26 @@ def _it_ends(config: RunConfig) -> Iterator[Finding]:
         for path, section in sections_of(config):
             if isinstance(section, Schedule) and section.ends_with_the_run:
                 key = "warmup_fraction" if section.warmup_fraction else "name"
-                message = "ends with the run, and 'minutes' alone don't say at which step: set 'epochs' or 'steps'"
+                message = (
+                    "needs the number of steps of the run, which 'minutes' alone does not give: set 'epochs' or 'steps'"
+                )
                 if section.warmup_fraction:
                     message = (
-                        "'minutes' alone don't say how many steps a run has: set 'epochs', 'steps' or 'warmup_steps'"
+                        "needs the number of steps of the run, which 'minutes' alone does not give: set 'epochs', "
+                        "'steps' or 'warmup_steps'"
                     )
                 yield (*path, key), message, (path, ("train",))
 
 
 def _sections_agree_with_themselves(config: RunConfig) -> Iterator[Finding]:
-    """What sections know to be wrong among their own values."""
+    """Contradictions between the values of one section."""
     for path, section in sections_of(config):
         for keys, message, about in section.contradictions() if isinstance(section, Section) else ():
             yield (*path, *keys), message, tuple((*path, key) for key in about)
 
 
 def _own_code_loads(config: RunConfig) -> Iterator[Finding]:
-    """Schedules of the user's own: their files import nothing heavy, and are looked into here."""
+    """Checks that custom schedules load; their files import nothing heavy."""
     for path, section in sections_of(config):
         if isinstance(section, OwnSchedule):
             try:
@@ -122,22 +125,30 @@ def _own_code_loads(config: RunConfig) -> Iterator[Finding]:
 
 
 def _warmup_fits(config: RunConfig) -> Iterator[Finding]:
-    """A warm-up that outlasts the run, where both are counted in the same unit."""
+    """Checks that the warm-up is not longer than the run, where both are counted in the same unit."""
     for path, section in sections_of(config):
         for unit in ("steps", "epochs"):
             warmup, length = getattr(section, f"warmup_{unit}", None), getattr(config.train, unit)
             if warmup is not None and length is not None and warmup > length:
                 here = (*path, f"warmup_{unit}")
-                yield here, f"a warm-up of {warmup} {unit} is longer than the run of {length}", (here, ("train", unit))
+                yield (
+                    here,
+                    f"a warm-up of {warmup} {unit} is longer than the run of {length} {unit}",
+                    (here, ("train", unit)),
+                )
 
 
 def _reference_is_exact(config: RunConfig) -> Iterator[Finding]:
-    """The reference device is what both classes are compared with."""
+    """Checks that the reference device runs with exact numerics."""
     given = {"class": config.numerics.class_, "bfloat16": config.numerics.bfloat16}
     for key, plain in (("class", "exact"), ("bfloat16", "pairs")):
         if config.device == "reference" and given[key] != plain:
             here = ("numerics", key)
-            yield here, f"'{given[key]}' is the cpu device's: the reference device is exact", (here, ("device",))
+            yield (
+                here,
+                f"'{given[key]}' works on the cpu device only; the reference device is always exact",
+                (here, ("device",)),
+            )
 
 
 _RULES: tuple[Callable[[RunConfig], Iterator[Finding]], ...] = (

@@ -1,4 +1,4 @@
-"""`data:` where samples come from and how they are batched."""
+"""`data:` where items come from and how they are batched."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,68 +15,86 @@ _Size = tuple[_Extent, _Extent]
 
 
 class DataConfig(Section):
-    """Reading, shuffling and batching."""
+    """How data is read, shuffled, transformed and batched."""
 
     root: Path | None = Field(
         None,
-        description="Folder of the data set, relative to the file that says so; null: the data that the task carries.",
+        description="Folder of the data set, relative to the YAML file that sets it; null: the task creates its own "
+        "data.",
     )
-    reader: ReaderConfig | None = Field(None, description="The data's format; null: the task reads it.")
+    reader: ReaderConfig | None = Field(
+        None, description="Format of the data set; null: the task reads the data itself."
+    )
     transforms: TransformsConfig = Field(default_factory=TransformsConfig)
-    batch_size: int = Field(64, gt=0, le=1_000_000, description="Samples in one training step.")
+    batch_size: int = Field(64, gt=0, le=1_000_000, description="Number of items in each training batch.")
     valid_batch_size: int | None = Field(
-        None, gt=0, le=1_000_000, description="Samples in one validation step; null: the same as batch_size."
+        None, gt=0, le=1_000_000, description="Number of items in each validation batch; null: the same as batch_size."
     )
-    shuffle: bool = Field(True, description="A new order each epoch, decided by the seed and the epoch alone.")
+    shuffle: bool = Field(
+        True, description="Shuffle the training items in every epoch. The order depends only on the seed and the epoch."
+    )
     sampler: SamplerConfig | None = Field(
-        None, description="Which items an epoch of training has; null: every item once."
+        None, description="Which items each training epoch contains; null: every item once."
     )
     size_window: int | None = Field(
         None,
         gt=0,
-        description="Training items are sorted by size within so many batches, so that those of a batch are alike and "
-        "little is filled up; null: they are not.",
+        description="Sort training items by size within windows of this many batches, so that batches need less "
+        "padding; null: no sorting.",
     )
     max_objects: int | None = Field(
         None,
         gt=0,
         le=1_000_000,
-        description="Room for boxes in each item of a batch; null: the maximum of the data set, rounded up to a "
-        "multiple of 8. Batches of mixed items, or of a data set that does not know its maximum, take the next power "
-        "of two.",
+        description="Maximum number of boxes per image; shorter lists are padded. null: the maximum of the data set, "
+        "rounded up to a multiple of 8, or the next power of two in each batch if items are mixed or the maximum is "
+        "unknown.",
     )
     max_tokens: int | None = Field(
         None,
         gt=0,
         le=10_000_000,
-        description="Room for tokens in each item of a batch; null: the next power of two that the batch needs.",
+        description="Maximum number of tokens per item; shorter sequences are padded. null: the next power of two in "
+        "each batch.",
     )
     image_sizes: tuple[_Size, ...] = Field(
         (),
-        description="Height and width of batches whose images differ in size, [[480, 640], [640, 480]]: they are "
-        "filled up to the first that has room; empty: images of a batch have one size.",
+        description="Allowed heights and widths of batches in pixels, such as [[480, 640], [640, 480]], for images "
+        "of different sizes. Images are padded to the first size that fits. Empty: all images of a batch must have "
+        "one size.",
     )
     workers: int | None = Field(
         None,
         ge=0,
         le=256,
-        description="Who prepares batches ahead: so many threads or processes; 0: the training loop, one by one; "
-        "null: a thread for data in memory, else as many as there are processors but one, from 1 to 8.",
+        description="Number of data-loading workers (threads or processes); 0: the training loop loads batches "
+        "itself; null: one thread for data in memory, otherwise one fewer than there are processors, from 1 to 8.",
     )
     worker_kind: Literal["auto", "thread", "process"] = Field(
-        "auto", description="auto: threads for data in memory, else processes."
+        "auto",
+        description="Whether data-loading workers are threads or processes; auto: threads for data in memory, "
+        "otherwise processes.",
     )
     prefetch: int = Field(
         2,
         gt=0,
         le=1000,
-        description="Batches that each worker prepares ahead; fewer where they would take more than a quarter of the "
-        "free memory.",
+        description="Number of batches that each worker loads in advance; reduced if they would take more than a "
+        "quarter of the free memory.",
     )
     cache_gb: float = Field(
-        0.0, ge=0, description="Memory in GB for decoded items, which are then not read again; all workers share it."
+        0.0,
+        ge=0,
+        description="Memory for decoded items in GB, shared by all workers, so that later epochs don't decode "
+        "them again; 0: no cache.",
     )
     scaled_decoding: bool = Field(
-        True, description="Decode JPEG files at a half, a quarter or an eighth where the transforms need no more."
+        True,
+        description="Decode JPEG files at 1/2, 1/4 or 1/8 of their size if the transforms reduce them at least "
+        "that much; faster.",
     )
-    on_error: Literal["raise", "skip"] = Field("raise", description="What an unreadable sample does to the run.")
+    on_error: Literal["raise", "skip"] = Field(
+        "raise",
+        description="What happens at an unreadable item. raise: the run ends with an error; skip: the item is left "
+        "out and listed.",
+    )

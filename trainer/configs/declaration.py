@@ -1,4 +1,4 @@
-"""What a task needs and gives, as plain data: `DECLARATION` in its options.py, so that no task code runs in a check."""
+"""What a task requires and returns, as plain data: `DECLARATION` in its options.py, so that checks run no task code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Returns:
-    """What a step returns, by name: its own metrics, and predictions with their roles (without `weight`).
+    """The names that a step returns: its own metrics, and predictions with their roles (without `weight`).
 
-    A metric that has several numbers (`objects/AP`) is named by its first part. Roles that only some data have, such as
-    `crowd`, are left out.
+    A metric with several values (`objects/AP`) is listed by its first part. Roles that only some data sets have, such
+    as `crowd`, are left out.
     """
 
     metrics: tuple[str, ...] = ()
@@ -18,15 +18,14 @@ class Returns:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a task requires of a configuration and its data, and what metrics find in its steps.
+    """What a task requires from a configuration and its data, and what its steps return for metrics.
 
     Args:
-        optimizers: the names that the task looks up; "optimizer" stands for the section `optimizer:`.
-        fields: fields of items that the data must give, as in docs/data.md.
+        optimizers: names of the task's optimizers; "optimizer" stands for the section `optimizer:`.
+        fields: fields that every item must have, as in docs/data.md.
         splits: splits that the data must have.
-        reads: whether the task reads `data.reader`; False: it makes its data itself, and a reader is an error.
-        own_data: files in data.root by which the task recognizes data that it reads in a way of its own, whatever the
-            reader that is named says of it.
+        reads: whether the task reads `data.reader`; False: the task creates its data, and a reader is an error.
+        own_data: files in data.root that mark data in the task's own format; it is then read without `data.reader`.
         train, valid: what `train_step` and `valid_step` return.
     """
 

@@ -1,4 +1,4 @@
-"""A configuration against its task's declaration: optimizers, metrics and the metrics that something waits for."""
+"""Checks a configuration against its task's declaration: optimizers, metrics and monitored metrics."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 AVERAGED = "ema/"
 SPLITS = ("train", "valid")
-"""Splits that are measured while training goes on."""
+"""Splits that are evaluated during training."""
 OF_EVERY_TRAINING_STEP = {"gradient_norm": ("gradient_norm",)}
 """Predictions that the training loop adds to those of `train_step`."""
 MOST_SUGGESTED = 12
 
 
 def refuse_undeclared(loaded: Loaded) -> Iterator[Problem]:
-    """Every contradiction between a configuration and what its task declares; none where it declares nothing."""
+    """Every contradiction between a configuration and its task's declaration; none if the task declares nothing."""
     if loaded.declaration is None:
         return
     yield from _optimizers(loaded, loaded.declaration)
@@ -46,7 +46,7 @@ def _optimizers(loaded: Loaded, declaration: Declaration) -> Iterator[Problem]:
     single = loaded.config.optimizers is None
     yield loaded.problem(
         ("optimizer",) if single else ("optimizers",),
-        f"the task {_name(loaded)} has other optimizers",
+        f"the task {_name(loaded)} uses other optimizers",
         found="a single `optimizer:`" if single else f"`optimizers:` with {' and '.join(given)}",
         expected=expected,
         hint=hint,
@@ -58,10 +58,10 @@ def _reader(loaded: Loaded, declaration: Declaration) -> Iterator[Problem]:
     if reader is not None and not declaration.reads:
         yield loaded.problem(
             ("data", "reader"),
-            f"the task {_name(loaded)} makes its data itself and would ignore the reader",
+            f"the task {_name(loaded)} creates its data itself and would ignore the reader",
             found=reader.name,
             expected="no data.reader",
-            hint="Leave data.reader out, or read with `self.read_splits()` in the task and declare reads=True.",
+            hint="Remove data.reader, or call `self.read_splits()` in the task and declare reads=True.",
         )
 
 
@@ -85,9 +85,9 @@ def _of_split(
     for index, metric in enumerate(metrics):
         path: KeyPath = ("metrics", split, index)
         if metric.shown_as in names or metric.shown_as in own:
-            what = "another metric has" if metric.shown_as in names else "the task's own metric has"
+            what = "another metric already has" if metric.shown_as in names else "the task's own metric already has"
             yield loaded.problem(
-                path, f"{what} the name {metric.shown_as!r}", hint="Leave it out, or rename it with `as:`."
+                path, f"{what} the name {metric.shown_as!r}", hint="Remove it, or rename it with `as:`."
             )
         names.add(metric.shown_as)
         needs = metric.roles()
@@ -97,13 +97,13 @@ def _of_split(
         more = ", …" if len(suggested) > MOST_SUGGESTED else ""
         yield loaded.problem(
             path,
-            f"the metric {metric.name!r} can't be computed from what the task {_name(loaded)} gives",
+            f"the metric {metric.name!r} can't be computed from the predictions of the task {_name(loaded)}",
             found="; ".join(f"{name} ({', '.join(roles)})" for name, roles in predictions.items()) or "no predictions",
-            expected=(f"predictions called {metric.of} with " if metric.of else "predictions with ")
+            expected=(f"predictions named {metric.of} with " if metric.of else "predictions with ")
             + ", ".join(" or ".join(need.split("|")) for need in needs),
-            hint=f"Leave it out, or choose of: {', '.join(suggested[:MOST_SUGGESTED])}{more}."
+            hint=f"Remove it, or choose from: {', '.join(suggested[:MOST_SUGGESTED])}{more}."
             if suggested
-            else "Leave it out.",
+            else "Remove it.",
         )
 
 
@@ -115,19 +115,19 @@ def _awaited(loaded: Loaded, declaration: Declaration) -> Iterator[Problem]:
         if any(name == one or name.startswith(f"{one}/") for one in known):
             continue
         expected = ", ".join(f"{split}/{one}" for one in known) or "a metric of train or valid, such as valid/loss"
-        hint = "Wait for one of those, or add the metric to `metrics:`."
+        hint = "Monitor one of those, or add the metric to `metrics:`."
         plain = name.removeprefix(AVERAGED)
         if plain != name and config.train.ema is None:
-            hint = "Names with ema/ are of averaged weights: set train.ema={decay: 0.999}, or leave ema/ out."
+            hint = "Names with ema/ belong to the averaged weights: set train.ema={decay: 0.999}, or remove ema/."
         elif plain in METRICS and split in SPLITS:
-            hint = f"Add {plain} to metrics.{split}, or wait for one of those."
-        yield loaded.problem(path, f"{dotted(path)[:-7]} waits for a metric that is not measured",
+            hint = f"Add {plain} to metrics.{split}, or monitor one of those."
+        yield loaded.problem(path, f"{dotted(path)[:-7]} monitors a metric that is never computed",
                              found=metric, expected=expected, hint=hint,
                              rests_on=(("metrics",), ("train", "ema")))  # fmt: skip
 
 
 def _measured(config: RunConfig, declaration: Declaration, split: str) -> list[str]:
-    """The names of the metrics of a split, without what follows the first part of one that has several numbers."""
+    """The names of the metrics of a split; of a metric with several values, the first part."""
     if split not in SPLITS:
         return []
     returned: Returns = getattr(declaration, split)
@@ -138,7 +138,7 @@ def _measured(config: RunConfig, declaration: Declaration, split: str) -> list[s
 
 
 def _fits(needs: Sequence[str] | None, of: str | None, predictions: Mapping[str, Sequence[str]]) -> bool:
-    """Whether one of the predictions, or the one called `of`, has every role, or one of its alternatives."""
+    """Whether some prediction, or the one named `of`, has all roles, each in one of its alternatives."""
     return needs is not None and any(
         of in (None, name) and all(any(role in roles for role in need.split("|")) for need in needs)
         for name, roles in predictions.items()
@@ -147,7 +147,7 @@ def _fits(needs: Sequence[str] | None, of: str | None, predictions: Mapping[str,
 
 def _roles_of(name: str) -> Sequence[str] | None:
     section = metric_config(name)
-    return section.needs if "roles" not in vars(section) else None  # those of others depend on their settings
+    return section.needs if "roles" not in vars(section) else None  # the roles of others depend on settings
 
 
 def _name(loaded: Loaded) -> str:

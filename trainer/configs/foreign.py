@@ -1,4 +1,4 @@
-"""Words that other tools have for what is called otherwise here: one table of commands and one of keys."""
+"""Commands and keys of other tools, and the equivalents in this one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tensorboard": ("trainer watch {rest}", "RUN"),
     "benchmark": ("trainer profile {rest}", "CONFIG_OR_RECIPE"),
 }
-"""By another tool's command: ours, and what follows it where nothing was given."""
+"""By another tool's command: the command here, and a placeholder for missing arguments."""
 
 _PRECISION = "train.precision: float32, bfloat16 or float16"
 _SIZE = "`size` of a resize or crop in data.transforms"
@@ -45,7 +45,7 @@ KEYS: dict[str, str] = {
     "cuda": "device: cpu",
     "data_dir": "data.root",
     "dataset": "data.root",
-    "dropout": "options.dropout, where the task has it",
+    "dropout": "options.dropout, if the task has it",
     "ema": "train.ema",
     "epochs": "train.epochs",
     "fp16": _PRECISION,
@@ -68,7 +68,7 @@ KEYS: dict[str, str] = {
     "max_iters": "train.steps",
     "max_steps": "train.steps",
     "mixed_precision": _PRECISION,
-    "momentum": "optimizer.momentum, of sgd",
+    "momentum": "optimizer.momentum of sgd",
     "n_epochs": "train.epochs",
     "num_epochs": "train.epochs",
     "num_train_epochs": "train.epochs",
@@ -92,19 +92,19 @@ KEYS: dict[str, str] = {
     "weights": "model.weights",
     "workers": "data.workers",
 }
-"""By a key of other tools: what sets the same here."""
+"""By a key of other tools: the equivalent key here."""
 
 SECTIONS: dict[str, str] = {
     "data": "data.root",
-    "model": "model.weights; the network is the task's",
+    "model": "model.weights; the task defines the network",
     "optimizer": "optimizer.name",
     "schedule": "schedule.name",
 }
-"""By a section that other tools give one word: the key that takes it."""
+"""By a section for which other tools take one word: the key that takes this word here."""
 
 
 def command_for(word: str, rest: str) -> str | None:
-    """Our command for another tool's, with the words that followed; None for a word that is not known."""
+    """The command here for another tool's, with the arguments that followed; None for an unknown word."""
     if word not in COMMANDS:
         return None
     text, default = COMMANDS[word]

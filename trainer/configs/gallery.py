@@ -1,4 +1,4 @@
-"""Where recipes lie: folders with a `config.yaml`, found by name."""
+"""Finds recipes: folders with a `config.yaml`, by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RecipeIndex:
 
     @staticmethod
     def built_in() -> RecipeIndex:
-        """The gallery that comes with the package."""
+        """The gallery that is installed with the package."""
         return RecipeIndex(_BUILT_IN)
 
     def names(self) -> list[str]:
@@ -37,9 +37,9 @@ class RecipeIndex:
         return self.root / name / "config.yaml"
 
     def name_of(self, folder: Path) -> str | None:
-        """The name of the recipe in `folder`, or None when it is somebody else's folder."""
+        """The name of the recipe in `folder`; None if the folder is not a recipe of this gallery."""
         return folder.name if folder.parent == self.root and folder.name in self else None
 
     def package(self, name: str) -> str | None:
-        """The Python package of a recipe that comes with `trainer`; None for a gallery elsewhere."""
+        """The Python package of a recipe that is installed with `trainer`; None for another gallery."""
         return f"trainer.recipes.{name}" if self.root == _BUILT_IN else None

@@ -1,4 +1,4 @@
-"""`hooks:` code of the user's own at moments of the training."""
+"""`hooks:` custom code that runs at certain points of training."""
 
 from typing import Any
 
@@ -9,12 +9,14 @@ from trainer.configs.section import Section
 
 
 class HookConfig(Section):
-    """A class derived from trainer.learner.Hook, named as ./file.py:Class."""
+    """A custom hook: a class derived from trainer.learner.Hook."""
 
-    name: str = Field(pattern=PATTERN, description="The class, as ./file.py:Class.")
-    options: dict[str, Any] = Field(default_factory=dict, description="What it is made with.")
+    name: str = Field(
+        pattern=PATTERN, description="Hook class, as ./file.py:Class, relative to the YAML file that sets it."
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the hook's constructor.")
 
     @staticmethod
     def is_meant_by(value: dict[str, Any]) -> bool:
-        """Every mapping here names a class of the user's own."""
+        """Always true: every hook is a custom class."""
         return True

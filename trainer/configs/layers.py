@@ -1,8 +1,8 @@
-"""Laying one document over another, with the place of every value kept.
+"""Merges two documents and keeps the position of every value.
 
-Mappings are merged key by key; everything else is replaced. Two rules keep what lies below from contradicting what
-lies above: choosing another variant of a section (`optimizer.name: adam` over an `sgd`) drops what was set for the
-former one, and setting one key of an exclusive group (`train.steps` over `train.epochs`) drops the others.
+Mappings are merged key by key; everything else is replaced. Two rules prevent contradictions between base and override:
+selecting another variant of a section (`optimizer.name: adam` over an `sgd`) drops the settings of the previous one,
+and setting one key of an exclusive group (`train.steps` over `train.epochs`) drops the others.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from trainer.configs.shape import section_at, variant_keys
 
 
 def lay_over(base: Document, upper: Document, model: type[BaseModel]) -> Document:
-    """`upper` on top of `base`, as a new document; `model` says which keys exclude each other."""
+    """`upper` merged over `base`, as a new document; `model` defines which keys exclude each other."""
     merged = Document(base.value, dict(base.keys), dict(base.values), [*base.problems, *upper.problems])
     merged.value = _merge(merged, upper, base.value, upper.value, (), model)
     return merged
 
 
 def assign(document: Document, path: KeyPath, source: Document) -> None:
-    """Put the value of `source` at `path`, making mappings on the way; the places below `path` are then its places.
+    """Sets `path` to the value of `source`, creating mappings on the way, and takes over its positions.
 
     `path` is not empty, and the items of lists that it names must exist: otherwise KeyError or IndexError, and nothing
     is changed.
@@ -96,21 +96,21 @@ def _excluded(low: dict[str, Any], high: dict[str, Any], path: KeyPath, model: t
 
 
 def _nested(path: KeyPath, value: Any) -> Any:
-    """`value` wrapped in the mappings that lead to it: {"a": {"b": value}}; enough for a walk along `path`."""
+    """`value` wrapped in the mappings that lead to it: {"a": {"b": value}}; enough for a lookup of `path`."""
     for part in reversed(path):
         value = {part: value}
     return value
 
 
 def _drop(document: Document, path: KeyPath, value: Any) -> None:
-    """Forget the places of `value`, which stands at `path`, and of everything in it."""
+    """Removes the positions of `value` at `path` and of everything inside it."""
     for at in _paths(value, path):
         document.keys.pop(at, None)
         document.values.pop(at, None)
 
 
 def _paths(value: Any, path: KeyPath) -> Iterator[KeyPath]:
-    """The paths of a tree whose root is at `path`. A walk over one value costs less than one over all places."""
+    """The paths of a tree whose root is at `path`. Walking over one value costs less than over all positions."""
     yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:

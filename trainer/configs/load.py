@@ -1,4 +1,4 @@
-"""From a name or a file and overrides to a validated configuration, or to every problem in it at once."""
+"""Turns a name or a file and overrides into a validated configuration, or into all its problems at once."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-    """A configuration that is valid as far as can be told without loading data, weights or the task's code."""
+    """A configuration that is valid as far as can be known without loading data, weights or the task's code."""
 
     config: RunConfig
     options: BaseModel | None
-    """The task's own options, an instance of its `Options`; None when the task has none."""
+    """The task's options, an instance of its `Options`; None if the task has no options."""
     task: TaskReference
     declaration: Declaration | None
-    """What the task says that it needs and gives; None when it says nothing."""
+    """What the task declares that it requires and returns; None if it declares nothing."""
     document: Document = dataclasses.field(repr=False)
-    """The values as they were written, each with its place."""
+    """The values as written, each with its position."""
 
     @cached_property
     def provenance(self) -> Mapping[str, str]:
-        """Where each value came from, by dotted path: file:line:column, "<cli>", "recipe NAME" or "default"."""
+        """The origin of each value, by dotted path: file:line:column, "<cli>", "recipe NAME" or "default"."""
         return _provenance(self.config, self.document)
 
     @property
     def not_loaded(self) -> Sequence[str]:
-        """What was not looked at, in words."""
+        """What was not checked, as text."""
         return _not_loaded(self)
 
     def problem(
         self, path: KeyPath, message: str, *, found: str | None = None, expected: str | None = None,
         hint: str | None = None, rests_on: tuple[KeyPath, ...] = (),
     ) -> Problem:  # fmt: skip
-        """A problem with the value at `path`, at the place where it was written."""
+        """A problem with the value at `path`, at the position where it was written."""
         return Problem(value_place(self.document, path), path, message, found, expected, hint, rests_on)
 
 
 Rule = Callable[[Loaded], Iterable[Problem]]
-"""Finds further problems in a configuration, of which values that are wrong by themselves have their defaults."""
+"""Finds further problems in a configuration. Values that are invalid on their own are replaced by defaults."""
 
 
 def load(
@@ -74,12 +74,12 @@ def load(
     recipes: RecipeIndex | None = None,
     rules: Sequence[Rule] = (),
 ) -> Loaded:
-    """Read and validate a recipe, a YAML file or plain data, with overrides laid over it.
+    """Reads and validates a recipe, a YAML file or plain data, with overrides applied.
 
-    Overrides are `key=value` texts, or values by key: `{"train.epochs": 3}`, `{"train": {"epochs": 3}}`. The problems
-    that `rules` find are reported with all others.
+    Overrides are `key=value` texts, or values by key: `{"train.epochs": 3}`, `{"train": {"epochs": 3}}`. Problems found
+    by `rules` are reported together with all others.
 
-    Raises ConfigError, which holds every problem that was found.
+    Raises ConfigError with all problems.
     """
     recipes = recipes or RecipeIndex.built_in()
     documents = read_sources(target, recipes)
@@ -90,16 +90,16 @@ def load(
 
 
 def load_resolved(path: str | os.PathLike[str], *, recipes: RecipeIndex | None = None) -> Loaded:
-    """Read a configuration that `dump_resolved` wrote."""
+    """Reads a configuration that `dump_resolved` wrote."""
     return load(os.path.abspath(path), recipes=recipes)
 
 
 def config_from(data: Mapping[str, Any]) -> RunConfig:
-    """The configuration that plain data says, validated as YAML is, for a `Learner` that is handed its task's class.
+    """Validates plain data as YAML is validated, for a `Learner` that receives its task's class.
 
-    `task` may be left out, and neither it nor `options` are looked into. Paths are relative to the working directory.
+    `task` may be missing; neither it nor `options` are checked. Paths are relative to the working directory.
 
-    Raises ConfigError, which holds every problem that was found.
+    Raises ConfigError with all problems.
     """
     document = plain_document({"task": "own", **data}, Place(IN_PYTHON, folder=os.getcwd()))
     broken = [problem.path for problem in document.problems]
@@ -116,7 +116,7 @@ def config_from(data: Mapping[str, Any]) -> RunConfig:
 def _validated(document: Document, recipes: RecipeIndex, rules: Sequence[Rule]) -> Loaded:
     problems = list(document.problems)
     broken = [problem.path for problem in problems if problem.path]
-    unread = set(broken)  # their values are missing, which is no further mistake
+    unread = set(broken)  # their missing values are not a further problem
     raw = {key: value for key, value in document.value.items() if key != "options"}
     config, found = _salvaged(RunConfig, raw, document, broken, needed={"task": "-"})
     problems += [problem for problem in found if problem.path not in unread]
@@ -152,7 +152,7 @@ def _validated(document: Document, recipes: RecipeIndex, rules: Sequence[Rule]) 
 
 
 def _contradictions(config: RunConfig | None, document: Document, broken: Sequence[KeyPath]) -> list[Problem]:
-    """The rules between values that are broken, but for those that rest on values which are wrong themselves."""
+    """The rules between values that are broken, except those that depend on values that are invalid themselves."""
     return [
         _blamed(document, path, message, about)
         for path, message, about in (check(config) if config is not None else ())
@@ -161,7 +161,7 @@ def _contradictions(config: RunConfig | None, document: Document, broken: Sequen
 
 
 def _blamed(document: Document, path: KeyPath, message: str, about: Sequence[KeyPath]) -> Problem:
-    """The problem at its place; at the override that broke the rule, where the other values stand in a file."""
+    """The problem at its position, or at the override that broke the rule if the other values are in a file."""
     place = value_place(document, path)
     if place.source not in (COMMAND_LINE, KEYWORDS):
         for one in about:
@@ -180,9 +180,9 @@ def _salvaged(
     prefix: KeyPath = (),
     needed: Mapping[str, Any] | None = None,
 ) -> tuple[_Model | None, list[Problem]]:
-    """The model with what is wrong left out, so that the rules between values can be checked in the same pass.
+    """Validates the model without its invalid values, so that rules between values are checked in the same pass.
 
-    `broken` gets the paths that were left out. `needed` stands in for missing keys. Also returns the problems.
+    `broken` receives the removed paths. `needed` replaces missing keys. Also returns the problems.
     """
     problems: list[Problem] = []
     for attempt in range(10):
@@ -206,7 +206,7 @@ def _salvaged(
 
 
 def _meant(problem: Problem) -> list[KeyPath]:
-    """The key that a misspelt one was meant as: nothing is concluded from its absence."""
+    """The key that a misspelled key probably stands for: its absence is not reported as well."""
     _, found, rest = problem.message.partition("did you mean '")
     return [(*problem.path[:-1], rest.partition("'")[0])] if found else []
 
@@ -219,7 +219,7 @@ def _options(task: TaskReference, document: Document, broken: list[KeyPath]) -> 
     if isinstance(model, Problem):
         return None, [model]
     if model is None:
-        message = f"the task takes no options: there is no Options in an options.py in {task.folder}"
+        message = f"the task takes no options: {task.folder} has no options.py with a class Options"
         return None, [Problem(value_place(document, path), path, message)] if raw else []
     if not isinstance(raw, dict):
         return None, [Problem(value_place(document, path), path, "expected a mapping")]
@@ -229,7 +229,7 @@ def _options(task: TaskReference, document: Document, broken: list[KeyPath]) -> 
 def _task(document: Document, recipes: RecipeIndex, problems: list[Problem]) -> TaskReference | None:
     text = document.value.get("task")
     if not isinstance(text, str) or not text:
-        return None  # the models have said so
+        return None  # the models have reported this
     found = find_task(text, value_place(document, ("task",)), recipes)
     if isinstance(found, Problem):
         problems.append(found)
@@ -238,7 +238,7 @@ def _task(document: Document, recipes: RecipeIndex, problems: list[Problem]) -> 
 
 
 def _absolute_paths(section: _Model, document: Document, path: KeyPath) -> _Model:
-    """The section with relative paths made absolute, each from the folder of the file (or shell) that gave it."""
+    """The section with relative paths made absolute, each relative to the file (or shell) that set it."""
     changes: dict[str, Any] = {}
     for name, field in type(section).model_fields.items():
         value, here = getattr(section, name), (*path, field.alias or name)
@@ -271,7 +271,7 @@ def _provenance(config: RunConfig, document: Document) -> dict[str, str]:
 
 
 def _leaves(value: Any, path: KeyPath) -> Iterable[KeyPath]:
-    """The paths of a tree at which a value stands; a list is one value."""
+    """The paths of all values of a tree; a list is one value."""
     if isinstance(value, dict) and value:
         for key, item in value.items():
             yield from _leaves(item, (*path, key))
@@ -281,15 +281,15 @@ def _leaves(value: Any, path: KeyPath) -> Iterable[KeyPath]:
 
 def _not_loaded(loaded: Loaded) -> list[str]:
     config, task = loaded.config, loaded.task
-    parts = [f"the task's code ({task.file})", f"its data ({config.data.root or 'the task says where'})"]
+    parts = [f"the task's code ({task.file})", f"its data ({config.data.root or 'the task decides where'})"]
     if loaded.declaration is None:
-        parts.append("what the task needs and gives (no DECLARATION in its options.py)")
+        parts.append("the task's requirements (no DECLARATION in its options.py)")
     files = [section.weights for section in (config.model, *config.model.parts.values())]
     return [*parts, *(f"weights ({file})" for file in files if file is not None)]
 
 
 def _is_path(value: Any, path: KeyPath) -> bool:
-    """Whether something stands at `path` of a tree."""
+    """Whether `path` exists in a tree."""
     for part in path:
         if not (part in value if isinstance(value, dict) else isinstance(value, list) and part in range(len(value))):
             return False
@@ -298,7 +298,7 @@ def _is_path(value: Any, path: KeyPath) -> bool:
 
 
 def _without(value: Any, paths: Iterable[KeyPath]) -> Any:
-    """The tree without what stands at `paths`; an item of a list takes its list along, whose length may matter."""
+    """The tree without `paths`. An item of a list removes the whole list, because its length may matter."""
     below: dict[Any, list[KeyPath]] = {}
     for path in paths:
         if not path:
@@ -314,7 +314,7 @@ def _without(value: Any, paths: Iterable[KeyPath]) -> Any:
 
 
 def _touch(one: KeyPath, other: KeyPath) -> bool:
-    """Whether one path is the other or lies around it. The root is nobody's neighbour."""
+    """Whether one path contains the other. The root overlaps nothing."""
     shorter = min(len(one), len(other))
     return shorter > 0 and one[:shorter] == other[:shorter]
 

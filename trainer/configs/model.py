@@ -1,4 +1,4 @@
-"""`model:` what the network starts from."""
+"""`model:` initial weights of the networks."""
 
 import re
 from pathlib import Path
@@ -9,23 +9,36 @@ from trainer.configs.section import Section
 
 
 class WeightsConfig(Section):
-    """A file of weights for a network or a part of it: safetensors, PyTorch's .pt and .pth, NumPy's .npz, or a
-    checkpoint or run directory of this program.
+    """Loads weights for a network or a part of it from a file: safetensors, PyTorch's .pt and .pth, NumPy's .npz, or a
+    checkpoint or run directory of trainer.
     """
 
     weights: Path | None = Field(
-        None, description="The file to start from, relative to the file that says so; null: fresh weights."
+        None,
+        description="Weights file, checkpoint or run directory, relative to the YAML file that sets it; null: "
+        "random initialization.",
     )
     entry: str | None = Field(
-        None, description="What to take of the file: `ema` of a checkpoint, or a dictionary within a PyTorch file."
+        None,
+        description="Which weights of the file to load: `ema` for a checkpoint's averaged weights, or a key of a "
+        "PyTorch file's dictionary; null: the weights as trained.",
     )
-    include: tuple[str, ...] = Field(("*",), description="Load only these names of the model (shell patterns).")
-    exclude: tuple[str, ...] = Field((), description="Leave these names of the model as they are (shell patterns).")
+    include: tuple[str, ...] = Field(
+        ("*",), description="Shell patterns of the model's parameter names to load; others keep their initial values."
+    )
+    exclude: tuple[str, ...] = Field(
+        (),
+        description="Shell patterns of the model's parameter names that are not loaded and keep their initial values.",
+    )
     rename: dict[str, str] = Field(
         default_factory=dict,
-        description="Regular expressions on the file's names and what stands in their place, in this order.",
+        description="Regular expressions on the file's parameter names and their replacements, applied in this order.",
     )
-    strict: bool = Field(True, description="Whether names that don't fit are an error; else they are told of.")
+    strict: bool = Field(
+        True,
+        description="Whether missing, unknown or differently shaped parameters are an error; false: a warning lists "
+        "them.",
+    )
 
     @field_validator("rename")
     @classmethod
@@ -35,15 +48,17 @@ class WeightsConfig(Section):
                 re.sub(pattern, replacement, "")
             except (re.error, IndexError) as error:
                 raise ValueError(
-                    f"{pattern!r} is no regular expression, or {replacement!r} doesn't fit it: {error}"
+                    f"{pattern!r} is not a regular expression, or the replacement {replacement!r} doesn't match its "
+                    f"groups: {error}"
                 ) from error
         return rename
 
 
 class ModelConfig(WeightsConfig):
-    """Initial state of the networks: of all of them from one file, of parts from others."""
+    """Initial weights of the networks: all of them from one file, or parts from different files."""
 
     parts: dict[str, WeightsConfig] = Field(
         default_factory=dict,
-        description="The same for parts of the model by name, such as `backbone`; after the whole.",
+        description="Initial weights of parts of the model, by name, such as `backbone`; loaded after `weights` of "
+        "the whole model.",
     )

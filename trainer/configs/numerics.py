@@ -1,4 +1,4 @@
-"""`numerics:` how exactly results are reproduced."""
+"""`numerics:` how exactly results can be reproduced."""
 
 from typing import Literal
 
@@ -8,17 +8,17 @@ from trainer.configs.section import Section
 
 
 class NumericsConfig(Section):
-    """The numerics classes of the run."""
+    """The numerics of the run: whether faster algorithms that round differently are allowed."""
 
     class_: Literal["exact", "fast"] = Field(
         "exact",
         alias="class",
-        description="exact: one order of sums; fast: Winograd's algorithm for 3x3 convolutions and their gradients, "
-        "with other rounding. "
-        "Either gives the same bits with any number of threads, tiles and layouts.",
+        description="exact: sums in one fixed order; fast: Winograd's algorithm for 3x3 convolutions and their "
+        "gradients, which rounds differently. Each gives the same bits with any number of threads, tiles and "
+        "layouts.",
     )
     bfloat16: Literal["pairs", "tiles"] = Field(
         "pairs",
-        description="How products of bfloat16 are summed. pairs: in one order on every processor; tiles: by AMX's "
-        "registers, in another order, only on processors that have them.",
+        description="How products of bfloat16 are summed. pairs: in the same order on every processor; tiles: with "
+        "AMX, which is faster, sums in another order and needs a processor with AMX.",
     )

@@ -1,4 +1,4 @@
-"""`a.b=c` and `a[0].b=c` from the command line: a path, and a value written as YAML."""
+"""Overrides from the command line: `a.b=c` and `a[0].b=c`, a path and a value in YAML."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Overrides = Sequence[str] | Mapping[str, Any]
 
 
 def override(document: Document, overrides: Overrides, folder: str) -> Document:
-    """The document with `overrides` laid over it; of two for the same key the later one holds.
+    """The document with `overrides` applied; of two for the same key, the later one wins.
 
-    Paths given as values are relative to `folder`. Problems are added to those of the result.
+    Relative paths in values start from `folder`. Problems are added to those of the result.
     """
     place = Place(KEYWORDS if isinstance(overrides, Mapping) else COMMAND_LINE, folder=folder)
     layer = Document({})
@@ -32,10 +32,12 @@ def override(document: Document, overrides: Overrides, folder: str) -> Document:
     for text, name, value in _read(overrides, place):
         path = parse_path(name)
         if value is None or path is None or not is_unicode(name):
-            layer.problems.append(Problem(place, (), f"{text!r} is not key=value, such as train.epochs=5"))
+            layer.problems.append(Problem(place, (), f"{text!r} is not of the form key=value, such as train.epochs=5"))
             continue
         if path == ("extends",):
-            layer.problems.append(Problem(place, path, "can't be set here: name the recipe or file as the one to run"))
+            layer.problems.append(
+                Problem(place, path, "can't be overridden: give the recipe or file as the argument of the command")
+            )
             continue
         layer.problems += [Problem(place, path + problem.path, problem.message) for problem in value.problems]
         value.values.setdefault((), place)
@@ -50,7 +52,7 @@ def override(document: Document, overrides: Overrides, folder: str) -> Document:
 
 
 def _read(overrides: Overrides, place: Place) -> Iterator[tuple[str, str, Document | None]]:
-    """Each override as it was given, its key, and its value."""
+    """Each override as text, its key, and its value."""
     if isinstance(overrides, Mapping):
         for name, value in overrides.items():
             yield name, name, plain_document(value, place)
@@ -64,14 +66,14 @@ def _assign(document: Document, path: KeyPath, value: Document) -> None:
     try:
         assign(document, path, value)
     except KeyError:
-        message = "no such key or item: what is there is not of this form"
+        message = "no such key or item: the value here has another form"
         document.problems.append(Problem(value.values[()], path, message))
     except IndexError:
         document.problems.append(Problem(value.values[()], path, "no such item: the list is shorter"))
 
 
 def parse_path(text: str) -> KeyPath | None:
-    """`a[0].b` as ("a", 0, "b"), or None when it is no path."""
+    """`a[0].b` as ("a", 0, "b"), or None if it is not a path."""
     parts: list[str | int] = []
     end = 0
     while end < len(text):

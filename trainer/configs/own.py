@@ -1,4 +1,4 @@
-"""Classes of one's own, named in a config as `./file.py:Class`."""
+"""Custom classes, named in a config as `./file.py:Class`."""
 
 from __future__ import annotations
 
@@ -23,28 +23,30 @@ PATTERN = r"^.+\.py:[A-Za-z_]\w*$"
 _PREFIX = "_trainer_task_"
 
 OWN_TAG = "./file.py:Class"
-"""How the choices of a `name` call a class of one's own."""
+"""The tag of custom classes among the choices of a `name`."""
 
 
 def which(value: Any) -> Any:
-    """What tells the kinds of a section apart: its `name`, or that it is a class of the user's own."""
+    """The tag that selects a section: its `name`, or OWN_TAG for a custom class."""
     name = value.get("name") if isinstance(value, dict) else getattr(value, "name", None)
     return OWN_TAG if names_own_class(name) else name
 
 
 def names_own_class(value: object) -> bool:
-    """Whether `value` is of the form file.py:Class."""
+    """Whether `value` has the form file.py:Class."""
     return isinstance(value, str) and OWN.fullmatch(value) is not None
 
 
 def absolute_name(name: str, folder: str) -> str:
-    """The name with its file's path made absolute, from `folder`."""
+    """The name with the path of its file made absolute, relative to `folder`."""
     file, _, class_name = name.rpartition(":")
     return f"{Path(folder, Path(file).expanduser()).resolve()}:{class_name}"
 
 
 def package_for(folder: Path) -> str:
-    """The name under which a user's folder is imported; its files can import each other as `from .other import …`."""
+    """The package name under which a user's folder is imported, so that its files can import each other: `from .other
+    import …`.
+    """
     name = f"{_PREFIX}{zlib.crc32(str(folder).encode()):08x}"
     if name not in sys.modules:
         package = ModuleType(name)
@@ -55,10 +57,10 @@ def package_for(folder: Path) -> str:
 
 @functools.cache
 def own_class(name: str) -> type:
-    """The class that an absolute `file.py:Class` names; what the file raises passes through.
+    """The class that an absolute `file.py:Class` names. Exceptions of the file are not caught.
 
     Raises:
-        ValueError: there is no such file, or no such class in it.
+        ValueError: no such file, or no such class in it.
     """
     file, _, class_name = name.rpartition(":")
     path = Path(file)
@@ -72,10 +74,11 @@ def own_class(name: str) -> type:
 
 
 def own_subclass(name: str, base: type[Base], known_as: str) -> type[Base]:
-    """The class that an absolute `file.py:Class` names; `known_as` is where users find `base`: trainer.learner.Hook.
+    """The class that an absolute `file.py:Class` names; `known_as` is the public name of `base`, such as
+    trainer.learner.Hook.
 
     Raises:
-        TrainerError: there is none, or it does not derive from `base`.
+        TrainerError: no such class, or it does not derive from `base`.
     """
     what = base.__name__.lower()
     try:
@@ -83,12 +86,12 @@ def own_subclass(name: str, base: type[Base], known_as: str) -> type[Base]:
     except ValueError as error:
         raise TrainerError(f"no such {what}", found=str(error)) from error
     if not issubclass(found, base):
-        raise TrainerError(f"{name} is no {what}", expected=f"a class derived from {known_as}")
+        raise TrainerError(f"{name} is not a {what}", expected=f"a class derived from {known_as}")
     return found
 
 
 def forget_own_code() -> None:
-    """Let the next use of a user's file read it again, for a process that outlives a change of it (a notebook)."""
+    """Makes the next use of a user's file read it again, for a notebook in which the file changes."""
     own_class.cache_clear()
     for name in [name for name in sys.modules if name.startswith(_PREFIX)]:
         del sys.modules[name]
@@ -96,9 +99,9 @@ def forget_own_code() -> None:
 
 
 def own_mistake(error: BaseException) -> str | None:
-    """What an error says, and the lines of users' files that it passed through, the outermost first.
+    """The message of an error and the lines of users' files in its traceback, the outermost first.
 
-    None for an error that passed through none: it is no mistake of the user's.
+    None if the traceback contains no user's file: the error is not the user's.
     """
     said = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}".rstrip(": ")
     if isinstance(error, SyntaxError) and error.filename and _is_own(error.filename):
@@ -118,12 +121,12 @@ def _is_own(file: str) -> bool:
 
 
 def _shown(file: str, line: int, function: str = "") -> str:
-    """A line of a file with its place."""
+    """A source line with its location."""
     linecache.checkcache(file)
     return f"  {file}:{line}{function}\n    {linecache.getline(file, line).strip()}"
 
 
 def own_packages() -> list[tuple[str, str]]:
-    """The packages of users' folders so far: name and folder, for a process that is to know them as well."""
+    """The packages of users' folders imported so far: name and folder, for another process that imports them."""
     return [(name, module.__path__[0]) for name, module in sys.modules.items()
             if name.startswith(_PREFIX) and "." not in name and hasattr(module, "__path__")]  # fmt: skip

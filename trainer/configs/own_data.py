@@ -1,4 +1,4 @@
-"""A recipe with data of the user's own: what the recipe says of its own data's files no longer holds."""
+"""Combines a recipe with the user's data: settings for the recipe's own files no longer apply."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from trainer.configs.reader import Document
 _ROOT, _READER = ("data", "root"), ("data", "reader")
 _AUTO = "auto"
 _WHAT_IS_READ = ("masks", "keypoints", "channels")
-"""Keys that say what a task needs of each item, not where the files are: they hold for other data too."""
+"""Keys that state what a task needs of each item, not where the files are. They apply to other data too."""
 
 
 def without_inherited_reader(document: Document) -> Document:
-    """The document with `data.reader: {name: auto}` in place of a recipe's, where `data.root` is not the recipe's own.
+    """The document with `data.reader: {name: auto}` instead of the recipe's reader if `data.root` is not the recipe's
+    own.
 
-    A reader that is named outside of the recipe keeps the keys that are set there. Keys of paths that are set without a
-    name adapt the recipe's reader, which then stays.
+    A reader that is set outside of the recipe keeps its keys. Paths that are set without a reader name adapt the
+    recipe's reader, which is then kept.
     """
     root = document.values.get(_ROOT)
     data = document.value.get("data")
@@ -48,11 +49,11 @@ def without_inherited_reader(document: Document) -> Document:
 
 
 def _is_kept(key: str, value: Any, keys: Collection[str]) -> bool:
-    """Whether a reader of any format takes a value: `masks` and `classes` are paths in some formats."""
+    """Whether a key applies to every format: `masks` and `classes` are paths in some formats."""
     return key in keys and not (key in ("masks", "classes") and isinstance(value, str))
 
 
 def _auto_keys() -> set[str]:
-    from trainer.configs.readers.formats import AutoReader  # sections take time to declare
+    from trainer.configs.readers.formats import AutoReader  # importing the sections takes time
 
     return set(AutoReader.model_fields)

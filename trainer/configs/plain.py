@@ -1,4 +1,4 @@
-"""A configuration given as Python data: the same tree of plain values that YAML gives."""
+"""A configuration given as Python data: the same tree of plain values as from YAML."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from trainer.configs.reader import MOST_DIGITS, NOT_UTF_8, Document, is_unicode,
 
 
 def plain_document(data: Any, place: Place) -> Document:
-    """The document of a tree of mappings, sequences, texts, numbers, booleans and None; all of it stands at `place`.
+    """The document of a tree of mappings, sequences, texts, numbers, booleans and None, all with the position `place`.
 
-    Paths become texts, sections their values, scalars of NumPy numbers. Anything else is a problem of the result.
+    Paths become texts, sections become mappings, NumPy scalars become numbers. Anything else is a problem of the
+    result.
     """
     document = Document()
     document.value = _plain(data, (), place, document)
@@ -44,7 +45,9 @@ def _plain(value: Any, path: KeyPath, place: Place, document: Document) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item, (*path, index), place, document) for index, item in enumerate(value)]
     found = type(value).__name__
-    document.problems.append(Problem(place, path, f"expected what YAML can hold, found an object of type {found}"))
+    document.problems.append(
+        Problem(place, path, f"expected a value that YAML can represent, found an object of type {found}")
+    )
     return None
 
 
@@ -54,7 +57,7 @@ def _mapping(value: Mapping[Any, Any], path: KeyPath, place: Place, document: Do
         here = (*path, str(key))
         if not isinstance(key, str) or not is_unicode(key):
             at = path if isinstance(key, str) else here
-            document.problems.append(Problem(place, at, f"a key must be a text, found {key!r}"))
+            document.problems.append(Problem(place, at, f"expected text as a key, found {key!r}"))
             continue
         document.keys[here] = place
         plain[key] = _plain(item, here, place, document)

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: every problem of one pass, each with its place."""
+"""Problems of a configuration: all problems of one pass, each with its position."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 from trainer import TrainerError
 
 MOST_SHOWN = 20
-"""Problems that a message lists; the rest is counted."""
+"""Maximum number of problems in a message; the rest is counted."""
 LONGEST_LINE = 2000
-"""Characters of one problem in a message: keys and texts of a file have any length."""
+"""Maximum number of characters of one problem in a message: keys and texts of a file can be of any length."""
 
 KeyPath = tuple[Any, ...]
-"""Where a value stands in the tree: keys (text) and positions in lists (int)."""
+"""The path of a value in the tree: keys (text) and positions in lists (int)."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value was written: a file with line and column (both from 1), or a source without lines.
+    """The position where a value was written: a file with line and column (both from 1), or a source without lines.
 
-    `folder` is what relative paths written there start from.
+    Relative paths written there start from `folder`.
     """
 
     source: str
@@ -35,15 +35,15 @@ class Place:
 
     @property
     def provenance(self) -> str:
-        """How a resolved configuration names the place: recipes by name, files by line."""
+        """The position as text in a resolved configuration: recipes by name, files by line."""
         return f"recipe {self.recipe}" if self.recipe else str(self)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: `config.yaml:12:5 optimizer.beta: unknown key, did you mean 'betas'?`.
+    """One problem: `config.yaml:12:5 optimizer.beta: unknown key, did you mean 'betas'?`.
 
-    What was found, what was expected and what to do follow on lines of their own, unless the message says it.
+    What was found, what was expected and what to do follow on separate lines, unless the message contains them.
     """
 
     place: Place
@@ -53,11 +53,11 @@ class Problem:
     expected: str | None = None
     hint: str | None = None
     rests_on: tuple[KeyPath, ...] = ()
-    """Other keys that the verdict rests on: where one of them is wrong itself, nothing is concluded from it."""
+    """Other keys that the rule depends on: if one of them is invalid itself, the problem is not reported."""
 
     @property
     def where(self) -> str:
-        """The place and the key."""
+        """The position and the key."""
         return " ".join(part for part in (str(self.place), dotted(self.path)) if part)
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ def _shortened(line: str) -> str:
 
 
 class ConfigError(TrainerError):
-    """Everything that is wrong with a configuration, in `problems`; the message has a line for each of the first."""
+    """All problems of a configuration, in `problems`. The message lists the first ones, one per line."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -99,7 +99,7 @@ def dotted(path: Iterable[Any]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`, did you mean 'betas'?` for the nearest of `known`, or what there is to choose from."""
+    """`, did you mean 'betas'?` for the nearest of `known`, otherwise the list of known names."""
     from difflib import get_close_matches
 
     known = list(known)

@@ -1,7 +1,7 @@
-"""YAML text to plain values, each with the line and column where it stands.
+"""Reads YAML text into plain values, each with its line and column.
 
-The text is composed to nodes and the nodes are read by one table of plain forms (YAML 1.2 core: `1e-3` is a number,
-`no` and `on` are words, dates are text). No tag is honoured, so no tag can construct anything.
+The text is composed into nodes, and the nodes are converted with one table of scalar forms (YAML 1.2 core: `1e-3` is a
+number, `no` and `on` are text, dates are text). Tags are rejected, so no tag can construct an object.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import yaml
 from trainer.configs.problems import KeyPath, Place, Problem
 
 MOST_VALUES = 20_000
-"""Aliases can make a short text mean exponentially many values; no configuration needs this many."""
+"""Maximum number of values. Aliases can make a short text mean exponentially many."""
 DEEPEST = 60
-"""Levels of nesting; more is a slip or an attack, and would exhaust the interpreter's stack."""
+"""Maximum nesting depth. Deeper nesting is an error or an attack, and would overflow the interpreter's stack."""
 MOST_DIGITS = 308
-"""Characters of an integer: what a float can hold has no more, and Python neither reads nor prints 4,301 digits."""
+"""Maximum characters of an integer: a float can hold no more, and Python neither reads nor prints 4,301 digits."""
 
 _Node = yaml.nodes.Node
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -30,17 +30,17 @@ _INDENTATION = re.compile(r"[ \t]*")
 
 _IN_OTHER_WORDS = {
     "while parsing a block mapping, did not find expected key":
-        "the indentation of this line fits no line above it; keys of one section begin in the same column",
+        "this line's indentation matches no line above; keys of one section must start in the same column",
     "while parsing a flow mapping, did not find expected ',' or '}'":
         "a brace { is not closed, or a comma is missing after it",
     "while parsing a flow sequence, did not find expected ',' or ']'":
         "a bracket [ is not closed, or a comma is missing after it",
 }  # fmt: skip
-"""What the parser says of mistakes that many make."""
+"""Clearer messages for the parser's most common complaints."""
 
 _SPECIAL_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
-# One line a form of unquoted text, tried in order: what it looks like, and its value. Anything else is text.
+# One row per form of unquoted text, tried in order: its pattern and its value. Anything else is text.
 _PLAIN_FORMS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
     (re.compile(r"~|null|Null|NULL|"), lambda text: None),
     (re.compile(r"true|True|TRUE"), lambda text: True),
@@ -56,7 +56,7 @@ _PLAIN_FORMS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
 
 @dataclass
 class Document:
-    """A tree of plain values (dict, list, text, numbers, booleans, null) with the place of every key and value."""
+    """A tree of plain values (dict, list, text, numbers, booleans, null) with the position of every key and value."""
 
     value: Any = None
     keys: dict[KeyPath, Place] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def plain_value(text: str) -> Any:
 
 
 def too_long(digits: int) -> str:
-    """What is wrong with an integer of so many digits."""
+    """The message for an integer with too many digits."""
     return f"expected an integer of at most {MOST_DIGITS} digits, found {digits} digits"
 
 
@@ -87,14 +87,14 @@ NOT_UTF_8 = "not UTF-8 text"
 
 
 def is_unicode(text: str) -> bool:
-    """Whether UTF-8 can hold the text: names of files and words of a command line need not be UTF-8."""
+    """Whether the text can be encoded as UTF-8: file names and command-line arguments need not be."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def read_yaml(text: str, start: Place) -> Document:
-    """Read one YAML document; what is wrong with it is in `problems`, the rest is still read.
+    """Reads one YAML document. Errors go to `problems`; the rest is still read.
 
-    `start` names the source. When it has no lines of its own (the command line), neither have the places.
+    `start` names the source. If it has no lines (the command line), positions have none either.
     """
     document = Document()
     try:
@@ -116,12 +116,12 @@ def read_yaml(text: str, start: Place) -> Document:
 
 
 def _is_too_deep(text: str) -> bool:
-    """Whether the text is nested beyond what may be composed: that recurses, in C, until the stack is overrun."""
+    """Whether the text is nested too deeply to be composed: composing recurses, in C, until the stack overflows."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            if depth > 2 * DEEPEST:  # a little above it has a place, which the walk tells
+            if depth > 2 * DEEPEST:  # slightly above the limit: the walk reports it with its position
                 return True
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
@@ -129,7 +129,7 @@ def _is_too_deep(text: str) -> bool:
 
 
 class _EndOfReading(Exception):
-    """Ends the walk, with the problem that made it end."""
+    """Ends the walk; holds the problem that ended it."""
 
 
 class _Reading:
@@ -152,7 +152,7 @@ class _Reading:
     def value(self, node: _Node, path: KeyPath) -> Any:
         self.count += 1
         if self.count > MOST_VALUES:
-            message = f"more than {MOST_VALUES} values: is an alias repeated in an alias?"
+            message = f"more than {MOST_VALUES} values; does an alias repeat inside an alias?"
             raise _EndOfReading(Problem(self.place(node), (), message))
         if len(path) > DEEPEST:
             raise _EndOfReading(Problem(self.place(node), (), f"nested more than {DEEPEST} levels deep"))
@@ -161,7 +161,7 @@ class _Reading:
             return None
         self.document.values[path] = self.place(node)
         if self.has_tag(node):
-            self.problem(node, path, "YAML tags are not used here: write the plain value, with quotes for text")
+            self.problem(node, path, "YAML tags are not supported: write the plain value, in quotes for text")
             return None
         self.open_nodes.append(node)
         try:
@@ -186,7 +186,7 @@ class _Reading:
         first: dict[str, Place] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                self.problem(key_node, path, "a key must be one word")
+                self.problem(key_node, path, "expected a single word as a key")
                 continue
             key = key_node.value
             if key == _MERGE and not key_node.style:
@@ -198,13 +198,13 @@ class _Reading:
                 continue
             first[key] = self.document.keys[here] = self.place(key_node)
             written[key] = self.value(value_node, here)
-        for source in merged:  # earlier ones win, and what is written here wins over all of them
+        for source in merged:  # earlier ones win, and the mapping's own keys win over all of them
             written = self.merge(source, written, path)
         return written
 
     def merge(self, source: _Node, written: dict[str, Any], path: KeyPath) -> dict[str, Any]:
         if not isinstance(source, yaml.MappingNode):
-            self.problem(source, path, "'<<' takes a mapping or a list of mappings")
+            self.problem(source, path, "expected a mapping or a list of mappings after '<<'")
             return written
         own = Document()
         inherited = _Reading(self.text, self.start, own)
@@ -225,7 +225,7 @@ def _short(place: Place) -> str:
 
 
 def _syntax_problem(error: yaml.YAMLError, text: str, start: Place) -> Problem:
-    """A parser's complaint as one line, at the place where the parser stood."""
+    """The parser's message as one line, at its position."""
     line, column, message = 1, 1, str(error).splitlines()[0]
     if isinstance(error, yaml.MarkedYAMLError):
         message = ", ".join(part for part in (error.context, error.problem) if part)
@@ -240,6 +240,6 @@ def _syntax_problem(error: yaml.YAMLError, text: str, start: Place) -> Problem:
     lines = text.split("\n")
     indentation = _INDENTATION.match(lines[line - 1]) if line <= len(lines) else None
     if indentation is not None and "\t" in indentation[0]:
-        column, message = indentation[0].index("\t") + 1, "a tab; lines are indented with spaces"
+        column, message = indentation[0].index("\t") + 1, "found a tab; indent lines with spaces"
     place = Place(start.source, line, column, start.folder, start.recipe) if start.line else start
     return Problem(place, (), f"not YAML: {message}")

@@ -1,4 +1,4 @@
-"""A validated configuration as YAML: every value, with where it came from."""
+"""Writes a validated configuration as YAML: every value, with its origin."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _COLUMN = 44
 
 
 def dump_resolved(loaded: Loaded) -> str:
-    """The whole configuration, readable by `load_resolved` from any folder and by people anywhere.
+    """The whole configuration, readable by `load_resolved` from any folder.
 
-    Paths are absolute, nothing is extended, and a comment after each value says where it came from.
+    Paths are absolute, `extends` is resolved, and a comment after each value gives its origin.
     """
     tree = loaded.config.model_dump(mode="json", by_alias=True, exclude={"extends"})
     lines = ["# The configuration as resolved: every value, and where it came from."]

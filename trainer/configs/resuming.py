@@ -1,4 +1,4 @@
-"""What another value means to a run that is resumed: nothing, or something that its state was not made for."""
+"""How changed values affect a resumed run: not at all, or because the saved state was made with other values."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any
 from trainer.configs.problems import KeyPath, dotted
 from trainer.configs.run import RunConfig
 
-_THE_DATA = "the position in the data and what was counted so far are of the former data"
-_THE_OPTIMIZER = "its state (momentum, averages, counts) was gathered by the former settings"
+_THE_DATA = "the position in the data and the counts so far belong to the previous data"
+_THE_OPTIMIZER = "its state (momentum, averages, counts) was computed with the previous settings"
 
 EFFECTS: dict[str, str | None] = {
-    "task": "the checkpoint's arrays belong to the former task's networks",
-    "options": "the task decides what they are; networks of other shapes can't take the checkpoint's arrays",
+    "task": "the checkpoint's arrays belong to the previous task's networks",
+    "options": "the task uses them to build its networks; networks of other shapes can't load the checkpoint",
     "name": None,
-    "seed": "the order of the data and all randomness of the steps to come change",
-    "device": "steps to come round in another way than those before",
+    "seed": "the order of the data and all random numbers of the remaining steps change",
+    "device": "the remaining steps round differently from the previous ones",
     "threads": None,
-    "numerics": "steps to come round in another way than those before",
+    "numerics": "the remaining steps round differently from the previous ones",
     "autotune": None,
     "data": _THE_DATA,
-    "data.batch_size": "epochs get another number of steps, the position in the data moves, and a step means another "
-    "number of samples to the learning rate",
+    "data.batch_size": "the number of steps per epoch changes, the position in the data moves, and the learning rate "
+    "applies to another number of items per step",
     "data.valid_batch_size": None,
     "data.workers": None,
     "data.worker_kind": None,
     "data.prefetch": None,
     "data.cache_gb": None,
     "data.on_error": None,
-    "model": "weights are loaded at the start of a run only; the checkpoint's replace them",
+    "model": "weights are loaded at the start of a run only; the checkpoint replaces them",
     "optimizer": _THE_OPTIMIZER,
     "optimizers": _THE_OPTIMIZER,
-    "schedule": "the learning rate jumps to what the other schedule has at this step",
+    "schedule": "the learning rate jumps to the new schedule's value at this step",
     "train.epochs": None,
     "train.steps": None,
     "train.minutes": None,
@@ -43,26 +43,27 @@ EFFECTS: dict[str, str | None] = {
     "train.nan_limit": None,
     "train.spike": None,
     "train.watchdog_minutes": None,
-    "train.accumulate": "epochs get another number of steps, and each step means another number of samples",
-    "train.precision": "steps to come round in another way than those before",
-    "train.gradient_clip_norm": "steps to come are limited in another way than those before",
-    "train.gradient_clip_value": "steps to come are limited in another way than those before",
-    "train.ema": "the averaged weights are of the former average, or not there at all",
-    "train.rollback_factor": "what earlier rollbacks made of the learning rate changes",
-    "metrics": "sums of the metrics so far are those of the former list",
+    "train.accumulate": "the number of steps per epoch changes, and each step uses another number of items",
+    "train.precision": "the remaining steps round differently from the previous ones",
+    "train.gradient_clip_norm": "the remaining steps are clipped differently from the previous ones",
+    "train.gradient_clip_value": "the remaining steps are clipped differently from the previous ones",
+    "train.ema": "the averaged weights were computed with the previous decay, or don't exist",
+    "train.rollback_factor": "the effect of earlier rollbacks on the learning rate changes",
+    "metrics": "the metric sums so far belong to the previous list",
     "validate": None,
     "checkpoint": None,
     "early_stopping": None,
     "sinks": None,
-    "hooks": "code that acts on the training is another",
+    "hooks": "the code that runs during training changes",
 }
-"""By key, which stands for all below it that have no line of their own: what a change does; None: nothing to the state,
-and so it may be changed freely."""
+"""By key, including all keys below it without their own row: the effect of a change. None: no effect on the saved
+state, so the value may be changed freely.
+"""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A key with another value than before; None stands for a key that is not there. `effect` is as in EFFECTS."""
+    """A key whose value differs from before; None stands for a missing key. `effect` is as in EFFECTS."""
 
     key: str
     before: Any
@@ -74,16 +75,16 @@ class Change:
 
 
 def changes(before: RunConfig, after: RunConfig) -> list[Change]:
-    """What differs between two resolved configurations, in the order of the sections."""
+    """The differences between two resolved configurations, in the order of the sections."""
     found = _differences(_tree(before), _tree(after), ())
     return [Change(dotted(path), one, other, effect_of(path)) for path, one, other in found]
 
 
 def effect_of(path: KeyPath) -> str | None:
-    """What a change of the key does, by its own line in EFFECTS or the next above it.
+    """The effect of changing the key, from its row in EFFECTS or the nearest row above.
 
     Raises:
-        KeyError: EFFECTS has none.
+        KeyError: EFFECTS has no row.
     """
     for length in range(len(path), 0, -1):
         if (key := dotted(path[:length])) in EFFECTS:
@@ -92,7 +93,7 @@ def effect_of(path: KeyPath) -> str | None:
 
 
 def what_state_rests_on(config: RunConfig) -> dict[str, Any]:
-    """The configuration without what may be changed freely."""
+    """The configuration without the values that may be changed freely."""
     return _kept(_tree(config), ())
 
 

@@ -1,4 +1,4 @@
-"""The whole configuration of a run: one field a section."""
+"""The whole configuration of a run, one field per section."""
 
 import warnings
 from typing import Any, ClassVar, Literal
@@ -21,7 +21,7 @@ from trainer.configs.validation import ValidateConfig
 
 
 def _constant() -> Schedule:
-    from trainer.configs.schedules.decay import ConstantSchedule  # where it is wanted: sections take time to declare
+    from trainer.configs.schedules.decay import ConstantSchedule  # imported on first use: sections take time to declare
 
     return ConstantSchedule()
 
@@ -31,53 +31,70 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message='Field name "validate"')
 
     class RunConfig(Section):
-        """Everything that decides a run."""
+        """The complete configuration of a run."""
 
         exactly_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("optimizer", "optimizers"),)
 
         task: str = Field(
-            min_length=1, description="A recipe's name, or ./file.py:Class relative to the file that says so."
+            min_length=1,
+            description="What to train: a recipe's name, or a task class as ./file.py:Class, relative to the "
+            "YAML file that sets it.",
         )
         extends: str | None = Field(
-            None, description="A recipe's name or another YAML file: what it sets holds where this file says nothing."
+            None,
+            description="Base configuration: a recipe's name or another YAML file. Its values apply wherever "
+            "this file sets none; null: no base.",
         )
         name: str | None = Field(
             None,
             pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-            description="Name of the run's directory; null: made from the task.",
+            description="Name of the run directory; null: derived from the task.",
         )
-        seed: int = Field(0, ge=0, lt=2**63, description="Decides initial values, the order of data, all randomness.")
+        seed: int = Field(
+            0, ge=0, lt=2**63, description="Seed of initial weights, data order and all other random numbers."
+        )
         device: Literal["cpu", "reference"] = Field(
-            "cpu", description="cpu: compiled kernels; reference: plain NumPy, slow, to tell a modelling bug from ours."
+            "cpu",
+            description="Where the run computes. cpu: compiled kernels; reference: plain NumPy, slow, to tell an "
+            "error in the model from an error in the kernels.",
         )
         threads: int | None = Field(
-            None, gt=0, le=1024, description="Threads of the cpu device; null: all that are available."
+            None, gt=0, le=1024, description="Number of threads of the cpu device; null: one per available processor."
         )
         numerics: NumericsConfig = Field(default_factory=NumericsConfig)
         autotune: AutotuneConfig = Field(default_factory=AutotuneConfig)
-        options: dict[str, Any] = Field(default_factory=dict, description="The task's own options.")
+        options: dict[str, Any] = Field(
+            default_factory=dict, description="Options of the task; each recipe documents its own."
+        )
         data: DataConfig = Field(default_factory=DataConfig)
         model: ModelConfig = Field(default_factory=ModelConfig)
-        optimizer: OptimizerConfig | None = Field(None, description="The optimizer of a task that has one.")
+        optimizer: OptimizerConfig | None = Field(
+            None, description="Optimizer, for tasks with one optimizer; null: `optimizers` is used."
+        )
         optimizers: dict[str, OptimizerConfig] | None = Field(
-            None, min_length=1, description="Optimizers by the names that the task gives them."
+            None,
+            min_length=1,
+            description="Optimizers by name, for tasks with several, such as `generator` and `discriminator`; "
+            "null: `optimizer` is used.",
         )
         schedule: ScheduleConfig = Field(
             default_factory=_constant,
-            description="The learning rate over the run, for every optimizer without one of its own.",
+            description="Learning-rate schedule of every optimizer without a schedule of its own.",
         )
         train: TrainConfig = Field(default_factory=TrainConfig)
         metrics: MetricsConfig = Field(default_factory=MetricsConfig)
         validate: ValidateConfig = Field(default_factory=ValidateConfig)  # type: ignore[assignment]
         checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
         early_stopping: EarlyStoppingConfig | None = Field(
-            None, description="End training when a metric has stopped improving."
+            None, description="Stop training when a metric has stopped improving; null: train to the end."
         )
-        sinks: tuple[SinkConfig, ...] = Field((), description="Other tools that are told of the run, by name.")
-        hooks: tuple[HookConfig, ...] = Field((), description="Code of one's own at moments of the training.")
+        sinks: tuple[SinkConfig, ...] = Field(
+            (), description="Other tools that receive the metrics of the run, such as TensorBoard."
+        )
+        hooks: tuple[HookConfig, ...] = Field((), description="Custom code that runs at certain points of training.")
 
         def all_optimizers(self) -> dict[str, OptimizerConfig]:
-            """Every optimizer by name; the only one of `optimizer:` is called "optimizer"."""
+            """Every optimizer by name; the one of `optimizer:` has the name "optimizer"."""
             if self.optimizers is not None:
                 return dict(self.optimizers)
             return {} if self.optimizer is None else {"optimizer": self.optimizer}

@@ -1,4 +1,4 @@
-"""`data.sampler:` which items an epoch of training has."""
+"""`data.sampler:` which items a training epoch contains."""
 
 from typing import Annotated, Literal
 
@@ -10,20 +10,26 @@ _Weight = Annotated[float, Field(ge=0)]
 
 
 class ClassBalancedSampler(Section):
-    """Every class as often as any other; the items of a class take turns."""
+    """Draws every class equally often; the items of a class take turns."""
 
     name: Literal["class_balanced"]
-    samples: int | None = Field(None, gt=0, description="Samples in an epoch; null: as many as there are items.")
+    samples: int | None = Field(
+        None, gt=0, description="Number of items per epoch; null: the number of items of the data set."
+    )
 
 
 class WeightedSampler(Section):
-    """Draws with replacement, an item as likely as its class's weight."""
+    """Draws items at random with replacement, in proportion to the weight of their class."""
 
     name: Literal["weighted"]
     class_weights: dict[str, _Weight] = Field(
-        min_length=1, description="Weights by class name, {scratch: 5}; 1 for those that are not named."
+        min_length=1,
+        description="Sampling weights by class name, such as {scratch: 5}; other classes have weight 1. 0: never "
+        "drawn.",
     )
-    samples: int | None = Field(None, gt=0, description="Samples in an epoch; null: as many as there are items.")
+    samples: int | None = Field(
+        None, gt=0, description="Number of items per epoch; null: the number of items of the data set."
+    )
 
 
 SamplerConfig = Annotated[ClassBalancedSampler | WeightedSampler, Field(discriminator="name")]

@@ -10,9 +10,9 @@ from trainer.configs.run import RunConfig
 
 
 def json_schema(options_model: type[BaseModel] | None = None) -> dict[str, Any]:
-    """The schema of `RunConfig` (draft 2020-12), with the options of one task when its model is given.
+    """The schema of `RunConfig` (draft 2020-12), with the options of one task if its model is given.
 
-    `task` is not required here: a file that extends a recipe has it from there.
+    `task` is not required: a file that extends a recipe inherits it.
     """
     schema = RunConfig.model_json_schema(by_alias=True)
     if options_model is not None:

@@ -1,7 +1,7 @@
-"""The base of every section of a configuration, and of a task's own `Options`.
+"""The base class of all sections of a configuration and of a task's `Options`.
 
 Files of sections leave out `from __future__ import annotations`: pydantic would compile the text of each type again for
-every section that derives from one, which cost every start 40 ms.
+every derived section, which cost 40 ms at every start.
 """
 
 from collections.abc import Iterable
@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict
 
 Contradiction = tuple[tuple[Any, ...], str, tuple[str, ...]]
-"""The keys that lead to what is wrong, why it is, and the keys of the section that the verdict rests on."""
+"""The keys that lead to the invalid value, why it is invalid, and the keys of the section that the rule depends on."""
 
 
 class Section(BaseModel):
-    """One mapping of the YAML: frozen, of strict types, without unknown keys and without nan or infinity.
+    """One mapping of the YAML: frozen, strictly typed, without unknown keys, NaN or infinity.
 
-    Strict: text is no number and a whole number is no boolean; a whole number is accepted where a number is expected.
-    Tuples and sets are written as lists, paths and enumerations as text.
+    Strict: text is not converted to numbers, nor integers to booleans; an integer is accepted where a number is
+    expected. Tuples and sets are written as lists, paths and enumerations as text.
     """
 
     model_config = ConfigDict(
@@ -25,10 +25,10 @@ class Section(BaseModel):
     )
 
     exactly_one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Groups of keys of which one must be set, and only one."""
+    """Groups of keys of which exactly one must be set."""
     at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Groups of keys of which no more than one may be set."""
+    """Groups of keys of which at most one may be set."""
 
     def contradictions(self) -> Iterable[Contradiction]:
-        """What is wrong among its own values, each of which is right by itself."""
+        """Contradictions between its values, each of which is valid on its own."""
         return ()

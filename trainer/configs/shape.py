@@ -1,4 +1,4 @@
-"""Which section of the models a path of a tree belongs to, found by walking the annotations beside the values."""
+"""Finds the section model for a path of a tree, by walking the annotations and the values together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNIONS = (Union, types.UnionType)
 
 
 def section_at(model: type[BaseModel], value: Any, path: KeyPath) -> type[BaseModel] | None:
-    """The section that `path` names under `model`, or None when there is none or the values don't tell which."""
+    """The section at `path` under `model`; None if there is none or the values are ambiguous."""
     annotation: Any = model
     for part in path:
         annotation = _child(_choose(annotation, value), part)
@@ -26,12 +26,14 @@ def section_at(model: type[BaseModel], value: Any, path: KeyPath) -> type[BaseMo
 
 
 def known_keys(section: type[BaseModel]) -> list[str]:
-    """The keys that a section takes, as YAML writes them."""
+    """The keys of a section, as written in YAML."""
     return [field.alias or name for name, field in section.model_fields.items()]
 
 
 def variant_keys(model: type[BaseModel], value: Any, path: KeyPath) -> set[str]:
-    """The keys that choose one of several sections at `path` (such as `name` of an optimizer); empty if it is one."""
+    """The keys that select one of several sections at `path` (such as `name` of an optimizer); empty for a single
+    section.
+    """
     annotation: Any = model
     for part in path:
         annotation = _child(_choose(annotation, value), part)
@@ -44,7 +46,7 @@ def variant_keys(model: type[BaseModel], value: Any, path: KeyPath) -> set[str]:
 
 
 def _members(annotation: Any) -> list[Any]:
-    """The alternatives of an annotation, without what pydantic adds to it."""
+    """The alternatives of an annotation, without pydantic's metadata."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _members(get_args(annotation)[0])
@@ -54,7 +56,7 @@ def _members(annotation: Any) -> list[Any]:
 
 
 def _choose(annotation: Any, value: Any) -> Any:
-    """The alternative that a value is meant as: by its `name` among sections, else the first that fits its form."""
+    """The alternative that a value selects: by its `name` among sections, otherwise the first whose type matches."""
     members = _members(annotation)
     sections = [member for member in members if _is_section(member)]
     if isinstance(value, dict) and sections:
@@ -69,7 +71,7 @@ def _choose(annotation: Any, value: Any) -> Any:
 
 
 def _meant(section: type[BaseModel], value: dict[str, Any]) -> type[BaseModel]:
-    """The section itself, or which of those that derive from it, where it stands for several."""
+    """The section itself, or the selected subclass if it stands for several."""
     choice = choice_of(section)
     return (choice.meant(value) if choice else None) or section
 
@@ -82,7 +84,7 @@ def _fits(section: type[BaseModel], value: dict[str, Any]) -> bool:
 
 
 def _literals(section: type[BaseModel]) -> dict[str, tuple[Any, ...]]:
-    """The keys that can only be one fixed word: these tell alternatives apart."""
+    """The keys that can only be one fixed word: these select alternatives."""
     return {
         field.alias or name: get_args(field.annotation)
         for name, field in section.model_fields.items()
@@ -93,7 +95,7 @@ def _literals(section: type[BaseModel]) -> dict[str, tuple[Any, ...]]:
 def _child(annotation: Any, part: Any) -> Any:
     if _is_section(annotation):
         found = _annotation_of(annotation, part)
-        if isinstance(found, ForwardRef):  # a section that may contain its like
+        if isinstance(found, ForwardRef):  # a section may contain sections of its own kind
             annotation.model_rebuild()
             found = _annotation_of(annotation, part)
         return found

@@ -1,4 +1,4 @@
-"""`sinks:` other tools that are told of a run."""
+"""`sinks:` other tools that receive the metrics of a run."""
 
 from typing import Any
 
@@ -8,13 +8,14 @@ from trainer.configs.section import Section
 
 
 class SinkConfig(Section):
-    """A tool that is told what the events tell, by a process beside the training."""
+    """A tool that receives the events of the run, in a separate process."""
 
     name: str = Field(
         min_length=1,
-        description="csv, tensorboard, wandb or mlflow, or a name that another package has under trainer.sinks.",
+        description="Name of the tool: csv, tensorboard, wandb, mlflow, or an entry point that another package "
+        "registers under trainer.sinks.",
     )
-    options: dict[str, Any] = Field(default_factory=dict, description="What it is made with.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the sink's constructor.")
 
     @model_validator(mode="before")
     @classmethod

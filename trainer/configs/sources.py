@@ -1,4 +1,4 @@
-"""The files behind a configuration: the one asked for, and those it extends."""
+"""Finds the files of a configuration: the requested one and those it extends."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from trainer.configs.problems import ConfigError, Place, Problem, did_you_mean
 from trainer.configs.reader import Document, read_yaml
 
 IN_PYTHON = "<config>"
-"""How places in a configuration that is no file are called."""
+"""The source name of a configuration that is not a file."""
 
 
 def read_sources(target: str | Mapping[str, Any], recipes: RecipeIndex) -> list[Document]:
-    """The documents of `target` (a recipe's name, a YAML file or plain data) and of all it extends, the lowest first.
+    """The documents of `target` (a recipe's name, a YAML file or plain data) and of all it extends, the base first.
 
-    Raises ConfigError when one can't be found, read or parsed, or when they extend each other in a circle.
+    Raises ConfigError if a file can't be found, read or parsed, or if files extend each other in a circle.
     """
     origin = Place("", folder=os.getcwd())
     documents: list[Document] = []
@@ -44,7 +44,7 @@ def read_sources(target: str | Mapping[str, Any], recipes: RecipeIndex) -> list[
 
 
 def _locate(target: str, origin: Place, recipes: RecipeIndex) -> Place | str:
-    """The file that `target` means, seen from `origin`; or what is wrong with it."""
+    """The file that `target` names, relative to `origin`; or the error message."""
     looks_like_file = "/" in target or os.sep in target or target.endswith((".yaml", ".yml"))
     if not looks_like_file and target in recipes:
         return _recipe_place(target, recipes)
@@ -55,7 +55,7 @@ def _locate(target: str, origin: Place, recipes: RecipeIndex) -> Place | str:
         folder = Path(os.path.abspath(path.parent))
         recipe = recipes.name_of(folder) if path.name == "config.yaml" else None
         return _recipe_place(recipe, recipes) if recipe else Place(os.path.normpath(target), 1, 1, str(folder))
-    return f"no recipe and no file of this name{did_you_mean(target, recipes.names())}"
+    return f"no recipe and no file has this name{did_you_mean(target, recipes.names())}"
 
 
 def _recipe_place(name: str, recipes: RecipeIndex) -> Place:
@@ -69,7 +69,7 @@ def _read(place: Place, seen: list[Place]) -> Document:
     except FileNotFoundError:
         nearby = sorted(file.name for file in path.parent.glob("*.y*ml"))
         there = f"in {path.parent}: {', '.join(nearby) or 'no YAML file'}"
-        found = there if path.parent.is_dir() else f"no folder {path.parent} either"
+        found = there if path.parent.is_dir() else f"the folder {path.parent} doesn't exist either"
         guess = did_you_mean(path.name, nearby)
         raise ConfigError(
             [Problem(Place(place.source), (), f"no such file{guess if guess.startswith(', did') else ''}", found)]
@@ -93,7 +93,7 @@ def _read(place: Place, seen: list[Place]) -> Document:
 
 
 def _extended(document: Document, seen: list[Place], recipes: RecipeIndex) -> Place | None:
-    """Where the base of a document lies; None when it extends nothing."""
+    """The position of the base of a document; None if it extends nothing."""
     path = ("extends",)
     base = document.value.pop("extends", None)
     place = document.values.get(path)

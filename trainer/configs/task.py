@@ -1,4 +1,4 @@
-"""`task:` a recipe's name or `./file.py:Class`, and the modules that stand behind it."""
+"""`task:` a recipe's name or `./file.py:Class`, and the modules of the task."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _AT: KeyPath = ("task",)
 
 @dataclass(frozen=True)
 class TaskReference:
-    """The code of a task: which file, and which class in it."""
+    """The code of a task: its file and its class."""
 
     folder: Path
     module: str
     class_name: str | None
     """None: the only task in the module."""
     recipe: str | None
-    """The recipe in whose folder the task lies."""
+    """The recipe whose folder contains the task."""
     package: str
     """The name under which the folder's files are imported."""
     spec: str
-    """The task as a configuration in any folder may name it."""
+    """The task as a configuration in any folder can name it."""
 
     @property
     def file(self) -> Path:
@@ -40,16 +40,16 @@ class TaskReference:
         return self.folder / f"{self.module}.py"
 
     def import_module(self, name: str | None = None) -> ModuleType:
-        """The module `name` of the task's folder (by default the task itself).
+        """The module `name` of the task's folder (default: the task itself).
 
         The folder is a package, so its files import each other as `from .options import Options`; a user's folder gets
-        a package name of its own, and can't be taken for anything installed. What the module raises passes through.
+        a unique package name that matches nothing installed. Exceptions of the module pass through.
         """
         return importlib.import_module(f"{self.package}.{name or self.module}")
 
 
 def find_task(text: str, place: Place, recipes: RecipeIndex) -> TaskReference | Problem:
-    """The task that `text` names at `place`, or why there is none."""
+    """The task that `text` names at `place`, or the error message."""
     written = OWN.fullmatch(text)
     if written is None:
         return _recipe_task(text, place, recipes)
@@ -64,7 +64,7 @@ def find_task(text: str, place: Place, recipes: RecipeIndex) -> TaskReference | 
 
 
 def load_declaration(task: TaskReference) -> Declaration | Problem | None:
-    """`DECLARATION` of the task's options.py; None when the task declares nothing."""
+    """`DECLARATION` of the task's options.py; None if the task declares nothing."""
     module = _options_module(task)
     if not isinstance(module, ModuleType):
         return module
@@ -76,7 +76,7 @@ def load_declaration(task: TaskReference) -> Declaration | Problem | None:
 
 
 def load_options_model(task: TaskReference) -> type[BaseModel] | Problem | None:
-    """The pydantic model `Options` of the task's options.py; None when the task has no options."""
+    """The pydantic model `Options` of the task's options.py; None if the task has no options."""
     module = _options_module(task)
     if not isinstance(module, ModuleType):
         return module
@@ -87,16 +87,16 @@ def load_options_model(task: TaskReference) -> type[BaseModel] | Problem | None:
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         return Problem(source, (), "expected a pydantic model named Options")
     if model.model_config.get("extra") != "forbid":
-        return Problem(source, (), "Options must refuse unknown keys: derive it from trainer.configs.Section")
+        return Problem(source, (), "expected Options that refuse unknown keys: derive it from trainer.configs.Section")
     try:
         model.model_rebuild()
-    except Exception as error:  # pydantic raises several kinds for a field that it can't make sense of
+    except Exception as error:  # pydantic raises several types of exceptions for an invalid field
         return Problem(source, (), f"Options can't be built: {error}")
     return model
 
 
 def _options_module(task: TaskReference) -> ModuleType | Problem | None:
-    """The module options.py of a task; None where there is none."""
+    """The module options.py of a task; None if it doesn't exist."""
     file = task.folder / "options.py"
     if not file.is_file():
         return None
@@ -111,21 +111,21 @@ def _recipe_task(name: str, place: Place, recipes: RecipeIndex) -> TaskReference
         if name.endswith(".py"):
             return Problem(place, _AT, f"name the class too, as in {name}:MyTask")
         known = did_you_mean(name, recipes.names())
-        return Problem(place, _AT, f"no recipe {name!r}{known} (a task of your own is ./file.py:Class)")
+        return Problem(place, _AT, f"no recipe {name!r}{known} (a custom task is ./file.py:Class)")
     folder = recipes.folder(name)
     module, class_name = _own_task(name, recipes)
     return TaskReference(folder, module, class_name, name, recipes.package(name) or package_for(folder), name)
 
 
 def _own_task(recipe: str, recipes: RecipeIndex) -> tuple[str, str | None]:
-    """The module and class that a recipe's own configuration names, as `task: ./task.py:Digits`."""
+    """The module and class of a recipe's own configuration, as in `task: ./task.py:Digits`."""
     own = read_yaml(recipes.config(recipe).read_text(encoding="utf-8"), Place(recipe)).value
     written = OWN.fullmatch(str(own.get("task"))) if isinstance(own, dict) else None
     return ("task", None) if written is None else (Path(written["file"]).stem, written["class"])
 
 
 def _failure(error: Exception, file: Path) -> Problem:
-    """What a user's file raised, at the line of that file where it happened."""
+    """The exception of a user's file, at the line of that file that raised it."""
     import traceback
 
     if isinstance(error, SyntaxError) and error.lineno:

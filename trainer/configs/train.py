@@ -1,4 +1,4 @@
-"""`train:` how long, in which precision, and what happens when something goes wrong."""
+"""`train:` how long, in which precision, and how failures are handled."""
 
 from typing import ClassVar, Literal
 
@@ -8,63 +8,117 @@ from trainer.configs.section import Section
 
 
 class EmaConfig(Section):
-    """An exponential moving average of the weights, kept beside them and evaluated by itself."""
+    """Maintains an exponential moving average of the weights, updated every step. Raw and averaged weights are both
+    validated; metrics of the averaged weights start with `ema/`.
+    """
 
-    decay: float = Field(0.999, gt=0, lt=1, description="How much of the average stays at each step.")
-    warmup: bool = Field(True, description="Begin with a lower decay: at step t at most (1 + t) / (10 + t).")
+    decay: float = Field(
+        0.999,
+        gt=0,
+        lt=1,
+        description="Decay of the average, between 0 and 1: each step keeps this fraction of the average and adds "
+        "the rest from the weights.",
+    )
+    warmup: bool = Field(
+        True,
+        description="Start with a lower decay: at most (1 + t) / (10 + t) at step t, so that initial weights are "
+        "forgotten faster.",
+    )
 
 
 class SpikeConfig(Section):
-    """A guard against a loss that jumps up, looked at whenever the training metrics are logged."""
+    """Detects a loss that jumps up. Checked at every log record of the training metrics."""
 
-    metric: str = Field("train/loss", pattern=r"^train/\S+$", description="The metric, as train/name.")
-    factor: float = Field(3.0, gt=1, description="How many times the median of late a spike is.")
-    window: int = Field(20, ge=3, description="Records that the median is taken over.")
-    action: Literal["warn", "rollback", "stop"] = Field("warn", description="What a spike does to the run.")
+    metric: str = Field(
+        "train/loss",
+        pattern=r"^train/\S+$",
+        description="Monitored training metric, as train/name, such as train/loss.",
+    )
+    factor: float = Field(3.0, gt=1, description="Spike threshold, as a multiple of the recent median.")
+    window: int = Field(20, ge=3, description="Number of log records in the recent median.")
+    action: Literal["warn", "rollback", "stop"] = Field(
+        "warn",
+        description="What happens at a spike. warn: a warning; rollback: training returns to the last checkpoint "
+        "with a lower learning rate; stop: the run ends with an error.",
+    )
 
 
 class TrainConfig(Section):
-    """The training loop; `epochs`, `steps` or `minutes` say how long it runs."""
+    """The training loop. At least one of `epochs`, `steps` and `minutes` sets its length."""
 
     at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("epochs", "steps"),)
 
-    epochs: int | None = Field(None, gt=0, description="Passes over the training split.")
-    steps: int | None = Field(None, gt=0, description="Optimizer steps, over as many epochs as they take.")
-    minutes: float | None = Field(
-        None, gt=0, description="Minutes of training after which it ends, alone or as a limit beside epochs or steps."
+    epochs: int | None = Field(
+        None, gt=0, description="Number of passes over the training split; null: `steps` or `minutes` decides."
     )
-    log_every_steps: int = Field(10, gt=0, description="Steps between two training records.")
-    accumulate: int = Field(1, gt=0, description="Batches of data whose gradients are added up for one step.")
+    steps: int | None = Field(
+        None,
+        gt=0,
+        description="Number of optimizer steps, over as many epochs as needed; null: `epochs` or `minutes` decides.",
+    )
+    minutes: float | None = Field(
+        None,
+        gt=0,
+        description="Maximum training time in minutes, alone or in addition to epochs or steps; null: no limit.",
+    )
+    log_every_steps: int = Field(
+        10, gt=0, description="Number of optimizer steps between two log records of the training metrics."
+    )
+    accumulate: int = Field(
+        1,
+        gt=0,
+        description="Number of batches whose gradients are summed for one optimizer step; 1: no gradient accumulation.",
+    )
     precision: Literal["float32", "bfloat16", "float16"] = Field(
         "float32",
-        description="What products and convolutions are computed in; weights are always float32. With float16 the loss "
-        "is scaled, and steps whose gradients overflow are left out.",
+        description="Data type of matrix products and convolutions; weights are always float32. bfloat16 is faster "
+        "on processors that support it. float16 scales the loss, and steps whose gradients overflow are skipped.",
     )
     gradient_clip_norm: float | None = Field(
-        None, gt=0, description="Largest norm of all gradients together; null: no clipping."
+        None,
+        gt=0,
+        description="Maximum L2 norm of all gradients together; larger gradients are scaled down. null: no clipping.",
     )
     gradient_clip_value: float | None = Field(
-        None, gt=0, description="Largest size of each number of a gradient, before the norm; null: no clipping."
+        None,
+        gt=0,
+        description="Maximum absolute value of each gradient element, applied before gradient_clip_norm; null: "
+        "no clipping.",
     )
-    ema: EmaConfig | None = Field(None, description="Keep an average of the weights, too.")
+    ema: EmaConfig | None = Field(None, description="Exponential moving average of the weights; null: none.")
     on_nan: Literal["stop", "skip", "rollback"] = Field(
         "stop",
-        description="A loss or gradient that is not finite ends the run, leaves out its step, or takes the run back to "
-        "its last checkpoint with a lower learning rate.",
+        description="What happens when a loss or gradient is not finite. stop: the run ends with an error; skip: the "
+        "step is skipped; rollback: training returns to the last checkpoint with a lower learning rate.",
     )
-    nan_limit: int = Field(10, gt=0, description="So many skipped steps or rollbacks end the run after all.")
-    rollback_factor: float = Field(0.5, gt=0, le=1, description="The learning rate after a rollback, by the former.")
-    spike: SpikeConfig | None = Field(None, description="Watch a training metric for spikes.")
+    nan_limit: int = Field(
+        10, gt=0, description="Maximum number of skipped steps or rollbacks; the run ends with an error after that."
+    )
+    rollback_factor: float = Field(
+        0.5, gt=0, le=1, description="Learning-rate factor applied after each rollback; 1: unchanged."
+    )
+    spike: SpikeConfig | None = Field(None, description="Detection of sudden jumps of a training metric; null: off.")
     watchdog_minutes: float | None = Field(
-        30.0, gt=0, description="A run that is silent for so long says where it hangs; null: it doesn't."
+        30.0, gt=0, description="Minutes without progress after which the run logs where it hangs; null: off."
     )
 
 
 class EarlyStoppingConfig(Section):
-    """End training when a metric has stopped improving."""
+    """Stops training when a metric has stopped improving."""
 
-    metric: str = Field(pattern=r"^[^/\s]+/\S+$", description="Split and name, such as valid/loss.")
-    mode: Literal["max", "min"] = Field(description="Which end of the metric is better.")
-    patience: int = Field(10, ge=0, description="Measurements without an improvement that are borne.")
-    min_change: float = Field(0.0, ge=0, description="How much better counts as an improvement.")
-    warmup: int = Field(0, ge=0, description="Measurements at the beginning that don't count.")
+    metric: str = Field(pattern=r"^[^/\s]+/\S+$", description="Monitored metric, as split/name, such as valid/loss.")
+    mode: Literal["max", "min"] = Field(
+        description="Whether larger (max) or smaller (min) values of the metric are better."
+    )
+    patience: int = Field(
+        10,
+        ge=0,
+        description="Patience: validations without improvement before training stops at the next one; 0: stops at "
+        "the first.",
+    )
+    min_change: float = Field(
+        0.0, ge=0, description="Minimum change of the metric that counts as an improvement, absolute; 0: any change."
+    )
+    warmup: int = Field(
+        0, ge=0, description="Number of validations at the start that are not counted; 0: all are counted."
+    )

@@ -1,4 +1,4 @@
-"""What pydantic found, in the user's words and at the user's place."""
+"""Translates pydantic's errors into the user's terms and positions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from trainer.configs.problems import MOST_SHOWN, KeyPath, Place, Problem, did_yo
 from trainer.configs.reader import Document, plain_value
 from trainer.configs.shape import known_keys, section_at
 
-# What was expected, by pydantic's type of error; `{}` are filled from the error's context.
+# Expected values by pydantic's type of error; `{}` are filled from the error's context.
 _EXPECTED: Mapping[str, str] = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
     "float_type": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
@@ -48,7 +48,7 @@ _NUMBERS = ("int_type", "int_from_float", "float_type")
 def problems_of(
     error: ValidationError, model: type[BaseModel], document: Document, prefix: KeyPath = ()
 ) -> list[Problem]:
-    """Every problem in `error`, met while `model` validated the part of `document` at `prefix`."""
+    """Every problem in `error`, raised while `model` validated the part of `document` at `prefix`."""
     root = value_at(document.value, prefix) or {}
     expected: dict[KeyPath, list[str]] = {}
     found: dict[KeyPath, str] = {}
@@ -60,7 +60,7 @@ def problems_of(
         at = prefix + path
         kind, context = item["type"], item.get("ctx", {})
         if kind == "extra_forbidden":
-            unknown += 1  # looking for a similar word costs 0.1 ms; what is not shown needs none
+            unknown += 1  # the search for a similar word costs 0.1 ms; not done for problems that are not shown
             section = section_at(model, root, path[:-1]) if unknown <= MOST_SHOWN else None
             hint = _unknown_key_hint(at, known_keys(section) if section else [])
             problems.append(Problem(key_place(document, at), at, f"unknown key{hint}", hint=_spaced(at[-1])))
@@ -71,10 +71,10 @@ def problems_of(
             expected[at], found[at] = ["a mapping"], describe(word)
             hints[at] = {None if at[0] in SECTIONS and len(at) == 1 else f"Write {{name: {word}}}."}
         elif kind in ("missing", "union_tag_not_found"):
-            at = at if kind == "missing" else (*at, "name")  # what tells the kinds of a section apart
+            at = at if kind == "missing" else (*at, "name")  # the key that selects one of several sections
             problems.append(Problem(value_place(document, at), at, "required key is missing"))
         elif kind == "too_short" and len(value_at(root, path) or ()) >= context["min_length"]:
-            pass  # items that are wrong themselves are not counted; they are told of
+            pass  # items that are invalid themselves are not counted; they have their own problems
         elif kind in _EXPECTED:
             expected.setdefault(at, []).append(_expectation(kind, context, section_at(model, root, path[:-1]), at[-1:]))
             found[at] = _found(item["input"], kind, context)
@@ -83,33 +83,33 @@ def problems_of(
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
             problems.append(Problem(value_place(document, at), at, message))
     for at, choices in expected.items():
-        meant = hints[at].pop() if len(hints[at]) == 1 else None  # of several forms none is the one that is meant
+        meant = hints[at].pop() if len(hints[at]) == 1 else None  # with several expected forms, no hint is certain
         wanted = " or ".join(dict.fromkeys(choices))
         message = f"expected {wanted}, found {found[at]}"
         if len(at) == 1 and at[0] in SECTIONS and isinstance(value_at(document.value, at), str):
-            message += f"; one word is given to {SECTIONS[at[0]]}"
+            message += f"; a single word belongs in {SECTIONS[at[0]]}"
         problems.append(Problem(value_place(document, at), at, message, found[at], wanted, meant))
     return problems
 
 
 def _unknown_key_hint(path: KeyPath, known: list[str]) -> str:
-    """What a key that is unknown may have been meant as: another tool's word for one of ours, or a misspelling."""
+    """What an unknown key may stand for: the equivalent of another tool's key, or the correct spelling."""
     ours = KEYS.get(str(path[-1]), "") if path[0] != "options" else ""
     last = ours.partition(",")[0].rpartition(".")[2]
     if last in known:
-        ours = dotted((*path[:-1], last))  # of this very section
+        ours = dotted((*path[:-1], last))  # of this section
     if ours and not ours.startswith(dotted(path)):
-        return f", here it is {ours}"
+        return f", the equivalent is {ours}"
     return did_you_mean(str(path[-1]), known)
 
 
 def value_place(document: Document, path: KeyPath) -> Place:
-    """Where the value at `path` is written, or the nearest mapping around it."""
+    """The position of the value at `path`, or of the nearest mapping around it."""
     return _nearest(document, path, (document.values, document.keys))
 
 
 def key_place(document: Document, path: KeyPath) -> Place:
-    """Where the key at `path` is written, or the nearest mapping around it."""
+    """The position of the key at `path`, or of the nearest mapping around it."""
     return _nearest(document, path, (document.keys, document.values))
 
 
@@ -124,7 +124,7 @@ def value_at(value: Any, path: KeyPath) -> Any:
 
 
 def describe(value: Any) -> str:
-    """A value as the user wrote it, with its kind where that isn't plain to see."""
+    """A value as the user wrote it, with its type if it is not obvious."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, dict | list | tuple):
@@ -134,7 +134,7 @@ def describe(value: Any) -> str:
 
 
 def _expectation(kind: str, context: Mapping[str, Any], section: type[BaseModel] | None, key: KeyPath) -> str:
-    """What a value should have been; a pattern is explained by its field's description, where there is one."""
+    """The expected value as text; a pattern is explained by its field's description, if it has one."""
     if kind == "string_pattern_mismatch" and section is not None and key:
         field = section.model_fields.get(key[0])
         if field is not None and field.description:
@@ -145,10 +145,10 @@ def _expectation(kind: str, context: Mapping[str, Any], section: type[BaseModel]
 
 
 def _hint(value: Any, kind: str, section: type[BaseModel] | None) -> str | None:
-    """What to write in place of a text, where that is plain."""
+    """What to write instead of a text, if that is certain."""
     if kind in ("model_type", "model_attributes_type"):
         keys = known_keys(section) if section is not None else []
-        return _spaced(value) or (f"It is a mapping of: {', '.join(keys)}." if keys else None)
+        return _spaced(value) or (f"Expected a mapping with the keys: {', '.join(keys)}." if keys else None)
     if not isinstance(value, str):
         return None
     if kind in ("list_type", "tuple_type"):
@@ -159,9 +159,9 @@ def _hint(value: Any, kind: str, section: type[BaseModel] | None) -> str | None:
 
 
 def _spaced(text: Any) -> str | None:
-    """The hint for a key and value that have no space between them."""
+    """The hint for a key and value without a space between them."""
     key, colon, value = str(text).partition(":")
-    return f"A space follows the colon: {key}: {value}." if isinstance(text, str) and colon and value else None
+    return f"Put a space after the colon: {key}: {value}." if isinstance(text, str) and colon and value else None
 
 
 def _found(value: Any, kind: str, context: Mapping[str, Any]) -> str:
@@ -185,7 +185,7 @@ def _nearest(document: Document, path: KeyPath, maps: tuple[dict[KeyPath, Place]
 
 
 def _path_in(root: Any, location: tuple[Any, ...], *, missing: bool) -> KeyPath:
-    """Pydantic's location without what names no value: the chosen alternative of a union, the kind of a validator."""
+    """Pydantic's location without the parts that name no value: the alternative of a union, the type of a validator."""
     path: list[Any] = []
     value = root
     for index, part in enumerate(location):

@@ -8,13 +8,22 @@ from trainer.configs.section import Section
 
 
 class ValidateConfig(Section):
-    """Validation during training; at the end of training there always is one."""
+    """When validation runs during training. There is always a validation at the end of training."""
 
     at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("every_epochs", "every_steps"),)
 
-    every_epochs: int | None = Field(None, gt=0, description="Epochs between two validations; 1 without every_steps.")
-    every_steps: int | None = Field(None, gt=0, description="Steps between two validations.")
-    worst_items: int = Field(
-        8, ge=0, le=64, description="Of each evaluation, so many items with the worst score are shown; 0: none."
+    every_epochs: int | None = Field(
+        None, gt=0, description="Epochs between two validations; null: 1 epoch, unless every_steps is set."
     )
-    batches: int | None = Field(None, gt=0, description="Validate so many batches during training; null: the split.")
+    every_steps: int | None = Field(
+        None, gt=0, description="Optimizer steps between two validations; null: counted in epochs."
+    )
+    worst_items: int = Field(
+        8,
+        ge=0,
+        le=64,
+        description="Number of items with the worst scores that are shown after each validation; 0: none.",
+    )
+    batches: int | None = Field(
+        None, gt=0, description="Maximum number of batches per validation during training; null: the whole split."
+    )

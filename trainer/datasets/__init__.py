@@ -1,4 +1,4 @@
-"""Data sets and how they become batches: readers, parts, augmentation, the loader."""
+"""Data sets and batches: readers, subsets, augmentation, the loader."""
 
 from trainer.datasets.cache import Cached, ItemCache
 from trainer.datasets.collate import Collation, collate

@@ -1,4 +1,4 @@
-"""Decoded items kept in memory up to a limit, shared by all worker processes."""
+"""A cache of decoded items in memory, limited in size and shared by all worker processes."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _writer = 0
 
 
 def set_writer(number: int) -> None:
-    """Say which of a cache's arenas is this process's to write to: 0 the trainer's, from 1 on the workers'."""
+    """Selects the cache arena that this process writes to: 0 for the training process, from 1 on for workers."""
     global _writer
     _writer = number
 
 
 class ItemCache:
-    """Items by number, at most `limit` bytes of them; what came first stays.
+    """Items by index, at most `limit` bytes; first come, first kept.
 
-    Each process writes to an arena of its own and reads all of them; the directory says where an item lies. Arenas are
-    as large as the limit but take room only as they are written to.
+    Each process writes to one arena and reads all of them; a directory locates the items. Arenas are as large as the
+    limit but use memory only as they are written.
 
     Args:
-        length: how many items there may be.
-        limit: bytes.
-        writers: how many processes put items, this one included.
+        length: number of items of the data set.
+        limit: maximum size in bytes.
+        writers: number of processes that store items, including this one.
     """
 
     def __init__(self, length: int, limit: int, writers: int = 1) -> None:
@@ -59,15 +59,15 @@ class ItemCache:
 
     @property
     def bytes_used(self) -> int:
-        """By all processes together."""
+        """Total of all processes."""
         return int(self._used.sum())
 
     def __len__(self) -> int:
-        """How many items are in it."""
+        """Number of cached items."""
         return int(np.count_nonzero(self._directory))
 
     def get(self, index: int) -> Item | None:
-        """Item `index`, its arrays views of the cache that can't be written to; None if it isn't there."""
+        """Item `index`, with read-only arrays that are views of the cache; None if it is not cached."""
         entry = int(self._directory[index])
         if entry == 0:
             return None
@@ -80,20 +80,22 @@ class ItemCache:
         return {name: np.ndarray(shape, dtype, data, start)[()] for name, (dtype, shape, start) in fields.items()}
 
     def put(self, index: int, item: Item) -> bool:
-        """Keep item `index`, if it isn't there and the limit allows it; whether it was kept."""
+        """Stores item `index` unless it is cached or exceeds the limit; returns whether it was stored."""
         fields, end = {}, 0
         for name, value in item.items():
             array = np.asarray(value)
             fields[name] = (array.dtype.str, array.shape, end)
             end += _aligned(array.nbytes)
         header = pickle.dumps(fields, pickle.HIGHEST_PROTOCOL)
-        with self._lock:  # of this process's threads; its release also orders the item before its place
+        with (
+            self._lock
+        ):  # a lock among this process's threads; its release also orders the item before its entry in the directory
             place = int(self._used[_writer])
             data = _aligned(place + _LENGTH.size + len(header))
             needed = data + end - place
             if self._directory[index] != 0 or self.bytes_used + needed > self.limit:
                 return False
-            self._used[_writer] += needed  # before it is written, so that no two processes count on the same room
+            self._used[_writer] += needed  # reserved before writing, so that no two processes use the same space
             if self.bytes_used > self.limit:
                 self._used[_writer] -= needed
                 return False
@@ -107,7 +109,7 @@ class ItemCache:
 
 
 class Cached(Wrapped):
-    """A data set whose items are read once and then come from a cache. Arrays of items can't be written to."""
+    """A data set whose items are read once and then returned from a cache. Their arrays are read-only."""
 
     def __init__(self, dataset: Dataset, cache: ItemCache) -> None:
         super().__init__(dataset)

@@ -1,6 +1,6 @@
-"""How items become a batch: stacked along a new first axis, filled up where they differ in size.
+"""Collates items into a batch: stacks them along a new first axis and pads them if they differ in size.
 
-The sizes to which batches are filled up are few, since a training step is compiled for each.
+Batches are padded to few sizes, because a training step is compiled for each size.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from trainer.datasets.fields import (
 )
 
 LEAST_ROOM = 8
-"""Batches have room for at least so many objects or tokens an item."""
+"""Minimum number of objects or tokens per item to which batches are padded."""
 
 Shapes = dict[str, tuple[tuple[int, ...], np.dtype]]
-"""Each field's shape and dtype as it lies in memory: images [B, H, W, C]."""
+"""Shape and dtype of each field in memory: images are [B, H, W, C]."""
 
 Where = Callable[[int], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Collation:
-    """To which sizes batches are filled up.
+    """The sizes to which batches are padded.
 
     Args:
-        objects: room for boxes in each item; None: `least_objects`, or the next power of two where a batch needs more.
-        tokens: room for tokens; None: the next power of two, from 8 on, that the batch needs.
-        image_sizes: (height, width) that batches of images of different sizes may have: the first that has room for all
-            of them; none: images of one batch must have one size.
-        least_objects: minimum room for boxes where `objects` is None, so that batches have one shape.
+        objects: boxes per item; None: `least_objects`, or the next power of two if a batch needs more.
+        tokens: tokens per item; None: the next power of two, at least 8.
+        image_sizes: allowed (height, width) of batches of images of different sizes; the first that fits is used; none:
+            the images of a batch must have one size.
+        least_objects: minimum boxes per item if `objects` is None, so that batches have one shape.
     """
 
     objects: int | None = None
@@ -53,7 +53,7 @@ class Collation:
     least_objects: int | None = None
 
     def room(self, axes: Sequence[str | int], extents: Sequence[Sequence[int]]) -> list[int | None]:
-        """What the axes become on which items have these extents; None where they can't go into one batch."""
+        """The padded extents for items with these extents; None if they don't fit into one batch."""
         found = [self._room(axis, own) for axis, own in zip(axes, extents, strict=True)]
         if HEIGHT in axes and self.image_sizes:
             places = [axes.index(HEIGHT), axes.index(WIDTH)]
@@ -78,11 +78,11 @@ FIT = Collation()
 
 
 def collate(items: Sequence[Item], collation: Collation = FIT, *, where: Where = lambda row: None) -> Batch:
-    """The items as one batch; `where` says where the item of a row comes from.
+    """Collates items into one batch; `where` returns the origin of a row's item.
 
     Raises:
-        TrainerError: items have other fields, dtypes or (where they are not filled up) extents than the first, more
-            objects or tokens than there is room for, or a field is not of its form (see `FIELDS`).
+        TrainerError: items differ in fields, dtypes or unpadded extents, have more objects or tokens than fit, or a
+            field has an invalid form (see `FIELDS`).
     """
     shapes = batch_shapes(items, collation, where=where)
     arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in shapes.items()}
@@ -91,7 +91,7 @@ def collate(items: Sequence[Item], collation: Collation = FIT, *, where: Where =
 
 
 def batch_shapes(items: Sequence[Item], collation: Collation = FIT, *, where: Where = lambda row: None) -> Shapes:
-    """What `fill` writes of these items; raises as `collate` does."""
+    """The arguments of `fill` for these items; raises as `collate` does."""
     first = items[0]
     for row, item in enumerate(items):
         check_item(item, where=where(row))
@@ -117,7 +117,7 @@ def batch_shapes(items: Sequence[Item], collation: Collation = FIT, *, where: Wh
 
 
 def fill(arrays: Mapping[str, np.ndarray], items: Sequence[Item]) -> None:
-    """Write the items into arrays of the shapes that `batch_shapes` says."""
+    """Writes the items to arrays of the shapes from `batch_shapes`."""
     for name, array in arrays.items():
         if name == LENGTH and name not in items[0]:
             array[:] = [len(item["tokens"]) for item in items]
@@ -132,12 +132,12 @@ def fill(arrays: Mapping[str, np.ndarray], items: Sequence[Item]) -> None:
 
 
 def as_batch(arrays: Mapping[str, np.ndarray]) -> Batch:
-    """Views of what `fill` has written, under a batch's axes: images [B, C, H, W]."""
+    """Views of the arrays that `fill` has written, with the axes of a batch: images [B, C, H, W]."""
     return {name: _channels_first(array) if _is_image(name) else array for name, array in arrays.items()}
 
 
 def row_of(batch: Mapping[str, np.ndarray], row: int) -> Item:
-    """A row of a batch as an item: images [H, W, C]. What fills up the row stays."""
+    """A row of a batch as an item: images [H, W, C]. Includes padding."""
     return {
         name: array[row].transpose(1, 2, 0) if _is_image(name) and array.ndim == 4 else array[row]
         for name, array in batch.items()
@@ -159,7 +159,7 @@ def _axes(name: str, value: np.ndarray) -> tuple[str | int, ...]:
 
 def _differ(item: Item, first: Item, where: str | None) -> TrainerError:
     return TrainerError(
-        "items of one batch differ in their fields, shapes or dtypes",
+        "items of one batch differ in fields, shapes or dtypes",
         where=where,
         found=signature(item),
         expected=signature(first),
@@ -172,27 +172,27 @@ def _no_room(
     if axis in (OBJECTS, TOKENS):
         room = collation.objects if axis == OBJECTS else collation.tokens
         return TrainerError(
-            f"an item has more {axis} than a batch has room for",
+            f"an item has more {axis} than a batch can hold",
             where=where(int(np.argmax(found))),
             found=f"{max(found)} {axis}",
             expected=f"at most {room}",
-            hint=f"Raise data.max_{axis}, or leave it out: batches then have the room that they need.",
+            hint=f"Raise data.max_{axis}, or remove it: batches then adapt to their items.",
         )
     if axis in (HEIGHT, WIDTH) and collation.image_sizes:
         return TrainerError(
-            "the images of a batch are larger than any of the sizes for batches",
+            "the images of a batch are larger than all of data.image_sizes",
             where=where(int(np.argmax(found))),
             found=f"{axis} {max(found)}",
             expected="data.image_sizes: " + ", ".join(f"{height} x {width}" for height, width in collation.image_sizes),
-            hint="Add a size that has room for it, or resize in the transforms.",
+            hint="Add a size that fits, or resize in the transforms.",
         )
     row = next(row for row, extent in enumerate(found) if extent != found[0])
     if axis in (HEIGHT, WIDTH):
         return TrainerError(
-            f"the field {name!r} differs in size within one batch",
+            f"the field {name!r} has different sizes within one batch",
             where=where(row),
             found=form(items[row][name]),
-            expected=f"{form(items[0][name])}, as the first item of the batch",
-            hint="Resize or crop to one size in the transforms, or fill up to one of data.image_sizes.",
+            expected=f"{form(items[0][name])}, as in the first item of the batch",
+            hint="Resize or crop to one size in the transforms, or set data.image_sizes to pad.",
         )
     return _differ(items[row], items[0], where(row))

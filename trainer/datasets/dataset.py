@@ -1,4 +1,4 @@
-"""What a data set is, and the two that everything else is built from: arrays in memory, and a part of another."""
+"""The data set protocol, and two basic data sets: arrays in memory, and a subset of another."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from trainer.datasets.fields import FIELDS, OBJECTS, TOKENS, Batch, Item
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Items by number, each a dictionary of arrays; `trainer.datasets.fields` says what is meant by a name."""
+    """Items by index, each a dictionary of arrays; `trainer.datasets.fields` defines the field names."""
 
     @property
     def class_names(self) -> Sequence[str]:
-        """The name of each class, in the order of the labels; empty where there are none."""
+        """The name of each class, in the order of the labels; empty without classes."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> Item:
-        """Item `index`; raises `TrainerError` for one that can't be used (see the loader's `on_error`)."""
+        """Item `index`; raises `TrainerError` for an unusable item (see the loader's `on_error`)."""
 
     def source(self, index: int) -> str:
-        """Where item `index` comes from, in words that lead a person to it."""
+        """The origin of item `index` as text, such as a path."""
 
 
 @runtime_checkable
 class BatchedDataset(Dataset, Protocol):
-    """A data set that can also make a batch of many items at once."""
+    """A data set that can also return many items as one batch."""
 
     def take(self, indices: np.ndarray) -> Batch:
         """The items `indices` stacked along a new first axis."""
@@ -43,7 +43,7 @@ class ArrayDataset:
     The arrays are laid out as in a batch: images are [N, C, H, W], their items [H, W, C].
 
     Raises:
-        TrainerError: the arrays differ in length, or one is of a field of which items have different numbers of rows.
+        TrainerError: the arrays differ in length, or a field has a variable number of rows per item.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class ArrayDataset:
         ragged = [key for key in arrays if key in FIELDS and {OBJECTS, TOKENS} & set(FIELDS[key].axes)]
         if ragged:
             raise TrainerError(
-                f"an array can't hold the field {ragged[0]!r}, of which every item has as many rows as it needs",
+                f"an array can't hold the field {ragged[0]!r}, whose number of rows differs between items",
                 where=name,
-                hint="Write a class with __len__, __getitem__, class_names and source that makes the items.",
+                hint="Write a data set class with __len__, __getitem__, class_names and source.",
             )
         self.arrays = dict(arrays)
         self.class_names = tuple(class_names)
@@ -81,7 +81,7 @@ class ArrayDataset:
 
 
 class Wrapped:
-    """Another data set's items, changed by a subclass in `__getitem__`; one for each, unless it says otherwise."""
+    """Wraps a data set; a subclass changes the items in `__getitem__`."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
@@ -98,7 +98,7 @@ class Wrapped:
 
 
 class Subset(Wrapped):
-    """The items `indices` of another data set, under numbers of their own."""
+    """A subset: the items `indices` of another data set."""
 
     def __init__(self, dataset: Dataset, indices: Sequence[int] | np.ndarray) -> None:
         super().__init__(dataset)
@@ -118,15 +118,15 @@ class Subset(Wrapped):
 
 
 def split(dataset: Dataset, sizes: Mapping[str, int]) -> dict[str, Subset]:
-    """Consecutive parts of `dataset` in the order of `sizes`; they must cover every item.
+    """Consecutive subsets of `dataset` with these sizes, which must cover all items.
 
-    Raises `TrainerError` where a size is not positive or the sizes don't add up.
+    Raises `TrainerError` if a size is not positive or the sizes don't add up.
     """
     if min(sizes.values(), default=0) < 1 or sum(sizes.values()) != len(dataset):
         raise TrainerError(
-            "the split does not fit the data",
+            "the sizes of the splits don't add up to the data set",
             found=", ".join(f"{name}: {size}" for name, size in sizes.items()) + f" of {len(dataset)} items",
-            expected="at least one item in every part, and every item in one",
+            expected="at least one item per split, and every item in one split",
         )
     ends = np.cumsum(list(sizes.values()))
     return {
@@ -135,12 +135,12 @@ def split(dataset: Dataset, sizes: Mapping[str, int]) -> dict[str, Subset]:
 
 
 def gives_batches(dataset: Dataset) -> bool:
-    """Whether it can make batches at once: a part of another as far as the other can."""
+    """Whether it supports batches; a subset does if its data set does."""
     return gives_batches(dataset.dataset) if isinstance(dataset, Subset) else isinstance(dataset, BatchedDataset)
 
 
 def take(dataset: Dataset, indices: np.ndarray) -> Batch:
-    """The items `indices` as one batch; at once where the data set can, else item by item."""
+    """The items `indices` as one batch: directly if supported, otherwise item by item."""
     if gives_batches(dataset):
         return dataset.take(indices)  # type: ignore[attr-defined]
     return collate([dataset[int(index)] for index in indices], where=lambda row: dataset.source(int(indices[row])))

@@ -1,7 +1,7 @@
-"""The fields of items and batches that everybody knows: their names, their axes and dtypes, what fills them up.
+"""The standard fields of items and batches: names, axes, dtypes and padding values.
 
-An item is a dictionary of arrays, a batch likewise; `FIELDS` says what both mean by a name. A field of any other name
-(a column of a table, say) may be any array: its items are stacked.
+Items and batches are dictionaries of arrays; `FIELDS` defines the names. A field with another name (a table column,
+say) may be any array and is stacked.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ HEIGHT, WIDTH, CHANNELS = "height", "width", "channels"
 OBJECTS, POINTS, CLASSES, TOKENS = "objects", "points", "classes", "tokens"
 
 TARGET = "target"
-"""May be of another size than `image` (super-resolution, say)."""
+"""May have another size than `image` (for super-resolution)."""
 
 IGNORED = 255
-"""The class of pixels of a `mask` that don't count."""
+"""The ignored class of a `mask`."""
 
 NO_LABEL = -1
-"""The class in `labels` of a row of `boxes` that only fills the batch."""
+"""The class in `labels` of padding rows of `boxes`."""
 
 WEIGHT, LENGTH = "weight", "length"
-"""What the loader adds: a row's weight (0: it only fills the batch), and how many of a row's `tokens` are its own."""
+"""Fields that the loader adds: a row's weight (0: padding), and the number of tokens before padding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What stands under one name.
+    """The definition of a field.
 
     Args:
         name: the key in items and batches.
-        axes: the item's axes: a name for one whose extent differs between data sets or items, else the extent.
-        dtypes: those that it may have.
-        fill: what fills up a batch where items differ in an extent.
-        meaning: in words.
+        axes: axes of the item: a name for a variable extent, otherwise the extent.
+        dtypes: allowed dtypes.
+        fill: padding value for items of different extents.
+        meaning: description.
     """
 
     name: str
@@ -74,37 +74,37 @@ _PIXELS = ("uint8", "float32")
 FIELDS: Mapping[str, Field] = {
     field.name: field
     for field in (
-        Field("image", (HEIGHT, WIDTH, CHANNELS), _PIXELS, 0, "a picture, 1 channel or 3; 0 to 255 as uint8"),
-        Field(TARGET, (HEIGHT, WIDTH, CHANNELS), _PIXELS, 0, "the picture that `image` is to become"),
+        Field("image", (HEIGHT, WIDTH, CHANNELS), _PIXELS, 0, "an image with 1 or 3 channels; 0 to 255 as uint8"),
+        Field(TARGET, (HEIGHT, WIDTH, CHANNELS), _PIXELS, 0, "the target image of `image`"),
         Field("label", (), ("int64",), 0, "the class"),
-        Field("labels_hot", (CLASSES,), ("float32",), 0, "how far each class applies, 0 to 1"),
-        Field("mask", (HEIGHT, WIDTH), ("uint8", "int32"), IGNORED, "the class of each pixel; 255: it does not count"),
+        Field("labels_hot", (CLASSES,), ("float32",), 0, "the probability of each class, 0 to 1"),
+        Field("mask", (HEIGHT, WIDTH), ("uint8", "int32"), IGNORED, "the class of each pixel; 255: ignored"),
         Field("boxes", (OBJECTS, 4), ("float32",), 0, "x_min, y_min, x_max, y_max in pixels of the item's image"),
-        Field("labels", (OBJECTS,), ("int64",), NO_LABEL, "the class of each box; -1: the row is none"),
-        Field("crowd", (OBJECTS,), ("bool",), 0, "whether a box is around a crowd"),
-        Field("area", (OBJECTS,), ("float32",), 0, "the annotation's own area in pixels, for evaluation"),
-        Field("masks", (OBJECTS, HEIGHT, WIDTH), ("bool",), 0, "which pixels belong to each box's object"),
+        Field("labels", (OBJECTS,), ("int64",), NO_LABEL, "the class of each box; -1: padding"),
+        Field("crowd", (OBJECTS,), ("bool",), 0, "whether the box contains a crowd"),
+        Field("area", (OBJECTS,), ("float32",), 0, "the area in the annotation in pixels, for evaluation"),
+        Field("masks", (OBJECTS, HEIGHT, WIDTH), ("bool",), 0, "the pixels of each box's object"),
         Field("keypoints", (OBJECTS, POINTS, 3), ("float32",), 0, "x, y and visibility (0, 1, 2) of points"),
-        Field("image_id", (), ("int64",), 0, "the data set's own number of the image"),
-        Field("size", (2,), ("int64",), 0, "height and width of the image as it was"),
+        Field("image_id", (), ("int64",), 0, "the id of the image in the data set's files"),
+        Field("size", (2,), ("int64",), 0, "height and width of the original image"),
         Field(
             "placement",
             (3, 3),
             ("float32",),
             0,
-            "an affine map of (x, y, 1) to the image as it was",
+            "an affine map of (x, y, 1) to the original image",
         ),
-        Field("tokens", (TOKENS,), ("int32",), 0, "a text as numbers; the loader adds their `length` (int64)"),
+        Field("tokens", (TOKENS,), ("int32",), 0, "a text as token numbers; the loader adds their `length` (int64)"),
     )
 }
 
 
 def check_item(item: Item, *, where: str | None = None) -> None:
-    """Refuse what is not of its field's form.
+    """Checks the form of an item's fields.
 
     Raises:
-        TrainerError: a field has another dtype or other axes than `FIELDS` says, or fields of one item differ in the
-            number of objects, or in height or width.
+        TrainerError: a field differs in dtype or axes from `FIELDS`, or fields of one item differ in the number of
+            objects, in height or width.
     """
     extents: dict[str, tuple[str, int]] = {}
     for name, value in item.items():
@@ -113,7 +113,7 @@ def check_item(item: Item, *, where: str | None = None) -> None:
             continue
         if not isinstance(value, np.ndarray | np.generic) or not field.fits(value):
             raise TrainerError(
-                f"the field {name!r} is not what its name says", where=where, found=form(value), expected=field
+                f"the field {name!r} has an invalid form", where=where, found=form(value), expected=field
             )
         for axis, extent in zip(field.axes, value.shape, strict=True):
             if axis not in (OBJECTS, HEIGHT, WIDTH) or name == TARGET:
@@ -121,10 +121,10 @@ def check_item(item: Item, *, where: str | None = None) -> None:
             other, known = extents.setdefault(axis, (name, extent))
             if extent != known:
                 raise TrainerError(
-                    f"{name!r} and {other!r} of one item don't belong together",
+                    f"the fields {name!r} and {other!r} of one item don't match",
                     where=where,
                     found=f"{axis}: {extent} and {known}",
-                    expected="the same in both",
+                    expected="the same extent in both",
                 )
 
 

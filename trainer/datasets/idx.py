@@ -20,9 +20,9 @@ _DTYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: 
 
 
 def read_idx(path: Path | str) -> np.ndarray:
-    """The array in an IDX file, gzipped or not (told by its first bytes, not by its name), in native byte order.
+    """The array in an IDX file, gzipped or not (detected by its first bytes, not its name), in native byte order.
 
-    Raises `TrainerError` for a missing or unreadable file, a wrong magic number and truncated or surplus data.
+    Raises `TrainerError` for a missing or unreadable file, an invalid magic number, and missing or extra data.
     """
     path = Path(path)
     content = _read(path)
@@ -40,18 +40,18 @@ def read_idx(path: Path | str) -> np.ndarray:
     what = f"for shape {list(shape)} of {dtype.name}" if shape is not None else "of header"
     if len(content) != needed:
         raise TrainerError(
-            "the IDX file is cut short" if len(content) < needed else "the IDX file is longer than its header says",
+            "truncated IDX file" if len(content) < needed else "the IDX file is longer than its header states",
             where=str(path),
             found=f"{len(content)} bytes",
             expected=f"{needed} bytes {what}",
-            hint="Fetch the file again." if len(content) < needed else None,
+            hint="Download the file again." if len(content) < needed else None,
         )
     assert shape is not None
     return np.frombuffer(content, dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
 
 
 def idx_count(path: Path) -> int:
-    """How many rows an IDX file has, by its header. Raises `TrainerError` where it can't be read or has none."""
+    """The number of rows of an IDX file, from its header. Raises `TrainerError` if it can't be read or has none."""
     try:
         with path.open("rb") as file:
             is_compressed = file.read(2) == b"\x1f\x8b"
@@ -64,22 +64,22 @@ def idx_count(path: Path) -> int:
 def read_idx_pair(images: Path | str, labels: Path | str, *, class_names: Sequence[str]) -> ArrayDataset:
     """Images and their labels as items {"image": uint8 [H, W, 1], "label": int64 []}.
 
-    Raises `TrainerError` where the two files don't belong together or a label has no class name.
+    Raises `TrainerError` if the two files don't match or a label has no class name.
     """
     pixels, numbers = read_idx(images), read_idx(labels)
     if pixels.ndim != 3 or numbers.ndim != 1:
         raise TrainerError(
-            "these IDX files don't hold images and labels",
+            "the IDX files don't contain images and labels",
             where=str(images),
             found=f"images of shape {list(pixels.shape)}, labels of shape {list(numbers.shape)}",
             expected="images [N, H, W] and labels [N]",
         )
     if len(pixels) != len(numbers):
         raise TrainerError(
-            "images and labels differ in number",
+            "different numbers of images and labels",
             where=str(labels),
             found=f"{len(numbers)} labels",
-            expected=f"{len(pixels)}, one for each image in {images}",
+            expected=f"{len(pixels)}, one per image in {images}",
         )
     wrong = np.flatnonzero((numbers < 0) | (numbers >= len(class_names)))
     if len(wrong):
@@ -106,11 +106,11 @@ def _read(path: Path) -> bytes:
             "no such file",
             where=str(path),
             found=found,
-            hint="`data.root` names the folder of the data.",
+            hint="Set `data.root` to the folder of the data.",
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TrainerError(
-            "the gzip file is cut short or damaged", where=str(path), found=error, hint="Fetch the file again."
+            "truncated or damaged gzip file", where=str(path), found=error, hint="Download the file again."
         ) from error
     except OSError as error:
         raise TrainerError("the file can't be read", where=str(path), found=error.strerror or error) from error

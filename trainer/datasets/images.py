@@ -1,4 +1,4 @@
-"""Image files become arrays here and nowhere else: every mode, EXIF rotation, what is broken or too large."""
+"""Decodes image files: all color modes, EXIF rotation, damaged and too large files."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
     from PIL import Image
 
 MOST_PIXELS = 178_956_970
-"""Pictures of more are refused before they are decoded: Pillow's own limit, half a gigabyte as RGB."""
+"""Maximum number of pixels of an image; larger ones are rejected before decoding. Half a gigabyte as RGB, Pillow's
+limit.
+"""
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
-"""Files that readers of folders take for images."""
+"""File extensions of images."""
 
 UNREAD = frozenset(
     {".heic", ".heif", ".avif", ".jxl", ".jp2", ".jfif", ".svg", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf"}
 )
-"""Images of formats that readers leave out."""
+"""Image formats that readers don't support."""
 
 _BROKEN = (OSError, SyntaxError, ValueError, TypeError, EOFError, IndexError, KeyError, struct.error, zlib.error)
-"""What Pillow raises for files that are cut short or damaged, by format and place of the damage."""
+"""Exceptions of Pillow for truncated or damaged files, depending on format and position of the damage."""
 
 _ORIENTATION = 0x0112
 _SWAPS_AXES = (5, 6, 7, 8)
@@ -37,7 +39,7 @@ _SWAPS_AXES = (5, 6, 7, 8)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """A decoded image; `size` is (height, width) of the file's image, which `pixels` may be a scaled version of."""
+    """A decoded image. `size` is (height, width) of the file's image; `pixels` may be a reduced version."""
 
     pixels: np.ndarray
     """uint8 [H, W, C]."""
@@ -58,24 +60,25 @@ def decode(
 ) -> Picture:
     """The image in a file as uint8.
 
-    Palettes and CMYK become RGB, alpha is left out, 16 bits become the upper 8, of an animation the first picture is
-    taken. A rotation in EXIF is applied, unless the annotations were made for the picture without it.
+    Palettes and CMYK become RGB, alpha is dropped, 16 bits become the upper 8, and of an animation the first frame is
+    used. An EXIF rotation is applied, unless the annotations were made without it.
 
     Args:
         path: the file.
-        channels: 3 or 1 for every picture, or None: 1 for grey ones, else 3.
-        at_least: (height, width) that are enough: a JPEG may be decoded at a half, a quarter or an eighth of its size,
-            which takes as much less time, as long as neither extent becomes smaller than this.
-        annotated_size: (height, width) that annotations say; decides about EXIF rotation.
+        channels: 3 or 1 for every image; None: 1 for grayscale images, otherwise 3.
+        at_least: minimum (height, width): a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, which is faster by that
+            factor, as long as neither extent becomes smaller than this.
+        annotated_size: (height, width) in the annotations; decides about EXIF rotation.
 
     Raises:
-        TrainerError: the file is missing, no image, cut short, damaged or too large, or has no 8 or 16-bit pixels.
+        TrainerError: the file is missing, not an image, truncated, damaged or too large, or its pixels have neither 8
+            nor 16 bits.
     """
     image = opened(path)
     orientation = _orientation(image, path)
     swaps = orientation in _SWAPS_AXES
     if swaps and annotated_size is not None and annotated_size == (image.height, image.width):
-        orientation, swaps = 1, False  # the tool that made the annotations didn't know of EXIF
+        orientation, swaps = 1, False  # the annotation tool ignored EXIF
     size = (image.width, image.height) if swaps else (image.height, image.width)
     if at_least is not None and image.format in ("JPEG", "MPO"):
         image.draft(image.mode, at_least if swaps else (at_least[1], at_least[0]))
@@ -85,14 +88,16 @@ def decode(
 
 
 def oriented_size(path: Path) -> tuple[int, int]:
-    """(height, width) of the image in a file as `decode` gives it, from its header. Raises `TrainerError` likewise."""
+    """(height, width) of the image in a file as returned by `decode`, from its header. Raises `TrainerError`
+    likewise.
+    """
     image = opened(path)
     swaps = _orientation(image, path) in _SWAPS_AXES
     return (image.width, image.height) if swaps else (image.height, image.width)
 
 
 def is_turned(path: Path) -> bool:
-    """Whether EXIF says that the image in a file is shown turned or mirrored; False where it can't be read."""
+    """Whether EXIF states that the image in a file is rotated or flipped; False if it can't be read."""
     try:
         return _orientation(opened(path), path) != 1
     except TrainerError:
@@ -100,7 +105,7 @@ def is_turned(path: Path) -> bool:
 
 
 def opened(path: Path) -> Image.Image:
-    """The file as an image whose header is read and whose pixels aren't. Raises `TrainerError` as `decode` does."""
+    """Opens a file as an image and reads only its header. Raises `TrainerError` as `decode` does."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -110,7 +115,7 @@ def opened(path: Path) -> Image.Image:
         raise missing_file(path) from None
     except UnidentifiedImageError:
         raise TrainerError(
-            "not an image, or damaged at its beginning",
+            "not an image, or damaged at its start",
             where=str(path),
             found=_beginning(path),
             expected="an image file",
@@ -127,16 +132,16 @@ def opened(path: Path) -> Image.Image:
 
 
 def load(image: Image.Image, path: Path) -> None:
-    """Decode an opened image. Raises `TrainerError` where it is cut short or damaged."""
+    """Decodes an opened image. Raises `TrainerError` if it is truncated or damaged."""
     try:
         with warnings_name(path):
             image.load()
     except _BROKEN as error:
-        message = "the image is cut short" if "truncated" in str(error) else "the image is damaged"
-        raise TrainerError(message, where=str(path), found=error, hint="Fetch the file again.") from error
+        message = "truncated image" if "truncated" in str(error) else "damaged image"
+        raise TrainerError(message, where=str(path), found=error, hint="Download the file again.") from error
 
 
-_TOO_LARGE = "A small file may unpack to more than fits into memory; scale it down, or leave it out."
+_TOO_LARGE = "A small file may decode to more than fits into memory; reduce its size, or remove it."
 
 
 def _eight_bits(image: Image.Image, path: Path, channels: int | None) -> np.ndarray:
@@ -155,7 +160,7 @@ def _eight_bits(image: Image.Image, path: Path, channels: int | None) -> np.ndar
 
 
 def _narrowed(values: np.ndarray, path: Path) -> np.ndarray:
-    """uint8 of 16-bit pixels."""
+    """uint8 from 16-bit pixels."""
     lowest, highest = (values.min(), values.max()) if values.size else (0, 0)
     if values.dtype.kind == "f" or lowest < 0 or highest > 0xFFFF:
         raise TrainerError(
@@ -168,7 +173,7 @@ def _narrowed(values: np.ndarray, path: Path) -> np.ndarray:
 
 
 def _turned(pixels: np.ndarray, orientation: int) -> np.ndarray:
-    """The pixels as EXIF's orientation wants them shown (2: mirrored, 3: upside down, 6 and 8: quarter turns, …)."""
+    """The pixels in the orientation that EXIF states (2: mirrored, 3: upside down, 6 and 8: quarter turns, …)."""
     if orientation in _SWAPS_AXES:
         pixels = pixels.swapaxes(0, 1)
     vertical, horizontal = _MIRRORED.get(orientation, (1, 1))
@@ -179,7 +184,7 @@ _MIRRORED = {2: (1, -1), 3: (-1, -1), 4: (-1, 1), 6: (1, -1), 7: (-1, -1), 8: (-
 
 
 def _orientation(image: Image.Image, path: Path) -> int:
-    """EXIF's orientation, 1 to 8; 1 (as it lies) without EXIF, or where EXIF alone is damaged."""
+    """The EXIF orientation, 1 to 8; 1 (unchanged) without EXIF, or if only EXIF is damaged."""
     if image.format not in _WITH_EXIF and "exif" not in image.info:
         return 1
     try:
@@ -191,7 +196,7 @@ def _orientation(image: Image.Image, path: Path) -> int:
 
 
 _WITH_EXIF = ("JPEG", "MPO", "WEBP", "TIFF")
-"""Formats of which Pillow finds EXIF outside of `info`."""
+"""Formats whose EXIF data Pillow finds outside of `info`."""
 
 
 def _beginning(path: Path) -> str:

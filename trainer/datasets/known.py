@@ -1,4 +1,4 @@
-"""What is known of a data set's items without reading them: their classes, sizes and numbers of objects."""
+"""Properties of items that are known without reading them: classes, sizes, numbers of objects."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from trainer import TrainerError
 from trainer.datasets.dataset import ArrayDataset, Dataset, Subset
 
 _MOST_LOOKED_AT = 16
-"""Items that are read where the first ones can't be used."""
+"""Number of items to try if the first ones are unusable."""
 
 
 def labels_of(dataset: Dataset) -> np.ndarray:
-    """int64 [N]: the class of each item: the data set's attribute `labels`, or that of the one that it is made of.
+    """int64 [N]: the class of each item, from the attribute `labels` of the data set or of the wrapped one.
 
     Raises:
-        TrainerError: the data set does not know them.
+        TrainerError: the data set does not have them.
     """
     return _required(dataset, "labels", "label", "the class of each item")
 
 
 def sizes_of(dataset: Dataset) -> np.ndarray:
-    """[N, 2] (height and width of images) or [N] (tokens): the attribute `sizes`, in the same way.
+    """[N, 2] (height and width of images) or [N] (tokens), from the attribute `sizes` in the same way.
 
     Raises:
-        TrainerError: the data set does not know them.
+        TrainerError: the data set does not have them.
     """
     return _required(dataset, "sizes", "size", "the size of each item")
 
 
 def most_objects(datasets: Iterable[Dataset]) -> int | None:
-    """The maximum number of objects of an item, by the attributes `object_counts`; None where one has none."""
+    """The maximum number of objects per item, from the attributes `object_counts`; None if one has none."""
     counts = [_column(dataset, "object_counts", "") for dataset in datasets]
     known = [column for column in counts if column is not None]
     return max(int(column.max(initial=0)) for column in known) if known and len(known) == len(counts) else None
 
 
 def require_fields(dataset: Dataset, fields: Iterable[str], split: str) -> None:
-    """Refuse a data set of another kind than a task needs; told by its first usable item.
+    """Checks on the first usable item that a data set has the fields that a task needs.
 
     Raises:
-        TrainerError: the item has not all of the fields.
+        TrainerError: a field is missing.
     """
     for index in range(min(len(dataset), _MOST_LOOKED_AT)):
         try:
@@ -53,11 +53,11 @@ def require_fields(dataset: Dataset, fields: Iterable[str], split: str) -> None:
         missing = [name for name in fields if name not in item]
         if missing:
             raise TrainerError(
-                f"the task needs {', '.join(missing)} of each item, which the data do not have",
+                f"the task needs the fields {', '.join(missing)}, which the data doesn't have",
                 where=f"{split}: {dataset.source(index)}",
                 found=", ".join(item),
                 expected=", ".join(fields),
-                hint="`trainer list` tells which recipe fits which data; `data.reader` names another format.",
+                hint="`trainer list` shows which recipe fits which data; `data.reader` sets another format.",
             )
         return
 
@@ -79,15 +79,15 @@ def _required(dataset: Any, attribute: str, field: str, what: str) -> np.ndarray
     if found is not None:
         return found
     raise TrainerError(
-        f"this data set does not know {what} without reading it",
+        f"the data set can't provide {what} without reading it",
         found=type(dataset).__name__,
         expected=f"a data set with the attribute {attribute!r}",
-        hint=f"Give your data set an array {attribute!r} of as many rows as there are items.",
+        hint=f"Give your data set an array {attribute!r} with one row per item.",
     )
 
 
 def category_ids_of(dataset: Dataset) -> list[int] | None:
-    """The numbers of the classes in the data set's own files, in the order of the labels; None where it has none."""
+    """The category ids of the classes in the data set's files, in the order of the labels; None without ids."""
     if hasattr(dataset, "category_ids"):
         return [int(number) for number in dataset.category_ids]
     return category_ids_of(dataset.dataset) if hasattr(dataset, "dataset") else None

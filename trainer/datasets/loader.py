@@ -1,10 +1,10 @@
-"""From a data set to batches of few shapes, in an order that can be taken up again anywhere.
+"""Loads batches of few different shapes from a data set, in an order that can be resumed at any batch.
 
 loader = Loader(dataset, batch_size=64, seed=0, shuffle=True, workers=4)
 for epoch in range(epochs):
     with loader.epoch(epoch) as batches:      # or epoch(epoch, start=step) after resuming
         for batch in batches:                 # {"image": ..., "label": ..., "weight": float32 [B]}
-            loader.position                   # Position(epoch, step) of the batch that comes next
+            loader.position                   # Position(epoch, step) of the next batch
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from trainer.datasets.workers import Kind, Later, Workers, free_memory, workers_
 
 BATCHES_AHEAD = 2
 PREFETCH_SHARE = 0.25
-"""Of the memory that is free when the first batch is there: what batches prepared ahead may take."""
+"""Fraction of the memory free at the first batch that prefetched batches may use."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadItem:
-    """An item that could not be used; `count` is how many different ones there were so far."""
+    """An unusable item; `count` is the number of different ones so far."""
 
     source: str
     reason: str
@@ -43,22 +43,22 @@ class BadItem:
 
 
 class Loader:
-    """Batches of `dataset`, each a dictionary of arrays with `batch_size` rows.
+    """Loads batches of `dataset`, each a dictionary of arrays with `batch_size` rows.
 
-    The order is the sampler's, a function of (seed, epoch): a permutation with `shuffle`, the data set's own without.
-    Every batch has a field "weight" (float32 [B]): 1, or 0 for a row that only fills the batch. With `pad_last` the
-    last batch is filled up with rows from the start of the epoch at weight 0; without, the rows that don't fill a batch
-    are left out. `collation` says to which sizes batches are filled up where items differ (boxes, tokens, images).
+    The order is the sampler's, a function of (seed, epoch): a random permutation with `shuffle`, otherwise the order of
+    the data set. Every batch has a field "weight" (float32 [B]): 1, or 0 for padding. With `pad_last` the last batch is
+    padded with rows from the start of the epoch at weight 0; otherwise an incomplete batch is dropped. `collation` sets
+    the sizes to which batches are padded if items differ (boxes, tokens, images).
 
-    `workers` threads or processes (`worker_kind`) prepare batches ahead: `prefetch` for each, or what a quarter of
-    the free memory holds; without any, each is made when it is asked for. The batches are the same, whoever makes
-    them. Several loaders may share their workers, which they are then handed. The arrays of a batch from worker
-    processes lie in shared memory, and are the holder's for as long as it keeps one of them.
+    `workers` threads or processes (`worker_kind`) load batches in advance: `prefetch` per worker, or as many as fit a
+    quarter of the free memory. Without workers, each batch is loaded when needed. Batches don't depend on the workers.
+    Several loaders may share workers. The arrays of a batch from worker processes are in shared memory, which is not
+    reused while one of them is referenced.
 
-    `on_error="skip"` gives an unusable item weight 0 and another item's content, which with `never_empty` counts once
-    where a batch has no weight left; `on_bad_item` hears of it either way when its batch is taken, once for each item.
-    `bad_items` counts them by reason. `data_wait` is the time in seconds spent waiting for batches, by `clock`. `tell`
-    hears, in words, of workers that died or take long.
+    `on_error="skip"` replaces an unusable item by another one with weight 0; with `never_empty` one replacement has
+    weight 1 if the batch would have no weight. `on_bad_item` is called once per unusable item when its batch is
+    returned. `bad_items` counts them by reason. `data_wait` is the time in seconds spent waiting for batches, by
+    `clock`. `tell` receives messages about workers that died or are slow.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Loader:
         self.sampler = sampler or (Shuffled(len(dataset)) if shuffle else InOrder(len(dataset)))
         if batch_size < 1 or (not pad_last and batch_size > len(self.sampler)):
             raise TrainerError(
-                "the batch size does not fit the data",
+                "the batch size doesn't fit the data",
                 found=f"batches of {batch_size} from {len(self.sampler)} items",
                 expected="at least 1" if batch_size < 1 else f"at most {len(self.sampler)}",
             )
@@ -110,46 +110,46 @@ class Loader:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches in one epoch."""
+        """Batches per epoch."""
         whole, rest = divmod(len(self.sampler), self.batch_size)
         return whole + (1 if rest and self.pad_last else 0)
 
     @property
     def room_for_objects(self) -> int | None:
-        """The number of objects that each item of a batch has room for; None where batches decide for themselves."""
+        """The number of objects to which batches are padded; None if it depends on the batch."""
         collation = self._maker.collation
         return collation.objects if collation.objects is not None else collation.least_objects
 
     def epoch(self, epoch: int, start: int = 0, *, continues: bool = False) -> EpochBatches:
-        """The batches of `epoch` from batch `start` on; takes up a position without visiting what lies before it.
+        """The batches of `epoch` from batch `start` on; skips earlier batches without loading them.
 
-        Where it `continues`, workers go on with the next epoch's batches towards the end of this one.
+        If it `continues`, workers start with the next epoch's batches towards the end of this one.
         """
         if not 0 <= start <= self.steps_per_epoch:
             raise TrainerError(
-                "no such position in the epoch", found=f"step {start}", expected=f"0 to {self.steps_per_epoch}"
+                "invalid position in the epoch", found=f"step {start}", expected=f"0 to {self.steps_per_epoch}"
             )
         self.position = Position(epoch, start)
         return EpochBatches(self, self._ahead(self.position, continues), self._clock)
 
     def batch(self, epoch: int, step: int) -> Batch:
-        """Batch `step` of `epoch`, made here and now."""
+        """Batch `step` of `epoch`, loaded in this process."""
         return self._taken(Later(self._maker, self._plan, Position(epoch, step)).result)
 
     def items_of(self, epoch: int, step: int) -> np.ndarray:
-        """The numbers in the data set of the items in the rows of a batch, int64 [B]."""
+        """The indices in the data set of the items of a batch, int64 [B]."""
         return self._plan(Position(epoch, step)).indices
 
     def single(self, item: int) -> Batch:
-        """A batch of one item of the data set, made here and now, as it is in the first epoch."""
+        """A batch of one item of the data set, loaded in this process, as in the first epoch."""
         return self._taken(lambda: self._maker.make(Plan(0, np.array([item]), np.ones(1, np.float32))))
 
     def source_of(self, epoch: int, step: int, row: int) -> str:
-        """Where the item in `row` of batch `step` of `epoch` comes from, in words that lead a person to it."""
+        """The origin of the item in `row` of batch `step` of `epoch`, as text."""
         return self.dataset.source(int(self._plan(Position(epoch, step)).indices[row]))
 
     def close(self) -> None:
-        """End the workers; those that several loaders share end for all of them."""
+        """Ends the workers, also for other loaders that share them."""
         if self._handed_on is not None:
             self._handed_on.prefetch.close()
             self._handed_on = None
@@ -170,7 +170,7 @@ class Loader:
         return handed_on
 
     def _note_size(self, batch: Batch, prefetch: Prefetch[Position, Made]) -> None:
-        """Prepare as many batches ahead as there is memory for, now that one is known to be of this size."""
+        """Sets the number of prefetched batches from the free memory, now that the size of a batch is known."""
         size = sum(array.nbytes for array in batch.values())
         if size > self._batch_bytes:
             if self._room == 0:
@@ -179,13 +179,13 @@ class Loader:
             self._bound(prefetch)
 
     def _bound(self, prefetch: Prefetch[Position, Made]) -> None:
-        """Let batches be prepared ahead as the caller wants and memory allows; few before a batch's size is known."""
+        """Prefetches batches as configured and as memory allows; few before the size of a batch is known."""
         if self._batch_bytes:
             workers = self.workers
             prefetch.ahead = min(workers.ahead, max(workers.workers, self._room // self._batch_bytes))
 
     def _taken(self, take: Callable[[], Made]) -> Batch:
-        """The batch that `take` returns; its unusable items are reported."""
+        """The batch returned by `take`; reports its unusable items."""
         try:
             made = take()
         except UnusableItem as error:
@@ -209,7 +209,7 @@ class Loader:
 
 
 class _Positions:
-    """The positions from `first` on, to the end of its epoch or, where it `continues`, until told which is the last."""
+    """The positions from `first` to the end of its epoch or, if it `continues`, until the last one is set."""
 
     def __init__(self, first: Position, steps_per_epoch: int, continues: bool) -> None:
         self._next, self._steps = first, steps_per_epoch
@@ -230,7 +230,7 @@ class _Positions:
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    """Batches that were asked for, from `first` on."""
+    """Requested batches, from `first` on."""
 
     first: Position
     positions: _Positions
@@ -238,7 +238,7 @@ class _Ahead:
 
 
 class EpochBatches:
-    """The rest of one epoch; reading it moves the loader's `position` and `data_wait`."""
+    """The rest of one epoch; iteration updates the loader's `position` and `data_wait`."""
 
     def __init__(self, loader: Loader, ahead: _Ahead, clock: Callable[[], float]) -> None:
         self._loader, self._clock = loader, clock
@@ -266,7 +266,7 @@ class EpochBatches:
         return batch
 
     def close(self) -> None:
-        """Stop preparing batches of this epoch; the position stays where it is."""
+        """Stops loading batches of this epoch; the position is kept."""
         ahead, self._ahead = self._ahead, None
         if ahead is None:
             return

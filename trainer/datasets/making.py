@@ -1,4 +1,4 @@
-"""Batches from a data set: what to make, and how. Both can be handed to other threads and processes."""
+"""Creates batches from a data set. The plan and the data set can be passed to other threads and processes."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from trainer.datasets.order import Draws
 from trainer.datasets.planning import Plan
 
 BatchTransform = Callable[[Batch, Draws], Batch]
-"""Changes a batch (augmentation, say); all that is random in it comes from the `Draws`, one row an item."""
+"""Changes a batch (augmentation); all random numbers come from `Draws`, one row per item."""
 
 OnError = Literal["raise", "skip"]
 
 _MOST_FOLLOWING = 64
-"""So many items after a batch are tried where none of its own can be used."""
+"""Maximum number of following items to try if all items of a batch are unusable."""
 
 Room = Callable[[Shapes], dict[str, np.ndarray]]
-"""Hands out arrays of these shapes and dtypes, in which a batch is made."""
+"""Allocates arrays of these shapes and dtypes for a batch."""
 
 
 @runtime_checkable
 class EpochDataset(Dataset, Protocol):
-    """A data set whose items are others in each epoch, as those of a pipeline with random transforms are."""
+    """A data set whose items depend on the epoch, such as a pipeline with random transforms."""
 
     def item(self, index: int, epoch: int) -> Item:
-        """Item `index` as it is in `epoch`."""
+        """Item `index` in `epoch`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """An item that can't be used: its number, where it comes from, and why."""
+    """An unusable item: its index, origin and error."""
 
     index: int
     source: str
@@ -47,7 +47,7 @@ class Unusable:
 
 
 class UnusableItem(Exception):
-    """Raised for an item that can't be used, around the error that says why."""
+    """Raised for an unusable item, around its error."""
 
     def __init__(self, unusable: Unusable, error: TrainerError) -> None:
         super().__init__(unusable.reason)
@@ -56,23 +56,23 @@ class UnusableItem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A batch, and the items that it has no use of."""
+    """A batch, and its unusable items."""
 
     batch: Batch
     unusable: tuple[Unusable, ...] = ()
 
 
 def new_arrays(shapes: Shapes) -> dict[str, np.ndarray]:
-    """Room in this process's own memory."""
+    """Arrays in this process's memory."""
     return {name: np.empty(shape, dtype) for name, (shape, dtype) in shapes.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class BatchMaker:
-    """Makes batches of a data set: a pure function of the plan.
+    """Creates batches of a data set: a pure function of the plan.
 
-    `on_error="skip"` gives an unusable item weight 0 and another item's content. With `never_empty` a batch that has no
-    weight left counts that content once, as training does: the mean of a loss over nothing is no number.
+    `on_error="skip"` replaces an unusable item by another one with weight 0. With `never_empty`, one replacement has
+    weight 1 if the batch would have no weight, because the mean loss of an empty batch is undefined.
     """
 
     dataset: Dataset
@@ -84,15 +84,15 @@ class BatchMaker:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether whole batches are taken at once, as of arrays in memory."""
+        """Whether the data set returns whole batches, as arrays in memory do."""
         return self.on_error == "raise" and gives_batches(self.dataset) and not isinstance(self.dataset, EpochDataset)
 
     def make(self, plan: Plan, room: Room = new_arrays, now: Callable[[int], None] | None = None) -> Made:
-        """The batch; `now` hears the number of each item before it is read.
+        """Creates the batch; `now` receives the index of each item before it is read.
 
         Raises:
-            UnusableItem: an item can't be used, and is not to be skipped.
-            TrainerError: no item can be used, or they don't go into one batch.
+            UnusableItem: an item is unusable and must not be skipped.
+            TrainerError: no item is usable, or items don't fit into one batch.
         """
         unusable: list[Unusable] = []
         weight = plan.weight.copy()
@@ -140,14 +140,14 @@ class BatchMaker:
         good = next((item for item in items if item is not None), None) or self._following(plan)
         if good is None:
             raise TrainerError(
-                "no item of a batch can be used",
+                "all items of a batch are unusable",
                 where=unusable[0].source,
                 found=f"{len(items)} unusable items, and those after them; the first: {unusable[0].message}",
             )
         return [good if item is None else item for item in items]
 
     def _following(self, plan: Plan) -> Item | None:
-        """The first usable item of those after the batch's last; None where too many are not."""
+        """The first usable item after the batch's last one; None after too many unusable ones."""
         last, count = int(plan.indices[-1]), len(self.dataset)
         for step in range(1, min(count, _MOST_FOLLOWING)):
             with suppress(TrainerError):
@@ -162,4 +162,4 @@ class BatchMaker:
 
 def _refuse_weight(fields: object) -> None:
     if WEIGHT in fields:  # type: ignore[operator]
-        raise TrainerError(f"the data set's items have a field {WEIGHT!r}, which the loader itself makes")
+        raise TrainerError(f"the items have a field {WEIGHT!r}, a name reserved for the loader")

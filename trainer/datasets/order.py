@@ -1,4 +1,4 @@
-"""In which order an epoch visits the items, and what is random about one item in it.
+"""The order of the items in an epoch, and the random numbers of an item.
 
 Random numbers are a pure function of the seed, the epoch and the item's index, so they are the same for any number of
 workers, any batch size and after resuming.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 ORDER, AUGMENTATION, SPLITS, SAMPLES, BATCHES, CLASSES = range(6)
-"""What random bits are for: streams of their own."""
+"""The streams of random bits, by use."""
 
 _LOW = 0xFFFFFFFF
 
@@ -24,7 +24,9 @@ def permutation(length: int, *, seed: int, epoch: int, stream: int = ORDER) -> n
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """The random numbers of some items in one epoch, keyed by (seed, epoch, item); asking twice gives the same."""
+    """The random numbers of items in one epoch, keyed by (seed, epoch, item); repeated calls return the same
+    numbers.
+    """
 
     seed: int
     epoch: int
@@ -38,12 +40,12 @@ class Draws:
 
 
 def item_bits(seed: int, epoch: int, indices: np.ndarray, words: int, *, stream: int) -> np.ndarray:
-    """uint32 [len(indices), words]: random bits of each item in this epoch; `stream` keeps uses of them apart."""
+    """uint32 [len(indices), words]: random bits of each item in this epoch; different uses have different `stream`s."""
     places = np.asarray(indices, np.uint64)[:, None]
     blocks = np.uint32(stream << 16) | np.arange(-(-words // 4), dtype=np.uint32)
     index = (places & np.uint64(_LOW)).astype(np.uint32), (places >> np.uint64(32)).astype(np.uint32)
     key = np.uint32(seed & _LOW), np.uint32(seed >> 32 & _LOW)
-    from trainer.engine.random import philox4x32  # loads the engine, 60 ms that most worker processes can do without
+    from trainer.engine.random import philox4x32  # imports the engine, 60 ms that most worker processes don't need
 
     drawn = np.stack(philox4x32((*index, np.uint32(epoch), blocks), key), axis=-1)
     return drawn.reshape(len(places), 4 * len(blocks))[:, :words]

@@ -1,4 +1,4 @@
-"""Paths that data sets name: never outside the folder of the data, and a missing one is told with what is there."""
+"""Paths in data sets: never outside the data folder, with helpful errors for missing files."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def within(root: Path, name: str, where: str) -> Path:
-    """The path `name` below `root`, which a data set's own file names (`where` it does).
+    """The path `name` in `root`, as written in a file of the data set (at `where`).
 
     Raises:
-        TrainerError: the name is absolute, goes up with `..`, or leads out of the root by a symbolic link.
+        TrainerError: the name is absolute, goes up with `..`, or leaves the root through a symbolic link.
     """
     plain = name.replace("\\", "/")
     if not plain or plain.startswith("/") or _DRIVE.match(plain) or ".." in plain.split("/") or "\0" in plain:
         raise TrainerError(
-            "a file's name leads out of the data set's folder" if plain else "a file's name is empty",
+            "a file name leads out of the data set's folder" if plain else "a file name is empty",
             where=where,
             found=repr(name),
-            expected=f"a path below {root}, without ..",
+            expected=f"a path inside {root}, without ..",
         )
     path = root / plain
     real = os.path.realpath(path)
@@ -33,14 +33,14 @@ def within(root: Path, name: str, where: str) -> Path:
             "a symbolic link leads out of the data set's folder",
             where=where,
             found=f"{name} is {real}",
-            expected=f"a file below {real_root}",
+            expected=f"a file inside {real_root}",
         )
     return path
 
 
 def missing_file(path: Path) -> TrainerError:
-    """The error for a file that is not there, with what is."""
-    found = "no such folder either"
+    """The error for a missing file, with the existing ones."""
+    found = "the folder doesn't exist either"
     if path.parent.is_dir():
         nearby = sorted(entry.name for entry in path.parent.iterdir())
         found = f"in that folder: {', '.join(nearby[:8]) or 'nothing'}{', …' if len(nearby) > 8 else ''}"
@@ -53,7 +53,7 @@ def missing_file(path: Path) -> TrainerError:
 
 
 def folder(path: Path) -> Path:
-    """`path`, which must be a folder. Raises `TrainerError` where it isn't."""
+    """`path`, checked to be a folder. Raises `TrainerError` if it isn't."""
     if path.is_dir():
         return path
     if path.exists():
@@ -68,10 +68,10 @@ def folder(path: Path) -> Path:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or folder is no part of a data set by its name: a dot first, or macOS' copy in an archive."""
+    """Whether a file or folder is not part of a data set by its name: hidden, or metadata of macOS in an archive."""
     return name.startswith(".") or name == "__MACOSX"
 
 
 def natural(name: str) -> tuple[object, ...]:
-    """A key that sorts names as people do: 2.jpg before 10.jpg."""
+    """A sort key for natural order: 2.jpg before 10.jpg."""
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)

@@ -1,4 +1,4 @@
-"""Which items make up which batch."""
+"""Decides which items form which batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which items are to make up a batch; `weight` (float32 [B]) is 0 for rows that only fill it."""
+    """The items of a batch; `weight` (float32 [B]) is 0 for padding."""
 
     epoch: int
     indices: np.ndarray
@@ -30,7 +30,7 @@ class Plan:
 
 
 class Planner:
-    """Says of each batch what is in it; any thread may ask."""
+    """Returns the items of each batch; callable from any thread."""
 
     def __init__(self, sampler: Sampler, batch_size: int, seed: int) -> None:
         self._sampler, self._batch_size, self._seed = sampler, batch_size, seed

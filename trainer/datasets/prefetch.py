@@ -1,4 +1,4 @@
-"""Values that are asked for ahead of their use."""
+"""Requests values before they are needed."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ Result = TypeVar("Result", covariant=True)
 
 
 class Pending(Protocol[Result]):
-    """A value that was asked for."""
+    """A requested value."""
 
     def result(self) -> Result:
-        """The value; waits for it."""
+        """Waits for the value and returns it."""
 
     def cancel(self) -> object:
-        """It is no longer wanted."""
+        """Cancels the request."""
 
 
 class Prefetch(Generic[Key, Value]):
-    """Iterates over ask(key).result() for each of `keys`, in their order; the next `ahead` are always asked for.
+    """Iterates over ask(key).result() for each of `keys`, in order; always requests the next `ahead` values.
 
-    `ahead` may be changed at any time. A larger one is reached by two more for each value that is taken.
+    `ahead` may be changed at any time. Larger values are reached gradually, with two requests per returned value.
 
-    What a result raises is raised here, after the values before it, and ends the iteration. `close()` cancels what was
-    asked for.
+    An exception of a result is raised here after the values before it, and ends the iteration. `close()` cancels all
+    requests.
     """
 
     def __init__(self, ask: Callable[[Key], Pending[Value]], keys: Iterable[Key], ahead: int) -> None:
@@ -57,7 +57,7 @@ class Prefetch(Generic[Key, Value]):
                 return
 
     def close(self) -> None:
-        """Nothing more is wanted."""
+        """Cancels all requests."""
         self._keys = iter(())
         while self._pending:
             self._pending.popleft().cancel()

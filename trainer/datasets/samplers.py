@@ -1,4 +1,4 @@
-"""Which items an epoch visits, and in which order: pure functions of (seed, epoch)."""
+"""Chooses the items of an epoch and their order: pure functions of (seed, epoch)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from trainer.datasets.order import BATCHES, CLASSES, SAMPLES, item_bits, permuta
 
 
 class Sampler(Protocol):
-    """Chooses an epoch's items; as many in every epoch."""
+    """Chooses the items of an epoch; the same number in every epoch."""
 
     def __len__(self) -> int: ...
 
     def order(self, seed: int, epoch: int) -> np.ndarray:
-        """int64 [len(self)]: the items' numbers."""
+        """int64 [len(self)]: the indices of the items."""
 
 
 @dataclass(frozen=True, slots=True)
 class InOrder:
-    """Every item once, in the data set's order."""
+    """Every item once, in the order of the data set."""
 
     length: int
 
@@ -36,7 +36,7 @@ class InOrder:
 
 @dataclass(frozen=True, slots=True)
 class Shuffled:
-    """Every item once, in an order of its own each epoch."""
+    """Every item once, in a random order per epoch."""
 
     length: int
 
@@ -48,9 +48,9 @@ class Shuffled:
 
 
 class Weighted:
-    """`samples` draws with replacement (as many as there are items, unless said), each item as likely as its weight.
+    """`samples` draws with replacement (default: the number of items), in proportion to the weight of each item.
 
-    An item that is drawn twice in an epoch gets the same augmentation twice: that is keyed by (seed, epoch, item).
+    An item drawn twice in an epoch gets the same augmentation twice, which is keyed by (seed, epoch, item).
 
     Raises:
         TrainerError: a weight is negative or not finite, or all are 0.
@@ -60,9 +60,9 @@ class Weighted:
         weights = np.asarray(weights, np.float64)
         if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
             raise TrainerError(
-                "these can't be the weights of items",
+                "invalid item weights",
                 found=f"{weights.shape} from {weights.min(initial=np.inf)} to {weights.max(initial=-np.inf)}",
-                expected="a number for each item, none below 0, one above",
+                expected="a number for each item, all at least 0, one above 0",
             )
         self._upper = np.cumsum(weights)
         self._samples = len(weights) if samples is None else samples
@@ -74,18 +74,20 @@ class Weighted:
         bits = item_bits(seed, epoch, np.arange(self._samples), 2, stream=SAMPLES).astype(np.uint64)
         unit = ((bits[:, 0] << np.uint64(32) | bits[:, 1]) >> np.uint64(11)).astype(np.float64) * 2.0**-53
         drawn = np.searchsorted(self._upper, unit * self._upper[-1], side="right")
-        last = np.searchsorted(self._upper, self._upper[-1])  # rounding may lead past the last item that has a weight
+        last = np.searchsorted(
+            self._upper, self._upper[-1]
+        )  # rounding may select an item after the last one with a weight
         return np.minimum(drawn, last)
 
 
 class ClassBalanced:
-    """Every class as often as any other, to one item, in `samples` (as many as there are items, unless said).
+    """Every class equally often, up to one item, in `samples` draws (default: the number of items).
 
-    Items of a class take turns: none comes a second time before all others of its class have come.
+    Items of a class take turns: none repeats before all others of its class were drawn.
 
     Args:
         labels: the class of each item.
-        samples: items in an epoch.
+        samples: items per epoch.
     """
 
     def __init__(self, labels: Sequence[int] | np.ndarray, samples: int | None = None) -> None:
@@ -111,9 +113,9 @@ class ClassBalanced:
 
 @dataclass(frozen=True, slots=True)
 class ByRank:
-    """One of `ranks` equal shares of what another sampler chooses; together they are all of it.
+    """One of `ranks` equal parts of another sampler's items; together they contain all of them.
 
-    Where it doesn't divide, the first items come again in the last shares.
+    If the number is not divisible, the first items repeat in the last parts.
     """
 
     sampler: Sampler
@@ -129,16 +131,16 @@ class ByRank:
 
 
 class BySize:
-    """What another sampler chooses, its order changed so that the items of a batch are of similar size.
+    """The items of another sampler, reordered so that the items of a batch have similar sizes.
 
-    Items are sorted within windows of so many batches, and the batches come in random order: little is filled up, and
-    which items meet in a batch is still another in each epoch.
+    Items are sorted within windows of several batches, and batches come in random order. This needs little padding, and
+    batches still differ between epochs.
 
     Args:
         sampler: chooses the items.
         sizes: of each item of the data set: [N] (tokens) or [N, 2] (height and width: sorted by shape, then by area).
         batch_size: the loader's.
-        window: batches.
+        window: number of batches per window.
     """
 
     def __init__(self, sampler: Sampler, sizes: Sequence[int] | np.ndarray, batch_size: int, window: int = 50) -> None:
@@ -160,7 +162,7 @@ class BySize:
 
 
 def class_weights(labels: Sequence[int] | np.ndarray, weights: Mapping[int, float]) -> np.ndarray:
-    """float64 [N]: the weight of each item's class; 1 for classes that `weights` doesn't name."""
+    """float64 [N]: the weight of each item's class; 1 for classes without an entry in `weights`."""
     labels = np.asarray(labels, np.int64)
     found = np.ones(len(labels))
     for label, weight in weights.items():
@@ -172,7 +174,7 @@ _AREA_STEPS = 1e-9
 
 
 def _one_number(sizes: np.ndarray) -> np.ndarray:
-    """Sizes as numbers to sort by; of images, half octaves of width to height come before the area."""
+    """Sizes as sort keys; for images, half octaves of the aspect ratio come before the area."""
     if sizes.ndim == 1:
         return sizes
     height, width = np.maximum(sizes.astype(np.float64), 1).T

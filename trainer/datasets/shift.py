@@ -13,9 +13,10 @@ from trainer.datasets.order import Draws
 
 @dataclass(frozen=True, slots=True)
 class RandomShift:
-    """Moves every image of the field `key` ([B, C, H, W]) by its own whole number of pixels, up to `pixels` each way.
+    """Shifts every image of the field `key` ([B, C, H, W]) by a random integer number of pixels, at most `pixels` in
+    each direction.
 
-    All (2 * pixels + 1)**2 places are equally likely; what comes in from outside the picture is 0.
+    All (2 * pixels + 1)**2 positions are equally likely; areas outside the image become 0.
     """
 
     pixels: int
@@ -25,7 +26,7 @@ class RandomShift:
         images = batch[self.key]
         if images.ndim != 4:
             raise TrainerError(
-                "RandomShift can't tell where the pixels are",
+                "RandomShift needs images",
                 found=f"{self.key} of shape {list(images.shape)}",
                 expected="[B, C, H, W]",
             )

@@ -1,4 +1,4 @@
-"""The words for splits in names of files and folders."""
+"""The names of splits in files and folders."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ TRAIN, VALID, TEST = "train", "valid", "test"
 
 
 def split_named(name: str) -> str | None:
-    """The split whose word a folder is called by, whatever its case and with a year or without: Train, val2017."""
+    """The split that a folder is named after, in any case and with or without a year: Train, val2017."""
     return _splits().get(name.lower().rstrip("0123456789_- "))
 
 
 def split_within(name: str) -> str | None:
-    """The split whose word is part of a name, as in instances_val2017; None for no word or those of two splits."""
+    """The split whose name is part of a name, as in instances_val2017; None for no split or two."""
     splits = _splits()
     found = {splits[word] for word in re.findall(r"[a-z]+", name.lower()) if word in splits}
     return found.pop() if len(found) == 1 else None
@@ -28,6 +28,8 @@ def in_order(splits: Iterable[str]) -> list[str]:
 
 @functools.cache
 def _splits() -> Mapping[str, str]:
-    from trainer.configs.readers.splits import SPLIT_WORDS  # workers, which detect nothing, import no configuration
+    from trainer.configs.readers.splits import (
+        SPLIT_WORDS,
+    )  # worker processes, which detect nothing, don't import configurations
 
     return {word: split for split, words in SPLIT_WORDS.items() for word in words}

@@ -1,4 +1,4 @@
-"""The loaders of a task's splits, as the config's `data:` section asks for them."""
+"""Creates the loaders of a task's splits from the config's `data:` section."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from trainer.configs.data import DataConfig
 
 MOST_WORKERS = 8
-"""So many workers unless the config says otherwise; more seldom help, and each takes memory."""
+"""Maximum default number of workers; more rarely help, and each needs memory."""
 
 
 def loaders(
     splits: Mapping[str, Dataset], config: RunConfig, *, augmentation: BatchTransform | None = None
 ) -> dict[str, Loader]:
-    """A loader for each of `splits`, with the transforms that the config has for it.
+    """A loader for each of `splits`, with the transforms of the config.
 
-    "train" is shuffled or sampled, and its batches go through `augmentation`; the others come in order. They share
-    their workers, which are started here, so that they are ready when the model is.
+    "train" is shuffled or sampled, and its batches pass `augmentation`; the others are in order. They share workers,
+    which start here, so that they are ready before the model is.
     """
     data = config.data
     _refuse_unread(config)
@@ -70,9 +70,9 @@ def loaders(
 
 
 def _collation(splits: Iterable[Dataset], data: DataConfig) -> Collation:
-    """Batches of all splits have room for the maximum number of objects of an item, so that a step has one shape.
+    """Batches of all splits are padded to the maximum number of objects of an item, so that a step has one shape.
 
-    Transforms that mix items may need more; those batches get the next power of two.
+    Transforms that mix items may need more; those batches are padded to the next power of two.
     """
     most = most_objects(splits) if data.max_objects is None else None
     least = None if most is None else max(1, -(-most // LEAST_ROOM)) * LEAST_ROOM
@@ -80,37 +80,37 @@ def _collation(splits: Iterable[Dataset], data: DataConfig) -> Collation:
 
 
 def _refuse_unread(config: RunConfig) -> None:
-    """Raises `TrainerError` where the config names a reader and the task made its data without it."""
-    from trainer.datasets.readers import is_read  # readers know the configuration, which workers do without
+    """Raises `TrainerError` if the config sets a reader and the task created its data without it."""
+    from trainer.datasets.readers import is_read  # readers import the configuration, which workers don't need
 
     if config.data.reader is not None and not is_read(config.data.reader):
         raise TrainerError(
             "the task ignores the reader",
             where="data.reader",
-            found=f"{config.data.reader.name}, and data that the task makes itself",
+            found=f"{config.data.reader.name}, and data that the task creates itself",
             expected="a task that reads with `self.read_splits()`, or no data.reader",
         )
 
 
 def _refuse_unmeasured(splits: Mapping[str, Dataset], config: RunConfig) -> None:
-    """Raises `TrainerError` where the config asks for metrics of validation, and nothing is there to validate on."""
+    """Raises `TrainerError` if the config has validation metrics but no validation split exists."""
     from trainer.configs.awaited import measured_on  # as above
     from trainer.configs.problems import dotted
 
     keys = [dotted(path) for path in measured_on(config, VALID)]
     if TRAIN in splits and VALID not in splits and keys:
         raise TrainerError(
-            "there is no validation split to measure on",
+            "no validation split",
             where=", ".join(keys),
             found=", ".join(f"{name}: {len(split)} items" for name, split in splits.items()),
-            expected="a split called valid",
-            hint="`data.reader.fractions={valid: 0.1}` takes a tenth of train; "
-            "without validation, set metrics.valid=[] and checkpoint.best=null.",
+            expected="a split named valid",
+            hint="Take a tenth of train with `data.reader.fractions={valid: 0.1}`; or train without validation: "
+            "metrics.valid=[] and checkpoint.best=null.",
         )
 
 
 def _sampler(dataset: Dataset, data: DataConfig, batch_size: int) -> Sampler:
-    """Which items an epoch of training has, and in which order."""
+    """The items of a training epoch, and their order."""
     sampler: Sampler = Shuffled(len(dataset)) if data.shuffle else InOrder(len(dataset))
     if data.sampler is not None and data.sampler.name == "class_balanced":
         sampler = ClassBalanced(labels_of(dataset), data.sampler.samples)
@@ -133,7 +133,7 @@ def _weights(dataset: Dataset, weights: Mapping[str, float]) -> np.ndarray:
 
 
 def _prepared(dataset: Dataset, data: DataConfig, share: float, workers: int) -> Dataset:
-    """The data set with what the config wants between its reader and its transforms: a cache, scaled decoding."""
+    """The data set with the config's cache and scaled decoding between its reader and its transforms."""
     if isinstance(dataset, Pipeline):
         dataset = copy.copy(dataset)
         if data.scaled_decoding and dataset.decode_hint is not None:
@@ -144,7 +144,7 @@ def _prepared(dataset: Dataset, data: DataConfig, share: float, workers: int) ->
 
 
 def _decoding(dataset: Dataset, at_least: tuple[int, int]) -> Dataset:
-    """The data set with images decoded at no less than this size, where it is one that can."""
+    """The data set with images decoded at no less than this size, if supported."""
     if isinstance(dataset, Subset):
         return Subset(_decoding(dataset.dataset, at_least), dataset.indices)
     if hasattr(dataset, "at_least"):

@@ -1,4 +1,4 @@
-"""Overlapping windows of a picture: every pixel belongs to one, and none lies at a window's edge but the picture's own.
+"""Overlapping tiles of an image: every pixel belongs to one tile, and none lies at a tile's edge except at image edges.
 
 The overlap-tile strategy of the U-Net paper (Ronneberger, Fischer and Brox 2015).
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a picture: where it begins, and the rows and columns (first, end) of which it decides."""
+    """A tile of an image: its start, and the rows and columns (first, end) that it contributes."""
 
     top: int
     left: int
@@ -21,7 +21,7 @@ class Window:
 
 
 def window_places(frame: tuple[int, int], size: int, margin: int) -> tuple[Window, ...]:
-    """The windows of a picture, row by row."""
+    """The tiles of an image, row by row."""
     height, width = frame
     return tuple(
         Window(top, left, own(top, height, size, margin), own(left, width, size, margin))
@@ -31,7 +31,7 @@ def window_places(frame: tuple[int, int], size: int, margin: int) -> tuple[Windo
 
 
 def window_of(pixels: np.ndarray, top: int, left: int, size: int) -> np.ndarray:
-    """The window [size, size, C] at a place of [H, W, C]; zeros beyond the picture."""
+    """The tile [size, size, C] of [H, W, C]; zeros beyond the image."""
     window = np.zeros((size, size, pixels.shape[2]), pixels.dtype)
     part = pixels[top : top + size, left : left + size]
     window[: part.shape[0], : part.shape[1]] = part
@@ -39,7 +39,7 @@ def window_of(pixels: np.ndarray, top: int, left: int, size: int) -> np.ndarray:
 
 
 def starts(extent: int, size: int, margin: int) -> list[int]:
-    """Where windows begin: as few as reach from end to end, evenly apart."""
+    """The starts of tiles: as few as needed to cover the image, evenly spaced."""
     if extent <= size:
         return [0]
     gaps = -(-(extent - size) // (size - 2 * margin))
@@ -47,7 +47,9 @@ def starts(extent: int, size: int, margin: int) -> list[int]:
 
 
 def own(start: int, extent: int, size: int, margin: int) -> tuple[int, int]:
-    """First and end of what the window at `start` keeps: to the middle of what it shares with each neighbor."""
+    """First and end of the pixels that the tile at `start` contributes: up to half of its overlap with each
+    neighbor.
+    """
     places = starts(extent, size, margin)
     number = places.index(start)
     first = 0 if number == 0 else (places[number - 1] + size + start) // 2

@@ -87,7 +87,7 @@ _LAZY = {
     "training": ("Training",),
     "verdict": ("Verdict",),
 }
-"""Modules that are loaded when one of these names is first asked for: who only predicts needs few of them."""
+"""Modules that are imported on first use of these names: prediction needs only a few of them."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The tuner beside a run: its decisions and its progress as events."""
+"""Runs the kernel tuner during a run, and reports its decisions and progress as events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _is_evaluation: ContextVar[bool] = ContextVar("is_evaluation", default=False)
 
 @contextmanager
 def running_evaluation(is_evaluation: bool) -> Iterator[None]:
-    """Around a run of a program: an evaluation changes states, too (the sums of its metrics), but trains nothing."""
+    """A step of a program: training steps change parameters; evaluations change only the sums of metrics."""
     token = _is_evaluation.set(is_evaluation)
     try:
         yield
@@ -32,13 +32,13 @@ def running_evaluation(is_evaluation: bool) -> Iterator[None]:
 
 @contextmanager
 def tuned(config: AutotuneConfig, sink: EventSink, check: Callable[[], None]) -> Iterator[None]:
-    """Tune the kernels of what is traced within, as `config` says.
+    """Tunes the kernels of programs traced inside this context, as `config` sets.
 
-    Each decision becomes an `autotune` event, and what each kernel takes of a step a `step` event; where
-    something is measured, how far that is becomes the phase "autotune".
+    Each decision becomes an `autotune` event, the time of each kernel in a step a `step` event, and the progress of
+    measurements the phase "autotune".
 
     Args:
-        check: called while everything waits for decisions ("upfront"); what it raises ends the run.
+        check: called while the run waits for decisions ("upfront"); its exceptions end the run.
     """
     phase = _AutotunePhase(sink)
 
@@ -65,7 +65,7 @@ def tuned(config: AutotuneConfig, sink: EventSink, check: Callable[[], None]) ->
 
 
 class _AutotunePhase:
-    """The phase "autotune", from the first measurement until all is decided; another program begins it again."""
+    """The phase "autotune", from the first measurement to the last decision; a new program starts it again."""
 
     def __init__(self, sink: EventSink) -> None:
         self._sink = sink

@@ -1,4 +1,4 @@
-"""The device that a config asks for."""
+"""The device of a config."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ if TYPE_CHECKING:
 
 
 def device_for(config: RunConfig) -> Any:
-    """What to hand to `engine.device`: the name of the process's device, or one with a thread pool of its own size
-    or of another numerics class.
-    """
+    """The argument for `engine.device`: the process's device, or one with another thread pool or numerics class."""
     numerics = config.numerics
     if config.device == "cpu" and (config.threads is not None or numerics != type(numerics)()):
         from trainer.engine.targets.cpu.device import CpuDevice

@@ -1,4 +1,4 @@
-"""A dry run: real steps, validations, samples and a checkpoint, measured to say what the whole run will take."""
+"""A dry run: measures real steps, validations, samples and a checkpoint, to estimate the whole run."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from trainer.learner.verdict import Verdict
 
 TIMED_STEPS = 3
-"""Steps that are timed at least, however long one takes."""
+"""Minimum number of timed steps, however slow."""
 TIMED_BATCHES = 16
-"""Batches of a validation that are timed at most; a longer validation takes in proportion."""
+"""Maximum number of timed batches of a validation; the time of longer validations is extrapolated."""
 WARM_UP_STEPS = 8
-"""Steps at most that are left out for the batches that were prepared ahead."""
+"""Maximum number of steps that are skipped because their batches were prepared in advance."""
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a run is and will take; bytes and seconds.
+    """The size of a run and its estimated cost, in bytes and seconds.
 
     Attributes:
         batch: shape and dtype of each array of a training batch, by name.
         parameters: number of parameters of each of the task's modules, by name.
-        steps_per_epoch, total_steps: optimizer steps; `total_steps` is None where only `train.minutes` ends the run.
-        timed_steps: the steps that `step_seconds` is the mean of.
+        steps_per_epoch, total_steps: optimizer steps; `total_steps` is None if only `train.minutes` ends the run.
+        timed_steps: number of steps averaged in `step_seconds`.
         first_step_seconds, step_seconds: a step of the first epoch, and of later ones, whose items are cached.
-        data_wait: the share of the time of steps that they wait for data, 0 to 1.
-        validations: how often the run validates; None with `total_steps`. validation_seconds: one, samples included.
-        checkpoint_bytes, checkpoint_seconds: one checkpoint on the disk, and until it is written.
-        peak_memory: resident memory of the training process at its highest. cache_memory: decoded items that are kept
-            when all were read, a part of it; shared by `data_processes` of workers where there are any, and then not.
+        data_wait: fraction of the step time spent waiting for data, 0 to 1.
+        validations: number of validations; None with `total_steps`. validation_seconds: one of them, with samples.
+        checkpoint_bytes, checkpoint_seconds: size of one checkpoint on disk, and the time to write it.
+        peak_memory: maximum resident memory of the training process. cache_memory: size of the cache of decoded items
+            once full; part of peak_memory unless `data_processes` workers share it.
         first_epoch_seconds, epoch_seconds: an epoch of steps, with its share of the validations.
         total_seconds: all steps and validations.
     """

@@ -1,4 +1,4 @@
-"""An exponential moving average of the weights (Polyak & Juditsky 1992), updated in the traced step."""
+"""An exponential moving average of the weights (Polyak and Juditsky 1992), updated in the traced step."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Ema:
     """The averages of states of a model: average ← d·average + (1 − d)·value after each step.
 
-    d is `decay`, with a warm-up at most (1 + t) / (10 + t) at step t. What is no floating-point number is copied.
-    Buffers such as the statistics of norms are averaged as well, so that they belong to the averaged weights.
+    d is `decay`, with a warm-up at most (1 + t) / (10 + t) at step t. Integers are copied. Buffers such as the
+    statistics of norms are averaged as well, so that they match the averaged weights.
     """
 
     def __init__(self, config: EmaConfig, states: Mapping[str, State]) -> None:
@@ -29,7 +29,7 @@ class Ema:
         self._kept: dict[str, np.ndarray] | None = None
 
     def update(self) -> None:
-        """Take in the values that the states have at the end of the step; part of the traced step."""
+        """Updates the averages with the values of the states at the end of the step; part of the traced step."""
         step = self.steps.astype(float64)
         decay = step * 0 + self.config.decay
         if self.config.warmup:
@@ -44,7 +44,7 @@ class Ema:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Within, the model has the averaged values."""
+        """Inside this context, the model has the averaged values."""
         self._kept = {name: state.numpy().copy() for name, state in self._states.items()}
         self._put({name: average.numpy() for name, average in self.averages.items()})
         try:
@@ -55,7 +55,7 @@ class Ema:
 
     @contextmanager
     def out_of_place(self) -> Iterator[None]:
-        """Within, the model has its own values again, if it has the averages now."""
+        """Inside this context, the model has its raw values again, if it currently has the averages."""
         if self._kept is None:
             yield
             return

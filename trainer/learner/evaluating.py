@@ -1,4 +1,4 @@
-"""Evaluating a task on a loader's batches: metrics, samples and the worst items. It needs no training."""
+"""Evaluates a task on the batches of a loader: metrics, samples and worst items. Independent of training."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Evaluator:
-    """Evaluates the model as it is.
+    """Evaluates the current model.
 
     Args:
-        between: called before each batch and each picture; what it raises ends the evaluation.
-        paths: where samples and reports go; without a run directory there are none.
+        between: called before each batch and each image; its exceptions end the evaluation.
+        paths: where samples and reports are written; None: nowhere.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Evaluator:
     def __call__(
         self, loader: Loader, occasion: Occasion, *, name: str, limit: int | None = None, finds_worst: bool = True
     ) -> dict[str, float]:
-        """The metrics of the loader's batches (of the first `limit`). `name` is the phase's."""
+        """The metrics of the loader's batches (of the first `limit`). `name` is the name of the phase."""
         total = min(loader.steps_per_epoch, limit or loader.steps_per_epoch)
         meter = self._meter(occasion.split)
         program = self._programs[meter]
@@ -71,29 +71,29 @@ class Evaluator:
 
             for number, batch in zip(range(total), batches, strict=False):
                 self._between()
-                weight = np.array(batch["weight"])  # the batch's memory is used again
+                weight = np.array(batch["weight"])  # so that the memory of the batch can be reused
                 self._run(program, "validation step", batch, then=partial(take, number=number, weight=weight))
                 running.progress(number + 1, total)
             self._run.late.settle()
             values = self._measuring.take(meter, occasion)
             if search is not None:
-                running.progress(total, total, "pictures of the worst items")
+                running.progress(total, total, "images of the worst items")
                 self._show_worst(search, loader, occasion)
             return values
 
     def rehearse(self, loader: Loader) -> None:
-        """Run the step once, so that it is compiled."""
+        """Runs the step once, to compile it."""
         program = self._programs[self._measuring.valid]
         program.prepare()
         self._run(program, "validation step", loader.batch(0, 0), then=lambda handed: None)
 
     def check_metrics(self, splits: DataSplits) -> None:
-        """Refuse metrics that can't be computed from what an evaluation step gives.
+        """Rejects metrics that can't be computed from the predictions of the validation step.
 
-        The step is not compiled and computes nothing for it: it only builds a graph, of one batch.
+        The step is neither compiled nor run; only the graph of one batch is built.
 
         Raises:
-            TrainerError: with the metric's place in the config.
+            TrainerError: with the metric's position in the config.
         """
         checked: set[Meter] = set()
         for split, loader in {"valid": splits.valid, **splits.tests()}.items():
@@ -108,11 +108,11 @@ class Evaluator:
 
     @property
     def has_samples(self) -> bool:
-        """Whether there is anything to show and a place for it."""
+        """Whether the task has samples and there is a folder for them."""
         return self._paths is not None and type(self.task).samples is not Task.samples
 
     def show_samples(self, loader: Loader, *, step: int) -> None:
-        """Write the task's samples of the loader's first batch."""
+        """Writes the task's samples of the loader's first batch."""
         assert self._paths is not None
         set_mode(self.task, is_training=False)
         batch = {name: engine.asarray(values) for name, values in loader.batch(0, 0).items()}
@@ -125,7 +125,7 @@ class Evaluator:
         return self._measuring.valid if split == "valid" else self._measuring.test
 
     def _show_worst(self, search: Search, loader: Loader, occasion: Occasion) -> None:
-        """Write and tell of the items that an evaluation found worst; the model is still as it was evaluated."""
+        """Writes and reports the worst items of an evaluation; the model still has the evaluated weights."""
         worst, score = search.found, self._scoring.score if self._scoring is not None else None
         if score is None or self._paths is None or not len(worst.items):
             return

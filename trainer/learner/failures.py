@@ -1,4 +1,4 @@
-"""Failures of training that are nobody's bug: they end the run with one message and exit code 1."""
+"""Failures of training that are not bugs: they end the run with one message and exit code 1."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from trainer.engine import MemoryReport
 
 MOST_TOLD = 3
-"""Of what a step holds at its peak, so many of the largest are named."""
+"""Number of the largest arrays that are listed when memory runs out."""
 
 
 class TrainingFailure(TrainerError):
-    """Training can't go on; checkpoints written before it are good."""
+    """Training can't continue; earlier checkpoints are usable."""
 
 
 def not_finite(metric: str, step: int, learning_rates: dict[str, float], saved_step: int) -> TrainingFailure:
     """The failure for a metric that was NaN or infinite at `step`.
 
-    `saved_step` is the last checkpoint's, below 0 before the first.
+    `saved_step` is the step of the last checkpoint, below 0 before the first one.
     """
-    saved = f"The checkpoint of step {saved_step} is good." if saved_step >= 0 else "No checkpoint had been written."
+    saved = f"The checkpoint of step {saved_step} is usable." if saved_step >= 0 else "No checkpoint had been written."
     return TrainingFailure(
         f"train/{metric} is not finite at step {step}",
         found="NaN or infinity" + "".join(f", {name} {value:g}" for name, value in learning_rates.items()),
@@ -33,18 +33,18 @@ def not_finite(metric: str, step: int, learning_rates: dict[str, float], saved_s
 
 
 def out_of_memory(step_name: str, report: MemoryReport | None, config: RunConfig) -> TrainingFailure:
-    """The failure for a step that the machine has no memory for; `report` says what it holds, where that is known."""
+    """The failure for a step that exceeds the machine's memory; `report` lists the step's memory, if known."""
     train, found = config.train, None
     if report is not None:
         held = sorted(report.held, key=lambda each: -each.nbytes)[:MOST_TOLD]
         largest = "; ".join(f"{_size(each.nbytes)} {each.label}{_at(each.module)}" for each in held)
         found = (
-            f"{_size(report.arena)} between its kernels, {_size(report.states)} of weights and moments; "
-            f"at the peak it holds {largest}"
+            f"{_size(report.arena)} of intermediate results, {_size(report.states)} of weights and optimizer state; "
+            f"largest arrays at the peak: {largest}"
         )
     ways = [f"Lower data.batch_size (now {config.data.batch_size})"]
     half = max(1, config.data.batch_size // 2)
-    ways.append(f"or take the same steps in parts, data.batch_size={half} train.accumulate={2 * train.accumulate}")
+    ways.append(f"or split each step into parts with data.batch_size={half} train.accumulate={2 * train.accumulate}")
     if train.precision == "float32":
         ways.append("or set train.precision=bfloat16")
     return TrainingFailure(f"out of memory in the {step_name}", found=found, hint=", ".join(ways) + ".")

@@ -1,4 +1,4 @@
-"""The guard against numbers that are not finite."""
+"""The guard against non-finite numbers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class NanGuard:
-    """Looks for numbers that are not finite before they can do harm: when metrics are read, and before each save."""
+    """Checks for non-finite numbers before they do harm: when metrics are read, and before each save."""
 
     def __init__(self, config: TrainConfig, state: TrainingState, tally: Tally, tell: EventSink) -> None:
         self._config, self._state, self._tally, self._tell = config, state, tally, tell
         self._skipped = 0
 
     def begin(self) -> None:
-        """Steps that were skipped up to now were told of: the training goes on from a checkpoint."""
+        """Marks all steps skipped so far as reported: training continues from a checkpoint."""
         self._skipped = self._state.skipped_steps()
 
     def __call__(self, read: Read) -> Verdict | None:
-        """The verdict on the first number that was not finite, if there is one."""
+        """The verdict on the first non-finite number, if any."""
         scale = self._state.loss_scale
         if scale is not None:
             if (verdict := self._count_skipped(read, is_limited=not scale.is_dynamic)) is not None:
@@ -37,9 +37,9 @@ class NanGuard:
             factor = float(read(scale.factor))
             if factor < SMALLEST_FACTOR:
                 return Verdict(TrainingFailure(
-                    "the gradients overflow float16, however small the loss is scaled",
+                    "the gradients overflow float16 even with the smallest loss scale",
                     found=f"a loss scale of {factor:g}",
-                    hint="Try train.precision=bfloat16 (of float32's range), a lower learning rate or a warm-up.",
+                    hint="Try train.precision=bfloat16 (with float32's range), a lower learning rate or a warm-up.",
                 ))  # fmt: skip
         found = self._tally.first_not_finite(read)
         if found is None:
@@ -52,11 +52,12 @@ class NanGuard:
         return Verdict(failure, goes_back=self._config.on_nan == "rollback")
 
     def _count_skipped(self, read: Read, *, is_limited: bool) -> Verdict | None:
-        """Tell of steps that were left out; of a scale that looks for its level (float16) there may be any number."""
+        """Reports skipped steps. With a dynamic loss scale (float16) their number is not limited."""
         skipped = self._state.skipped_steps(read)
         if skipped > self._skipped:
             self._tell(WarningEvent(
-                f"{skipped - self._skipped} steps were left out: their gradients were not finite ({skipped} in all)"
+                f"{skipped - self._skipped} steps were skipped because their gradients were not finite ({skipped} in "
+                    "total)"
             ))  # fmt: skip
             self._skipped = skipped
         if not is_limited or skipped <= self._config.nan_limit:

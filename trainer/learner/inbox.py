@@ -1,4 +1,4 @@
-"""Requests to the learner: taken between steps, answered as events."""
+"""Requests to the learner: handled between steps, answered as events."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from trainer.rundir import EventSink, Request, RequestEvent
 
 TakeRequests = Callable[[], Sequence[Request]]
-"""Hands over the requests that have come in since the last call."""
+"""Returns the requests received since the last call."""
 
 
 class Stopped(Exception):
-    """Training is to end here: by request, by a signal, or at once (`abort`)."""
+    """Training ends here: by request, by a signal, or immediately (`abort`)."""
 
     def __init__(self, status: str, exit_code: int, reason: str, *, at_once: bool = False) -> None:
         super().__init__(reason)
@@ -23,7 +23,7 @@ class Stopped(Exception):
 
 
 class Inbox:
-    """Keeps what was asked for until the loop gets to it."""
+    """Keeps requests until the loop handles them."""
 
     def __init__(self, take: TakeRequests, sink: EventSink, *, wait: Callable[[float], None] = time.sleep) -> None:
         self._take, self._sink, self._wait = take, sink, wait
@@ -34,18 +34,18 @@ class Inbox:
         self._is_paused = False
 
     def interrupt(self, signal_number: int) -> None:
-        """Note a signal; only sets a number, so that a signal handler may call it."""
+        """Notes a signal. Only sets a number, so signal handlers may call it."""
         self._signal = signal_number
 
     def ask(self, what: str) -> None:
-        """Put in a request from within the process; any thread may."""
+        """Adds a request from this process; callable from any thread."""
         self._asked.append(Request(f"own-{next(self._numbers)}", what, {}))
 
     def check(self) -> None:
-        """Take what has come in; sits here while paused.
+        """Receives new requests; blocks while paused.
 
         Raises:
-            Stopped: training is to end.
+            Stopped: training has to end.
         """
         self._take_all()
         while self._is_paused:
@@ -53,16 +53,16 @@ class Inbox:
             self._take_all()
 
     def next(self, what: str) -> Request | None:
-        """The oldest `checkpoint` or `evaluate` request that waits; answer it by `done`."""
+        """The oldest waiting `checkpoint` or `evaluate` request; answer it with `done`."""
         return self._waiting[what][0] if self._waiting[what] else None
 
     def done(self, request: Request) -> None:
-        """Tell that a request was carried out."""
+        """Reports that a request was executed."""
         self._waiting[request.what].remove(request)
         self._answer(request, "done")
 
     def close(self) -> None:
-        """Refuse what still waits: the run is over."""
+        """Refuses waiting requests: the run has ended."""
         for waiting in self._waiting.values():
             for request in waiting:
                 self._answer(request, "refused", "the run has ended")

@@ -1,4 +1,4 @@
-"""When a training is saved other than as its config says, and how it goes on from what was saved."""
+"""Saves trainings outside of the config's schedule, and resumes from checkpoints."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from trainer.learner.verdict import Verdict
 from trainer.rundir import EventSink, ResumedEvent, WarningEvent
 
 LATE_VALUES_SECONDS = 4.0
-"""How long a stop waits for what is still being evaluated aside; what comes later is evaluated again after a resume."""
+"""Seconds that a stop waits for evaluations in other processes; later results are computed again after a resume."""
 
 
 class Keeping:
-    """Saves on request and at a stop; resumes; goes back.
+    """Saves on request and at a stop; resumes; rolls back.
 
     Args:
-        most_rollbacks: how often it goes back.
+        most_rollbacks: maximum number of rollbacks.
 
     Attributes:
-        is_forced: whether a checkpoint is taken up whose position, seed or numerics do not carry over.
-        is_over: whether nothing more is saved: the weights may be those of the best checkpoint.
+        is_forced: whether to resume from a checkpoint with another data position, seed or numerics.
+        is_over: whether saving has ended: the weights may be those of the best checkpoint.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Keeping:
         self.is_forced = self.is_over = False
 
     def save_as_asked(self) -> Verdict | None:
-        """Write the checkpoints that were asked for. In a validation it is one from before that."""
+        """Writes requested checkpoints; during a validation, the state before it."""
         ema = self._state.ema
         while (request := self._inbox.next("checkpoint")) is not None:
             if not self.is_over:
@@ -59,12 +59,12 @@ class Keeping:
         return None
 
     def save_stopped(self, stop: Stopped) -> None:
-        """Save what an end before the planned one leaves.
+        """Saves the state at an early end.
 
-        Of a step that was begun, nothing is kept where it would take the place of a whole one's checkpoint.
+        An incomplete step is not saved if it would replace the checkpoint of a complete one.
 
         Raises:
-            TrainingFailure: a guard's verdict, unless a resume goes on from the last checkpoint as the verdict would.
+            TrainingFailure: a guard's verdict, unless resuming continues from the last checkpoint as the verdict would.
         """
         progress = self._state.progress
         if stop.at_once or not progress.step or self.is_over:
@@ -77,7 +77,7 @@ class Keeping:
             raise verdict.failure
 
     def go_on_from(self, place: Path) -> None:
-        """Take up a checkpoint, or the latest of a run directory; see `is_forced`."""
+        """Resumes from a checkpoint, or from the latest one of a run directory; see `is_forced`."""
         self._late.clear()
         with phase("resume", self._tell):
             folder = self._state.take_up(place, is_forced=self.is_forced)
@@ -87,15 +87,16 @@ class Keeping:
         self._tell(ResumedEvent(self._state.progress.step, f"checkpoints/{folder.name}"))
 
     def answer(self, verdict: Verdict) -> None:
-        """Go back to the latest checkpoint, with a lower learning rate than last time.
+        """Rolls back to the latest checkpoint, with a lower learning rate.
 
         Raises:
-            TrainingFailure: the verdict's, where it is not to go back, has no checkpoint or went back too often.
+            TrainingFailure: the verdict does not allow a rollback, there is no checkpoint, or too many rollbacks
+                happened.
         """
         if not self._goes_back(verdict):
             raise verdict.failure
         assert self._saving.keeper is not None
-        self._tell(WarningEvent(f"{verdict.failure} The run goes back to step {self._state.progress.saved_step}."))
+        self._tell(WarningEvent(f"{verdict.failure} The run returns to step {self._state.progress.saved_step}."))
         self._saving.finish()
         rollbacks = self._state.progress.rollbacks + 1
         self.go_on_from(self._saving.keeper.folder)

@@ -1,6 +1,7 @@
-"""What follows from a step's results: done at once, or, on an asynchronous device, after the next step was submitted.
+"""Runs actions that need a step's results: immediately, or, on an asynchronous device, after the next step is
+submitted.
 
-So nothing waits for the step under way: rows of metrics, logs, guards and checkpoints are one step late there.
+Nothing waits for the current step: rows of metrics, logs, guards and checkpoints are one step late there.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from trainer.engine.targets import DONE, Fence
 from trainer.learner.verdict import Verdict
 
 Read = Callable[[State], np.ndarray]
-"""Gives the value of a state: now, or when a `Snapshot` was made."""
+"""Returns the value of a state: the current one, or that of a `Snapshot`."""
 
 
 class Late:
-    """Actions that need the last run to have ended, in order, until one of them gives a verdict.
+    """Actions that need the end of the last step, in order, until one of them returns a verdict.
 
     Order of calls: submitted(fence of a run) → add(action), … → submitted(fence of the next run) → …
 
     Attributes:
-        verdict: the first that an action gave; nothing more is done until `clear`.
+        verdict: the first one that an action returned; no further action runs until `clear`.
     """
 
     def __init__(self) -> None:
@@ -33,12 +34,14 @@ class Late:
         self.verdict: Verdict | None = None
 
     def submitted(self, fence: Fence) -> None:
-        """A run was submitted; do what waits for the one before."""
+        """A step was submitted; runs the actions that wait for the previous one."""
         if self.settle() is None:
             self._fence = fence
 
     def add(self, action: Callable[[], Verdict | None]) -> Verdict | None:
-        """Do `action` once the last run has ended and the actions before are done: now, if that is so. The verdict."""
+        """Runs `action` once the last step has ended and earlier actions are done, now if possible; returns the
+        verdict.
+        """
         if self._waiting or self.verdict is not None or not self._fence.is_ready:
             self._waiting.append(action)
         else:
@@ -46,19 +49,19 @@ class Late:
         return self.verdict
 
     def settle(self) -> Verdict | None:
-        """Do all that waits; the verdict. Raises what the last run failed of, or an action."""
+        """Runs all waiting actions; returns the verdict. Raises the exception of the last step or of an action."""
         while self._waiting and self.verdict is None:
             self.verdict = self._waiting.popleft()()
         return self.verdict
 
     def clear(self) -> None:
-        """Forget what waits, and the verdict."""
+        """Discards waiting actions and the verdict."""
         self._waiting.clear()
         self.verdict = None
 
 
 class Snapshot:
-    """The values that states have at one moment, to be read later."""
+    """The values of states at one moment, to be read later."""
 
     def __init__(self, states: Iterable[State]) -> None:
         self._copies = {state: state.snapshot() for state in states}

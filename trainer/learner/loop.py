@@ -2,7 +2,7 @@
 
     device → data → model → [resume] → train: before_step → step → after_step, until it is over → test → end
 
-All that happens between two steps is a hook (`trainer.learner.hooks`): logging, validation, checkpoints, guards.
+Everything between two steps is a hook (`trainer.learner.hooks`): logging, validation, checkpoints, guards.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ class Learner:
         outcome = Learner(Digits, RunConfig(task="digits", optimizer={"name": "adam"}, train={"epochs": 2})).run()
 
     Args:
-        task_class: makes the task from (config, options).
-        paths: the run directory for checkpoints and tracebacks; without one there are none.
-        sink: hears every event.
-        requests: hands over control requests; asked once a step.
-        attempt: which attempt of the run this is.
-        resume: a run directory or a checkpoint to go on from.
-        is_forced: go on also where the position in the data, the seed or the numerics classes do not carry over.
-        hooks: further hooks, beside those that the config names.
-        wait: how to sleep while paused.
-        disk: writes the checkpoints; tests hand in one that goes wrong.
+        task_class: creates the task from (config, options).
+        paths: the run directory for checkpoints and tracebacks; None: none are written.
+        sink: receives every event.
+        requests: returns control requests; called once per step.
+        attempt: the number of the attempt.
+        resume: a run directory or a checkpoint to resume from.
+        is_forced: resume even if the position in the data, the seed or the numerics class differ.
+        hooks: hooks in addition to those of the config.
+        wait: sleeps while paused.
+        disk: writes the checkpoints; tests pass one that fails.
     """
 
     def __init__(
@@ -93,19 +93,19 @@ class Learner:
 
     @property
     def progress(self) -> Progress:
-        """How far the training is."""
+        """The progress of the training."""
         return Progress() if self.training is None else self.training.progress
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The latest of each metric, by "split/name"."""
+        """The latest value of each metric, by "split/name"."""
         return {} if self.training is None else self.training.metrics
 
     def run(self) -> Outcome:
-        """Train to the end, a request or a failure, and tell of the end; `Outcome.check()` raises what a run failed of.
+        """Trains until the end, a request or a failure, and emits the end event; `Outcome.check()` raises a failure.
 
         Raises:
-            TrainerError: the end could not be told of, since the run directory can't be written.
+            TrainerError: the end event can't be written to the run directory.
         """
         try:
             with self._on_device(self.config.autotune):
@@ -141,7 +141,7 @@ class Learner:
         return Outcome("done", DONE, training.progress.step, training.metrics, training.progress.finished)
 
     def _close(self, training: Training) -> None:
-        """However training ended: complete what is being written, and end its threads and processes."""
+        """Completes pending writes and ends threads and processes, however training ended."""
         self._tell_skipped(training)
         self.inbox.close()
         training.saving.close()
@@ -150,10 +150,10 @@ class Learner:
         _end_workers(training)
 
     def _train(self, training: Training) -> None:
-        """Step until it is over; where a guard gives a verdict, go on from where that leads.
+        """Trains until the end; after a guard's verdict, continues from the checkpoint that it selects.
 
         Raises:
-            TrainingFailure: it leads nowhere.
+            TrainingFailure: the verdict selects none.
         """
         with phase("train", training.tell, unit="step") as running:
             verdict = training.hooks("on_start", training)
@@ -165,7 +165,7 @@ class Learner:
                     verdict = training.hooks("on_start", training)
 
     def _train_epoch(self, training: Training, running: Phase) -> Verdict | None:
-        """Step to the end of the epoch, or to a verdict."""
+        """Trains to the end of the epoch, or to a verdict."""
         progress, plan = training.progress, training.plan
         epoch, first = progress.position(plan)
         training.prepare()
@@ -185,7 +185,9 @@ class Learner:
 
     @contextmanager
     def _on_device(self, autotune: AutotuneConfig | None) -> Iterator[None]:
-        """Within, the config's device computes, tuned as `autotune` says. On a first start its own code is compiled."""
+        """Inside this context, the config's device computes, tuned as `autotune` sets. Its own code is compiled on
+        first use.
+        """
         with ExitStack() as entered:
             with phase("device", self._sink):
                 entered.enter_context(engine.device(device_for(self.config)))
@@ -194,7 +196,7 @@ class Learner:
             yield
 
     def _prepare(self) -> Training:
-        """Load the data, build the model."""
+        """Loads the data, builds the model."""
         with phase("data", self._sink) as reading:
             self.task.opening = self._opening(reading)
             splits: DataSplits = self.task.data()
@@ -204,7 +206,7 @@ class Learner:
                 if loader.tell is None:
                     loader.tell = self._warn
         if (room := splits.train.room_for_objects) is not None:
-            self._sink(LogEvent(f"batches have room for {room} objects in each item (data.max_objects)"))
+            self._sink(LogEvent(f"batches have room for {room} objects per item (data.max_objects)"))
         plan = self.task.plan = Plan.for_config(self.config.train, splits)
         self.inbox.check()
         with phase("model", self._sink):
@@ -220,7 +222,7 @@ class Learner:
         return training
 
     def _opening(self, reading: Phase) -> Opening:
-        """Progress in reading becomes events; a record that belongs to no item is told of, and raised or skipped."""
+        """Reports reading progress as events; an invalid record is reported, then raised or skipped."""
 
         def on_progress(done: int, total: int) -> None:
             reading.progress(done, total or None)
@@ -243,36 +245,36 @@ class Learner:
         self._sink(BadItemEvent(item.source, item.reason, item.action, item.count))
 
     def _tell_skipped(self, training: Training) -> None:
-        """How many items and records were skipped for which reason."""
+        """The number of skipped items and records by reason."""
         reasons = sum((loader.bad_items for loader in training.splits.all()), self._bad_records)
         if reasons and self.config.data.on_error == "skip":
             counted = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
             self._sink(WarningEvent(f"{reasons.total()} skipped: {counted}", where="data"))
 
     def interrupt(self, signal_number: int) -> None:
-        """End after the step that is under way, with a checkpoint; a signal handler may call it."""
+        """Ends the training after the current step, with a checkpoint; callable from a signal handler."""
         self.inbox.interrupt(signal_number)
 
     # --- looking at a step ----------------------------------------------------------------------------------------
 
     def autotune(self) -> None:
-        """Measure the kernels of the training and the validation step now, and keep the decisions for later runs.
+        """Measures the kernels of the training and validation steps now, and stores the decisions for later runs.
 
-        Each decision is told of as an event. Steps are run on the first batches; nothing is trained.
+        Each decision is reported as an event. Steps run on the first batches; nothing is trained.
         """
         autotune = self.config.autotune.model_copy(update={"mode": "upfront"})
         with self._on_device(autotune):
             training = self._prepare()
-            _end_workers(training)  # a first batch is made right here
+            _end_workers(training)  # the first batch is created in this thread
             training.rehearse()
 
     def dry_run(self, *, seconds: float) -> DryRun:
-        """Steps for at least this long, validations, samples and a checkpoint, measured.
+        """Measures steps for at least this long, validations, samples and a checkpoint.
 
-        Files go to the run directory, which is meant to be thrown away. Hooks of the user's own are not called.
+        Files are written to the run directory, which should be temporary. Custom hooks are not called.
 
         Raises:
-            TrainerError: what a run would fail of.
+            TrainerError: the run would fail.
         """
         with self._on_device(self.config.autotune):
             training = self._prepare()
@@ -286,14 +288,14 @@ class Learner:
                 self._close(training)
 
     def profile(self, *, steps: int, warm_up: int) -> Profile:
-        """Where the time of a training step goes, on the first batch again and again; weights go on as they would.
+        """Profiles training steps on the first batch; weights are updated as usual.
 
         Args:
-            steps: how many steps are measured.
-            warm_up: how many go before, at least 1: the first is traced and compiled.
+            steps: number of measured steps.
+            warm_up: number of steps before the measurement, at least 1: the first is traced and compiled.
 
         Raises:
-            TrainerError: the config's device has no profiles.
+            TrainerError: the config's device doesn't support profiling.
         """
         with self._on_device(None):
             training = self._prepare()

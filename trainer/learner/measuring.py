@@ -1,4 +1,4 @@
-"""What a training measures: its meters, the processes that fold, and telling of values and reports."""
+"""The measurements of a training: its meters, the processes that fold rows, and reporting of values and reports."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 REPORT_FORMAT = 1
 
 LOOK_SECONDS = 0.01
-"""How often to look for late values while the end of a run waits for them."""
+"""Seconds between checks for late values while the end of a run waits for them."""
 
 ASIDE_NICENESS = 10
-"""Of the process that evaluates while training goes on: the steps come first, it takes what they leave.
+"""Priority of the process that evaluates during training: steps come first.
 
-On two cores training keeps 0.91 of its speed beside evaluations (0.56 without), and both together take 0.88 of the time
-of one after the other (1.02).
+On two cores, training keeps 0.91 of its speed during evaluations (0.56 without this), and both together take 0.88 of
+the time of running one after the other (1.02).
 """
 
 
 AVERAGED = "ema/"
-"""Begins the names of what was measured with averaged weights."""
+"""Prefix of the names of metrics of averaged weights."""
 
 
 @dataclass(frozen=True)
 class Occasion:
-    """When and on what something was measured; `prefix` begins the names (of averaged weights `AVERAGED`)."""
+    """When and on which split something was measured; `prefix` starts the names (of averaged weights `AVERAGED`)."""
 
     step: int
     epoch: float
@@ -55,12 +55,12 @@ class Occasion:
 
 
 class Measuring:
-    """The meters of a training and what becomes of their values.
+    """The meters of a training, and the reporting of their values.
 
     Attributes:
-        train, valid, test: the meters; `test` is `valid` where the config asks for the same.
-        late: is called with values that came after their occasion, by "split/name".
-        waits_aside: whether the training waits for a metric that is folded aside.
+        train, valid, test: the meters; `test` is `valid` if the config's metrics are the same.
+        late: called with values that arrive after their step, by "split/name".
+        waits_aside: whether the training waits for a metric that is folded in another process.
     """
 
     def __init__(self, config: RunConfig, tell: Callable[[Event], None], paths: RunPaths | None) -> None:
@@ -79,28 +79,28 @@ class Measuring:
         self._awaited = {section.metric for section in (spike, best, stopping) if section is not None}
 
     def name_classes(self, names: Sequence[str]) -> None:
-        """Tell the metrics that the config asks for how the data set's classes are called."""
+        """Passes the class names of the data set to the metrics of the config."""
         for meter in {self.train, self.valid, self.test}:
             for one in meter.tally.wanted:
                 one.metric.name_classes(names)
 
     def await_for(self, optimizers: Mapping[str, Optimizer]) -> None:
-        """Note what the schedules of optimizers wait for."""
+        """Registers the metrics that schedules of optimizers monitor."""
         for optimizer in optimizers.values():
             for rate in optimizer.learning_rates().values():
                 self._awaited.update(rate.awaited_metrics())
 
     def awaits(self, split: str) -> bool:
-        """Whether something in the training waits for a metric of the split before the next step."""
+        """Whether the training needs a metric of the split before the next step."""
         return any(name.startswith(f"{split}/") for name in self._awaited)
 
     def take(self, meter: Meter, occasion: Occasion, read: Read = State.numpy) -> dict[str, float]:
-        """The values of a period that ends here (as `Meter.take`). Writes and tells of reports.
+        """The values of a period that ends here (as `Meter.take`). Writes and reports the reports.
 
-        What is folded aside is told of as soon as it is there, unless something in the training waits for it.
+        Values folded in other processes are reported when available, unless the training needs them now.
         """
         nan = None if occasion.split == "train" else meter.tally.first_nan(read)
-        if nan is not None:  # a training step's is the guards' business
+        if nan is not None:  # in a training step, the guards handle this
             role, batch, row = nan
             raise NotANumber(role, row, (occasion.split, 0, batch))
         taken = meter.take(read)
@@ -108,7 +108,7 @@ class Measuring:
         if not self._has_awaited(taken, occasion):
             self.waits_aside = True
             taken.wait(aside=True)
-        is_whole = taken.is_whole  # before the values are looked at: it takes in those that have come
+        is_whole = taken.is_whole  # before reading the values: this receives the available ones
         values = {f"{occasion.prefix}{name}": value for name, value in taken.numbers.items()}
         self.report(taken.reports, occasion)
         if not is_whole:
@@ -118,7 +118,7 @@ class Measuring:
         return values
 
     def settle(self, *, wait: bool = False) -> None:
-        """Tell of what has come late by now, in its order, or of all there is to come."""
+        """Reports late values, the available ones in order, or all of them."""
         while self._pending:
             occasion, taken = self._pending[0]
             if wait:
@@ -133,7 +133,7 @@ class Measuring:
             self.late({f"{occasion.split}/{name}": value for name, value in values.items()})
 
     def settle_within(self, seconds: float) -> None:
-        """Tell of what comes late, as far as it comes in so many seconds."""
+        """Reports late values that arrive within a time limit."""
         deadline = time.monotonic() + seconds
         self.settle()
         while self._pending and time.monotonic() < deadline:
@@ -141,17 +141,17 @@ class Measuring:
             self.settle()
 
     def is_pending(self, step: int) -> bool:
-        """Whether something of the occasion of `step` is still being worked out."""
+        """Whether some value of `step` is still being computed."""
         return any(occasion.step == step for occasion, _ in self._pending)
 
     @property
     def lag(self) -> int | None:
-        """How many records wait to be folded; None where nothing is."""
+        """Number of records waiting to be folded; None if nothing is folded."""
         lags = [folder.lag for folder in self.folders.values() if folder.is_open]
         return sum(lags) if lags else None
 
     def close(self) -> None:
-        """End the processes."""
+        """Ends the processes."""
         for folder in self.folders.values():
             folder.close()
 
@@ -162,14 +162,14 @@ class Measuring:
         return of_these_weights <= {f"{occasion.prefix}{name}" for name in taken.numbers}
 
     def report(self, reports: Mapping[str, Report], occasion: Occasion) -> None:
-        """Write reports by name, where there is a run directory, and tell of them."""
+        """Writes reports by name, if there is a run directory, and reports them."""
         if self._paths is None:
             return
         for name, report in reports.items():
             shown = f"{occasion.prefix}{name}"
             try:
                 file = write_report(self._paths, shown, report, occasion)
-            except TrainerError as error:  # the numbers are told of; what lies beside them ends no run
+            except TrainerError as error:  # the values are already reported; a failed report file does not end the run
                 self._tell(WarningEvent(f"A report was not written: {error}"))
                 continue
             self._tell(
@@ -178,15 +178,15 @@ class Measuring:
 
 
 def report_folder(paths: RunPaths, occasion: Occasion) -> Path:
-    """Where the reports of an occasion lie."""
+    """The folder of the reports of an occasion."""
     return paths.reports / f"step-{occasion.step}" / occasion.split
 
 
 def write_report(paths: RunPaths, name: str, report: Report, occasion: Occasion) -> Path:
-    """Write `reports/step-N/SPLIT/NAME.json`.
+    """Writes `reports/step-N/SPLIT/NAME.json`.
 
     Raises:
-        TrainerError: it can't be written.
+        TrainerError: the file can't be written.
     """
     content: dict[str, Any] = {
         "format": REPORT_FORMAT, "kind": report.kind, "metric": name, "split": occasion.split,
@@ -216,7 +216,7 @@ def plain(value: Any) -> Any:
 
 @contextmanager
 def naming_items(splits: DataSplits) -> Iterator[None]:
-    """Within, an error about a NaN says which item of the data it is about."""
+    """Inside this context, an error about NaN names the item of the data."""
     try:
         yield
     except NotANumber as error:
@@ -226,8 +226,8 @@ def naming_items(splits: DataSplits) -> Iterator[None]:
         loader = {"train": splits.train, "valid": splits.valid, **splits.tests()}[split]
         assert loader is not None
         raise TrainerError(
-            f"{split}: NaN among the {error.part} of a metric",
+            f"{split}: NaN in the {error.part} of a metric",
             where=loader.source_of(epoch, batch, error.row),
             found=f"row {error.row} of batch {batch} in epoch {epoch}",
-            hint="The model gives NaN for this item: look at its values, and at the weights.",
+            hint="The model returns NaN for this item: check its values, and the weights.",
         ) from error

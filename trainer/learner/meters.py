@@ -1,4 +1,4 @@
-"""A meter: what is measured of one kind of step, from its tally and the processes that fold its rows."""
+"""A meter: the measurements of one kind of step, from its tally and the processes that fold its rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from trainer.metrics.metric import report_names, value_names
 
 
 class Meter:
-    """Reads what a tally has counted, hands its rows on, and keeps both in checkpoints.
+    """Reads the sums of a tally, passes its rows on, and saves both in checkpoints.
 
     Args:
-        tally: the traced half.
-        folders: the processes that fold, by where metrics say they fold; shared by the meters of a training.
+        tally: the traced part.
+        folders: the processes that fold, by the metrics' place of folding; shared by the meters of a training.
     """
 
     def __init__(self, tally: Tally, folders: Mapping[str, Folder]) -> None:
@@ -29,10 +29,10 @@ class Meter:
         self._kept: dict[str, dict[str, np.ndarray]] = {}
 
     def hand_over(self, handed: Handed, at: Any = None) -> None:
-        """Read the rows of a step, all at once, and send them to be folded; `at` names the batch in errors.
+        """Reads all rows of a step and sends them to be folded; `at` names the batch in errors.
 
         Raises:
-            Exception: what a metric has raised by now.
+            Exception: an exception of a metric.
         """
         if not handed:
             return
@@ -44,14 +44,14 @@ class Meter:
             self._folders[place].put(self.tally.name, form, sources, at)
 
     def take(self, read: Read = State.numpy) -> Taken:
-        """The values so far; a new period of what is folded begins, `tally.reset` begins one of sums."""
+        """The values so far. Starts a new period of folded metrics; `tally.reset` starts one of sums."""
         numbers, reports = self._summed(read)
         asked = {place: self._folders[place].values(self.tally.name) for place in self._opened}
         self._reset_folders()
         return Taken(numbers, reports, asked)
 
     def values(self) -> dict[str, float]:
-        """Each metric's value so far, without those folded aside."""
+        """The value of each metric so far, without those folded in another process."""
         numbers, _ = self._summed(State.numpy)
         for place in self._opened:
             if place != "aside":
@@ -59,7 +59,7 @@ class Meter:
         return numbers
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Starts a new period."""
         self.tally.reset()
         self._reset_folders()
 
@@ -69,14 +69,14 @@ class Meter:
         self._kept = {}
 
     def folded(self) -> dict[str, np.ndarray]:
-        """The states that processes hold, by "slot/part", for a checkpoint. Waits until all is folded."""
+        """The states held by processes, by "slot/part", for a checkpoint. Waits until everything is folded."""
         states = dict(self._kept)
         for place in self._opened:
             states.update(self._folders[place].states(self.tally.name).result())
         return {f"{slot}/{part}": values for slot, state in states.items() for part, values in state.items()}
 
     def keep(self, folded: Mapping[str, np.ndarray]) -> None:
-        """Go on from what `folded` gave."""
+        """Restores the result of `folded`."""
         kept: dict[str, dict[str, np.ndarray]] = {}
         for name, values in folded.items():
             slot, _, part = name.rpartition("/")
@@ -106,23 +106,23 @@ class Meter:
 
 
 class Taken:
-    """The values of a period: those that are there, and those that are still being worked out."""
+    """The values of a period: available ones, and those still being computed."""
 
     def __init__(self, numbers: dict[str, float], reports: dict[str, Report], asked: dict[str, Answer]) -> None:
         self.numbers, self.reports, self._asked = numbers, reports, asked
 
     def wait(self, *, aside: bool) -> None:
-        """Wait for the values that processes work out, those aside only if asked to.
+        """Waits for values that processes compute; for background ones only on request.
 
         Raises:
-            Exception: what a metric has raised.
+            Exception: an exception of a metric.
         """
         for place in [place for place in self._asked if aside or place != "aside"]:
             self._add(self._asked.pop(place))
 
     @property
     def is_whole(self) -> bool:
-        """Whether all values are there; takes in those that have come."""
+        """Whether all values are available; receives new ones."""
         for place in [place for place, answer in self._asked.items() if answer.is_there]:
             self._add(self._asked.pop(place))
         return not self._asked

@@ -1,4 +1,4 @@
-"""How a run ended: from what was raised to the outcome, and from the outcome to the end event."""
+"""How a run ended: from the exception to the outcome, and from the outcome to the end event."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DONE, FAILURE, USER_MISTAKE = 0, 1, 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """`status` is done, stopped, interrupted or failed; `metrics` are the last numbers by "split/name".
+    """`status` is done, stopped, interrupted or failed; `metrics` are the last values by "split/name".
 
-    `error` is what a failed run died of.
+    `error` is the exception of a failed run.
     """
 
     status: str
@@ -30,16 +30,16 @@ class Outcome:
     error: BaseException | None = None
 
     def check(self) -> Outcome:
-        """Raise the error of a failed run; the outcome itself otherwise."""
+        """Raises the error of a failed run; otherwise returns the outcome."""
         if self.error is not None:
             raise self.error
         return self
 
 
 def outcome_of(error: Exception, step: int, metrics: Mapping[str, float]) -> Outcome:
-    """The outcome of a run that `error` ended: a stop, failed training, the user's mistake, or a fault of ours.
+    """The outcome of a run that `error` ended: a stop, failed training, a user error, or an internal error.
 
-    What a task of the user's raises is the user's mistake, and shown with the lines of its files.
+    An exception of a custom task is a user error, shown with the lines of its files.
     """
     mistake = own_mistake(error)
     match error:
@@ -55,7 +55,7 @@ def outcome_of(error: Exception, step: int, metrics: Mapping[str, float]) -> Out
 
 
 def tell_end(outcome: Outcome, sink: EventSink, *, seconds: float, paths: RunPaths | None, attempt: int) -> None:
-    """Tell of the end; the traceback of a fault of ours goes into a file of the run directory first.
+    """Emits the end event; the traceback of an internal error is first written to a file in the run directory.
 
     Raises:
         TrainerError: the run directory can't be written.

@@ -1,4 +1,4 @@
-"""Phases as events: started, progress with count, total and an estimate of what remains, finished or failed."""
+"""Phases as events: started, progress with count, total and remaining time, finished or failed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECONDS_BETWEEN_EVENTS = 0.1
 
 
 class Phase:
-    """One phase under way. Tells of progress at most ten times a second."""
+    """A running phase. Reports progress at most ten times a second."""
 
     def __init__(
         self, name: str, sink: EventSink, *, unit: str | None = None, clock: Callable[[], float] = time.perf_counter
@@ -27,7 +27,7 @@ class Phase:
         self._tell("started")
 
     def progress(self, done: float, total: float | None = None, now: str | None = None) -> None:
-        """`done` of `total` units are done, and it is on `now`."""
+        """Reports that `done` of `total` units are done, and what is in progress (`now`)."""
         self._done, self._total = done, total
         moment = self._clock()
         if self._first_done is None:
@@ -42,7 +42,7 @@ class Phase:
         self._tell("progress", now, remaining)
 
     def end(self, state: str = "finished") -> None:
-        """The phase is over: finished or failed."""
+        """Ends the phase: finished or failed."""
         self._tell(state)
 
     def _tell(self, state: str, now: str | None = None, remaining: float | None = None) -> None:
@@ -51,7 +51,7 @@ class Phase:
 
 @contextmanager
 def phase(name: str, sink: EventSink, *, unit: str | None = None) -> Iterator[Phase]:
-    """Tell `sink` that a phase started, and in the end that it finished (a stop is no failure) or failed."""
+    """Reports to `sink` that a phase started, and at the end that it finished (a stop is not a failure) or failed."""
     running = Phase(name, sink, unit=unit)
     try:
         yield running
@@ -65,7 +65,7 @@ def phase(name: str, sink: EventSink, *, unit: str | None = None) -> Iterator[Ph
 
 
 class CompilePhases:
-    """The phases of a program's first run: "trace" until the compiler first reports, "compile" from then on."""
+    """The phases of a program's first run: "trace" until the compiler's first report, then "compile"."""
 
     def __init__(self, sink: EventSink) -> None:
         self._sink = sink
@@ -84,7 +84,7 @@ class CompilePhases:
         self._switch(None)
 
     def report(self, done: int, total: int, now: str) -> None:
-        """From the compiler: `done` of `total` kernels are ready, and it is on `now`; 0 of 0 while they are planned."""
+        """Reports compilation: `done` of `total` kernels are ready, and what is in progress; 0 of 0 while planning."""
         if self._running is not None and not total:
             self._running.progress(0, 1, now)
             return

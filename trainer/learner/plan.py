@@ -1,4 +1,4 @@
-"""What a training has before it: its loaders, and how many steps it takes."""
+"""The plan of a training: its loaders and its number of steps."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DataSplits:
-    """The loaders of a task. Without `valid` nothing is validated, without `test` nothing is tested at the end.
+    """The loaders of a task. Without `valid` there is no validation, without `test` no test at the end.
 
-    Several test splits have names; their metrics are told of as test/<name>.
+    Several test splits have names; their metrics are reported as test/<name>.
     """
 
     train: Loader
@@ -23,7 +23,7 @@ class DataSplits:
     test: Loader | Mapping[str, Loader] | None = None
 
     def tests(self) -> dict[str, Loader]:
-        """The test splits by the names of their metrics' splits."""
+        """The test splits, by the split names of their metrics."""
         if isinstance(self.test, Mapping):
             return {f"test/{name}": loader for name, loader in self.test.items()}
         return {} if self.test is None else {"test": self.test}
@@ -35,13 +35,13 @@ class DataSplits:
 
 @dataclass(frozen=True)
 class Plan:
-    """How long the training is in steps, known once the data is; `total_steps` is 0 where only time ends it."""
+    """The length of the training in steps, known after loading the data; `total_steps` is 0 if only time limits it."""
 
     steps_per_epoch: int
     total_steps: int
 
     @classmethod
     def for_config(cls, train: TrainConfig, splits: DataSplits) -> Plan:
-        """The length of a run on these loaders as `train:` asks for it."""
+        """The length of a run with these loaders, as `train:` sets it."""
         steps_per_epoch = -(-splits.train.steps_per_epoch // train.accumulate)
         return cls(steps_per_epoch, train.steps if train.steps is not None else (train.epochs or 0) * steps_per_epoch)

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from trainer.configs import TrainConfig
 
 SMALLEST_FACTOR = 1e-4
-"""Below, no factor helps: the numbers themselves are beyond float16."""
+"""Minimum loss scale: below it, the values themselves exceed float16."""
 
 
 class LossScale:
-    """The factor on losses before they are differentiated.
+    """The factor that multiplies losses before differentiation.
 
-    A step whose gradients are not finite is left out, and the factor falls to `backoff` of itself; after
-    `growth_interval` good steps in a row it grows by `growth`, as long as float32 holds it. PyTorch's GradScaler has
-    the same rules and defaults.
+    A step with non-finite gradients is skipped, and the factor is multiplied by `backoff`. After `growth_interval`
+    consecutive good steps it is multiplied by `growth`, within float32's range. Rules and defaults are those of
+    PyTorch's GradScaler.
     """
 
     def __init__(
@@ -36,33 +36,33 @@ class LossScale:
 
     @classmethod
     def fixed(cls) -> LossScale:
-        """A factor of 1 for good: only leaves out steps whose gradients are not finite, and changes no bits."""
+        """A constant factor of 1: only skips steps with non-finite gradients, and changes no bits."""
         return cls(1.0, growth=1.0, backoff=1.0)
 
     @classmethod
     def for_config(cls, config: TrainConfig) -> LossScale | None:
-        """What `train:` asks for: a factor that moves for float16, a fixed one to leave out bad steps, or none."""
+        """The loss scale for `train:`: dynamic for float16, constant to skip steps, or none."""
         if config.precision == "float16":
             return cls()
         return cls.fixed() if config.on_nan == "skip" else None
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the factor moves; a fixed one is no state."""
+        """Whether the factor changes; a constant one is not a state."""
         return self.backoff != 1.0
 
     def scaled(self, loss: Tensor) -> Tensor:
-        """The loss to differentiate: wide enough for the factor, which float16 is not."""
+        """The loss to differentiate, in a wider type than float16, whose range the factor exceeds."""
         wide = loss.astype(float32) if loss.dtype.is_half else loss
         return wide * self.factor.astype(wide.dtype)
 
     def unscaled(self, gradients: Sequence[Tensor]) -> list[Tensor]:
-        """The gradients of the loss itself."""
+        """The gradients of the original loss."""
         inverse = 1 / self.factor
         return [gradient * inverse.astype(gradient.dtype) for gradient in gradients]
 
     def check(self, gradients: Sequence[Tensor]) -> Tensor:
-        """Whether all of the gradients are finite; noted for `update` and `was_finite`."""
+        """Whether all gradients are finite; recorded for `update` and `was_finite`."""
         found = engine.asarray(True)
         for gradient in gradients:
             found = engine.logical_and(found, engine.all(engine.isfinite(gradient)))
@@ -70,12 +70,14 @@ class LossScale:
         return found
 
     def was_finite(self) -> Tensor | None:
-        """Whether all that was checked since the last time was finite; None if nothing was."""
+        """Whether everything checked since the last call was finite; None if nothing was checked."""
         found, self._is_finite = self._is_finite, []
         return functools.reduce(engine.logical_and, found) if found else None
 
     def update(self) -> Tensor | None:
-        """After the optimizers of a step: let the factor grow or fall; whether all was finite, None if none stepped."""
+        """Updates the factor after the optimizers of a step; returns whether all was finite, None if no optimizer
+        stepped.
+        """
         is_good = self.was_finite()
         if is_good is None:
             return None

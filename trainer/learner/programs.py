@@ -1,4 +1,4 @@
-"""The two traced programs of a task: a step of training, and the evaluation of a batch."""
+"""The two traced programs of a task: a training step, and the evaluation of a batch."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from trainer.learner.worst import ITEMS, Scoring
 from trainer.metrics import Predictions
 
 GRADIENT_NORM = "gradient_norm"
-"""The role, and the predictions' name, of what the loop itself gives."""
+"""The role, and the predictions' name, of the loop's own output."""
 
 Progress = Callable[[int, int, str], None]
-"""Hears of compilation: done, total (0: not known yet), what it is on."""
+"""Receives compilation progress: done, total (0: unknown), current item."""
 
 
 class Program:
-    """A traced step and the mode that the task's modules must be in when it is traced and run."""
+    """A traced step and the mode that the task's modules need for it."""
 
     def __init__(self, step: engine.Traced[..., Any], task: Task, *, is_training: bool) -> None:
         self.step, self._task, self._is_training = step, task, is_training
         self._variants: set[tuple[Any, ...]] = set()
 
     def has_run(self, *flags: Any) -> bool:
-        """Whether it has been run with these flags, so that it is compiled."""
+        """Whether it has run with these flags, which means that it is compiled."""
         return flags in self._variants
 
     @property
@@ -45,18 +45,18 @@ class Program:
         return self.step.fence
 
     def memory(self) -> engine.MemoryReport | None:
-        """What the program that was compiled last holds in memory; None where none was, or its device has no plan."""
+        """The memory plan of the program compiled last; None without one."""
         try:
             return engine.memory_report(self.step)
         except TrainerError:
             return None
 
     def prepare(self) -> None:
-        """Put the modules into the step's mode; to be called before the first of several runs."""
+        """Sets the modules to the step's mode; call it before the first of several runs."""
         set_mode(self._task, is_training=self._is_training)
 
     def __call__(self, batch: Mapping[str, np.ndarray], *flags: Any) -> Handed:
-        """Run the step on a batch; each combination of flags is a program of its own. Gives the rows to hand over."""
+        """Runs the step on a batch; each combination of flags is a separate program. Returns the rows to pass on."""
         with running_evaluation(not self._is_training), nullcontext() if self._is_training else engine.per_item():
             handed: Handed = self.step(batch, *flags)
         self._variants.add(flags)
@@ -75,7 +75,7 @@ def train_program(
 ) -> Program:
     """Forward, backward, update and metric sums of one batch as one program.
 
-    Its flag is whether the batch is the last of its step; `number` counts the steps that are done.
+    Its flag states whether the batch is the last of its step; `number` counts completed steps.
     """
     config = task.config.train
 
@@ -101,9 +101,9 @@ def train_program(
 
 
 def evaluation_program(task: Task, tally: Tally, progress: Progress, scoring: Scoring | None = None) -> Program:
-    """Forward and metric sums of one batch as one program; changes nothing but the sums.
+    """Forward and metric sums of one batch as one program; changes only the sums.
 
-    With `scoring` it gives what the scores of the batch's items are computed from beside the rows, as `ITEMS`.
+    With `scoring` it also returns, as `ITEMS`, the inputs of the item scores.
     """
     config = task.config.train
 
@@ -117,7 +117,7 @@ def evaluation_program(task: Task, tally: Tally, progress: Progress, scoring: Sc
 
 
 def _norm_of(squared_norms: Sequence[Tensor]) -> Predictions:
-    """The norm of all gradients of a step; it counts where there are any, after the last of its micro-batches."""
+    """The norm of all gradients of a step; defined after the last micro-batch."""
     total = engine.zeros((1,))
     for squared in squared_norms:
         total = total + squared.astype(total.dtype)
@@ -125,7 +125,7 @@ def _norm_of(squared_norms: Sequence[Tensor]) -> Predictions:
 
 
 def set_mode(task: Task, *, is_training: bool) -> None:
-    """Put all modules of the task into training or inference mode."""
+    """Sets all modules of the task to training or inference mode."""
     for module in parts_of(task).modules.values():
         module.train(is_training)
 

@@ -1,4 +1,4 @@
-"""How far the training is: what state.json holds beside the arrays."""
+"""The progress of a training: the part of the state in state.json, next to the arrays."""
 
 from __future__ import annotations
 
@@ -26,51 +26,53 @@ if TYPE_CHECKING:
 
 @dataclass
 class Progress:
-    """Counts of what is done. The position in the data follows from `step`, since every epoch has the same steps."""
+    """Counters of the training. The position in the data follows from `step`, since every epoch has the same number of
+    steps.
+    """
 
     step: int = 0
     micro_batch: int = 0
-    """How many micro-batches of the step that comes next are done already: where a stop could not wait for its end."""
+    """Number of completed micro-batches of the next step, if a stop could not wait for the step's end."""
     validated_step: int = -1
     saved_step: int = -1
     saved_at: tuple[int, int] = (0, -1)
-    """The `micro_batch` and the `validated_step` of the checkpoint of `saved_step`."""
+    """The `micro_batch` and `validated_step` of the checkpoint of `saved_step`."""
     best_value: float | None = None
     best_is_unsaved: bool = False
     patience: tuple[float | None, int, int] = (None, 0, 0)
     recent: tuple[float, ...] = ()
-    """What `train.spike` compares with: the latest values of its metric."""
+    """Recent values of the metric that `train.spike` monitors."""
     seconds: float = 0.0
     rollbacks: int = 0
     finished: str | None = None
-    """Why training is over before its planned end."""
+    """Why training ended before its planned end."""
 
     def position(self, plan: Plan) -> tuple[int, int]:
-        """(epoch, step within it) that comes next."""
+        """The next (epoch, step within it)."""
         return divmod(self.step, plan.steps_per_epoch)
 
     @property
     def is_saved(self) -> bool:
-        """Whether there is a checkpoint of just this."""
+        """Whether a checkpoint of exactly this state exists."""
         return self.saved_step == self.step and self.saved_at == (self.micro_batch, self.validated_step)
 
     @property
     def is_saved_whole(self) -> bool:
-        """Whether there is a checkpoint from the end of the last step, before the next one began."""
+        """Whether a checkpoint exists from the end of the last step, before the next one began."""
         return self.saved_step == self.step and self.saved_at[0] == 0
 
     def note_saved(self, progress: Progress) -> None:
-        """A checkpoint of `progress` is being written."""
+        """Notes that a checkpoint of `progress` is being written."""
         self.saved_step, self.saved_at = progress.step, (progress.micro_batch, progress.validated_step)
 
     def is_over(self, plan: Plan) -> bool:
-        """Whether the last step is done."""
+        """Whether the last step is complete."""
         return self.finished is not None or (plan.total_steps > 0 and self.step >= plan.total_steps)
 
     def to_json(
         self, config: RunConfig, plan: Plan, sums: Mapping[str, Any], metrics: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Everything that the next step depends on and that is no array."""
+        """Everything that the next step depends on, except arrays."""
         epoch, batch = self.position(plan)
         return {
             "step": self.step,
@@ -106,30 +108,33 @@ class Progress:
         where: str,
         is_forced: bool = False,
     ) -> Progress:
-        """The progress that a checkpoint holds; warns where the config is not the one it was trained with.
+        """The progress stored in a checkpoint; warns if the config differs from that of the training.
 
-        `is_forced`: what does not carry over is no error; the step stays, and the position in the data follows from it.
+        `is_forced`: differences are accepted; the step is kept, and the position in the data follows from it.
 
         Raises:
-            TrainerError: the position in the data, the seed or the numerics classes do not carry over.
+            TrainerError: the position in the data, the seed or the numerics class differ.
         """
         expected = {
             "steps_per_epoch": plan.steps_per_epoch,
             "seed": config.seed,
             "numerics": config.numerics.model_dump(mode="json"),
         }
-        known = type(config.numerics)().model_dump(mode="json")  # classes that came later than the checkpoint
+        known = type(config.numerics)().model_dump(mode="json")  # classes added after the checkpoint
         state = {**state, "numerics": {**known, **state["numerics"]}}
         for name, value in expected.items():
             if state[name] != value and not is_forced:
                 raise TrainerError(
-                    f"can't resume with another {name}", where=where, found=value, expected=f"{state[name]}, as before",
+                    f"can't resume with a different {name}", where=where, found=value,
+                    expected=f"{state[name]}, as before",
                     hint="Start a new run with model.weights set to this checkpoint instead.",
                 )  # fmt: skip
         if state["config_sha256"] != config_hash(config):
-            sink(WarningEvent("The config is not the one that this run was started with.", where=where))
+            sink(WarningEvent("The config differs from the one that this run was started with.", where=where))
         if found := other_versions(state["versions"]):
-            sink(WarningEvent(f"{found}: steps to come may round in another way than those before.", where=where))
+            sink(
+                WarningEvent(f"{found}: the remaining steps may round differently from the previous ones.", where=where)
+            )
         return cls(
             step=index(state["step"]),
             micro_batch=state.get("micro_batch", 0),
@@ -146,7 +151,7 @@ class Progress:
 
 
 def versions() -> dict[str, str]:
-    """The versions of what the bits of a step come from."""
+    """The package versions on which the bits of a step depend."""
     return {
         "trainer": trainer.__version__,
         "python": platform.python_version(),
@@ -157,10 +162,10 @@ def versions() -> dict[str, str]:
 
 
 def other_versions(before: Mapping[str, str]) -> str:
-    """What has another version than before, in words; those that a checkpoint does not name are passed over."""
+    """The changed versions, as text; versions missing from the checkpoint are ignored."""
     now = versions()
     others = [name for name in now if before.get(name, now[name]) != now[name]]
-    return ", ".join(f"{name} {before[name]} is {now[name]} now" for name in others)
+    return ", ".join(f"{name} was {before[name]}, now {now[name]}" for name in others)
 
 
 def _plain(value: float) -> float | str:
@@ -169,5 +174,5 @@ def _plain(value: float) -> float | str:
 
 
 def config_hash(config: RunConfig) -> str:
-    """A hash of what the state rests on: all but what may be changed freely."""
+    """A hash of the config on which the state depends: all except freely changeable values."""
     return hashlib.sha256(json.dumps(what_state_rests_on(config), sort_keys=True).encode()).hexdigest()

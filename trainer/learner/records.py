@@ -1,4 +1,4 @@
-"""What a training tells of itself: records of its steps, validations, the test, samples."""
+"""Records of a training: steps, validations, test, samples."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from trainer.datasets import Loader
 
 Guard = Callable[[Read], Verdict | None]
-"""The verdict on values that are about to be told or kept."""
+"""Returns the verdict on values before they are reported or saved."""
 
 
 class Records:
-    """Measures and tells.
+    """Measures and reports.
 
     Args:
-        notify: runs the hooks of a moment; further fields of the moment are given by name.
+        notify: calls the hooks of a moment; further fields of the moment are passed by name.
 
     Attributes:
-        reading: the speed of the steps before the last log.
+        reading: the speed of the steps before the last log record.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class Records:
 
     @property
     def epoch(self) -> float:
-        """Epochs done, fractional."""
+        """Completed epochs, fractional."""
         return round(self._state.progress.step / self._plan.steps_per_epoch, 6)
 
     def log(self) -> Verdict | None:
-        """Tell of the training metrics since the last time, once the step is done, and begin anew."""
+        """Logs the training metrics since the last record, once the step is done, and resets them."""
         snapshot, occasion = self._state.snapshot(), self._occasion("train", self._splits.train)
         rates = learning_rates(self._state.parts.optimizers, self._state.progress.step)
         self._measuring.train.tally.reset()
@@ -81,9 +81,9 @@ class Records:
         return self._note("after_log", occasion, values)
 
     def validate(self, limit: int | None) -> Verdict | None:
-        """Evaluate `limit` batches of the validation split, with averaged weights too if any.
+        """Evaluates `limit` batches of the validation split, also with averaged weights if there are any.
 
-        Not where the guard has a verdict, so that none comes up within.
+        Does nothing if the guard has a verdict.
         """
         loader = self._splits.valid
         if loader is None:
@@ -98,11 +98,11 @@ class Records:
             occasion = self._occasion("valid", loader)
             self._tell_metrics(occasion, values)
             if self._measuring.waits_aside or self._state.progress.is_over(self._plan):
-                self._measuring.settle(wait=True)  # what a checkpoint holds does not depend on how long it took
+                self._measuring.settle(wait=True)  # the content of a checkpoint must not depend on elapsed time
             return self._note("after_validation", occasion, values)
 
     def test(self) -> None:
-        """Evaluate the test splits with the weights as they are."""
+        """Evaluates the test splits with the current weights."""
         for split, loader in self._splits.tests().items():
             values = self.evaluate(loader, split, name="evaluate")
             self._state.metrics.update({f"{split}/{name}": value for name, value in values.items()})
@@ -121,7 +121,7 @@ class Records:
         return values
 
     def show_samples(self) -> None:
-        """Write the task's samples of the first validation batch, where it has any."""
+        """Writes the task's samples of the first validation batch, if it has any."""
         loader, ema = self._splits.valid, self._state.ema
         if loader is None or not self._evaluator.has_samples:
             return

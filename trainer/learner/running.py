@@ -1,4 +1,4 @@
-"""Running a task's programs: their first runs as phases, and what follows from a run once that has ended."""
+"""Runs a task's programs: first runs as phases, and actions after a step has ended."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Runner:
     """Runs programs.
 
     Args:
-        check: called while a program is compiled; what it raises ends that.
+        check: called during compilation; its exceptions end the compilation.
 
     Attributes:
-        stopwatch: counts the time of steps; compilation is left out.
-        late: what waits for the last run.
+        stopwatch: measures the time of steps, without compilation.
+        late: actions that wait for the last step.
     """
 
     def __init__(self, config: RunConfig, tell: EventSink, check: Callable[[], None]) -> None:
@@ -36,13 +36,13 @@ class Runner:
     def __call__(
         self, program: Program, name: str, batch: Mapping[str, Any], *flags: bool, then: Callable[[Handed], None]
     ) -> None:
-        """Run a program on a batch, and have `then` called with what it hands over, unless `Late` has a verdict."""
+        """Runs a program on a batch, and calls `then` with its result, unless `Late` has a verdict."""
         handed = self._run(program, name, batch, flags)
         self.late.submitted(program.fence)
         self.late.add(partial(then, handed))
 
     def compiling(self, done: int, total: int, now: str) -> None:
-        """Tell of the progress of compilation."""
+        """Reports the progress of compilation."""
         self._phases.report(done, total, now)
         self._check()
 

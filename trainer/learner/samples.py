@@ -1,4 +1,4 @@
-"""Samples: what the model makes of its data, to look at: pictures and texts, with what belongs to them as JSON."""
+"""Samples: images and texts that show what the model predicts, with annotations as JSON."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from trainer.rundir import EventSink, RunPaths, SampleEvent, WarningEvent, make_
 
 @dataclass(frozen=True)
 class Sample:
-    """A picture or a text to look at; nothing is burned into the picture.
+    """An image or text for display. Annotations are stored separately and drawn on top.
 
     Args:
-        name: of the file, and of the sample's history through the steps.
-        image: uint8 [H, W] (grey) or [H, W, 3].
-        caption: stands below it.
-        annotations: plain JSON. Drawn are `boxes` (left, top, right, bottom in pixels), their `classes` and `scores`,
-            and `masks` (of each box: `size` [H, W] and `counts`, COCO's run lengths down the columns).
-        text: instead of an image.
-        mask: integers [H, W], the class of each pixel; 255 is none.
+        name: name of the file; the same at every step.
+        image: uint8 [H, W] (gray) or [H, W, 3].
+        caption: text below the image.
+        annotations: plain JSON. The drawn ones are `boxes` (left, top, right, bottom in pixels), their `classes` and
+            `scores`, and `masks` (of each box: `size` [H, W] and `counts`, COCO's run lengths down the columns).
+        text: text instead of an image.
+        mask: integers [H, W], the class of each pixel; 255 is not drawn.
         class_names: of the mask's classes. A first one called "background" is not drawn.
     """
 
@@ -42,12 +42,13 @@ def write_samples(
     samples: Iterable[Sample], paths: RunPaths, sink: EventSink, *, step: int, split: str,
     class_names: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Write each sample as `samples/step-N/name.png` (or `.txt`) and `.json`, its mask as `name.mask.png`; tell of it.
+    """Writes each sample as `samples/step-N/name.png` (or `.txt`) and `.json`, its mask as `name.mask.png`, and emits
+    an event.
 
-    One that can't be written is a warning.
+    A sample that can't be written gives a warning.
 
     Raises:
-        TrainerError: a sample is neither picture nor text.
+        TrainerError: a sample is neither image nor text.
     """
     folder = paths.samples / f"step-{step}"
     for sample in samples:
@@ -60,13 +61,13 @@ def write_samples(
 
 
 def write_sample(sample: Sample, folder: Path, root: Path, class_names: Sequence[str] = ()) -> Path:
-    """Write a sample's files into a folder below a run's, which is made; the path of its picture or text.
+    """Writes the files of a sample to a folder of the run, which is created; returns the path of its image or text.
 
-    `class_names` are those of the data, for a sample that has none: a class has one color in all samples by them.
+    `class_names` are all classes of the data, used for a sample without its own: they give each class one color.
 
     Raises:
-        TrainerError: it is neither picture nor text.
-        OSError: it can't be written.
+        TrainerError: it is neither image nor text.
+        OSError: the files can't be written.
     """
     file = folder / f"{sample.name}{'.png' if sample.text is None else '.txt'}"
     annotations = {"caption": sample.caption, **sample.annotations}
@@ -89,7 +90,7 @@ def _picture(sample: Sample) -> np.ndarray:
     image = sample.image
     if image is None or image.dtype != np.uint8 or not (image.ndim == 2 or (image.ndim == 3 and image.shape[2] == 3)):
         raise TrainerError(
-            f"the sample {sample.name!r} is no picture",
+            f"the sample {sample.name!r} is not an image",
             found="nothing" if image is None else f"{image.dtype}{list(image.shape)}",
             expected="uint8 [H, W] or [H, W, 3], or a text",
         )
@@ -103,14 +104,14 @@ def _classes(sample: Sample) -> np.ndarray:
     size = () if sample.image is None else sample.image.shape[:2]
     if mask.shape != size or mask.dtype.kind not in "iu" or (mask.size and not 0 <= mask.min() <= mask.max() <= 255):
         raise TrainerError(
-            f"the mask of the sample {sample.name!r} does not give each pixel a class",
+            f"the mask of the sample {sample.name!r} has invalid values",
             found=f"{mask.dtype}{list(mask.shape)}" + (f" from {mask.min()} to {mask.max()}" if mask.size else ""),
-            expected=f"whole numbers from 0 to 255, {list(size)}",
+            expected=f"integers from 0 to 255, {list(size)}",
         )
     return mask.astype(np.uint8)
 
 
 def _write_png(file: Path, image: np.ndarray) -> None:
-    from PIL import Image  # takes 40 ms to import: only where there are samples
+    from PIL import Image  # the import takes 40 ms: only needed with samples
 
     Image.fromarray(image).save(file)

@@ -1,6 +1,6 @@
-"""The checkpoints of a training as `checkpoint:` asks for them: which are kept, and what a failure does.
+"""Saves checkpoints as `checkpoint:` sets: which are kept, and how write errors are handled.
 
-save: copy the state → a thread writes it → tell: hooks hear that it is complete
+save: copy the state → a thread writes it → tell: hooks are called once it is complete
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
 
 
 class Saved(Protocol):
-    """What is saved (`TrainingState`)."""
+    """The state to save (`TrainingState`)."""
 
     progress: Progress
     metrics: dict[str, float]
 
     def groups(self) -> dict[str, dict[str, State]]:
-        """All states, by the file that a checkpoint keeps them in."""
+        """All states, by checkpoint file."""
 
     def described(self, progress: Progress) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
-        """The rest, as it was at `progress`: for JSON, and arrays by file stem and name."""
+        """The rest of the state at `progress`: for JSON, and arrays by file stem and name."""
 
     def snapshot(self) -> Snapshot:
-        """What the guard reads."""
+        """The values that the guard reads."""
 
 
 class Saving:
-    """Saves a training; without a run directory it does nothing.
+    """Saves a training; does nothing without a run directory.
 
-    What can't be written raises a TrainerError, or is told of, as `checkpoint.on_error` says; since a thread writes,
-    that comes with a later call.
+    A write error raises a TrainerError or gives a warning, as `checkpoint.on_error` sets. Since a thread writes, it
+    appears in a later call.
 
     Args:
         late, stopwatch: of the runs of the step.
-        guard: gives the verdict on what is about to be written.
-        on_complete: is called with the place of each checkpoint that is complete, relative to the run directory.
+        guard: returns the verdict on the state before it is written.
+        on_complete: called with the path of each completed checkpoint, relative to the run directory.
     """
 
     def __init__(
@@ -77,7 +77,9 @@ class Saving:
             self.keeper = CheckpointKeeper(paths.checkpoints, tell, what_is_kept(config), disk=disk)
 
     def save(self, *reasons: str, wait: bool = False) -> Verdict | None:
-        """Copy the state and, once the step is done, write it, unless the guard has a verdict; `wait` until it is."""
+        """Copies the state and, once the step is done, writes it, unless the guard has a verdict; `wait` until it is
+        written.
+        """
         if self.keeper is None:
             return None
         saved, started = self._saved, time.perf_counter()
@@ -96,7 +98,7 @@ class Saving:
     def _write(
         self, copied: Copied, progress: Progress, reasons: tuple[str, ...], watched: float | None, read: Read
     ) -> Verdict | None:
-        """Begin to write what was copied at `progress`."""
+        """Starts writing the copy of the state at `progress`."""
         if (verdict := self._guard(read)) is not None:
             return verdict
         state, further = self._saved.described(progress)
@@ -106,16 +108,16 @@ class Saving:
         return None
 
     def prepare(self) -> None:
-        """Get memory for the copy that checkpoints are written from."""
+        """Allocates memory for the copies of checkpoints."""
         if self.keeper is not None:
             self.keeper.prepare(self._saved.groups())
 
     def is_worth_one(self, value: float) -> bool:
-        """Whether a checkpoint with this value of the watched metric would be among the best that are kept."""
+        """Whether a checkpoint with this value of the monitored metric would be among the best ones to keep."""
         return self.keeper is not None and self.keeper.is_worth_saving(value, self._saved.progress.step)
 
     def tell(self) -> None:
-        """Let hooks hear of the checkpoints that were completed since the last time."""
+        """Calls the hooks for checkpoints completed since the last call."""
         if self.keeper is None:
             return
         with self._told():
@@ -123,14 +125,14 @@ class Saving:
                 self._on_complete(event.path)
 
     def finish(self) -> None:
-        """Wait until the checkpoint that is being written is complete, and tell of it."""
+        """Waits until the current checkpoint is written, and reports it."""
         if self.keeper is not None:
             with self._stopwatch.apart(), self._told():
                 self.keeper.wait()
             self.tell()
 
     def best(self) -> Path | None:
-        """The best checkpoint, where the config keeps it and there is one."""
+        """The best checkpoint, if the config keeps it and one exists."""
         if self.keeper is None or self._config.best is None:
             return None
         self.finish()
@@ -138,7 +140,7 @@ class Saving:
         return None if step is None else self.keeper.folder / f"step-{step}"
 
     def close(self) -> None:
-        """However training ended: let the checkpoint that is being written be completed."""
+        """Lets the current checkpoint be completed, however training ended."""
         try:
             if self.keeper is not None:
                 self.keeper.wait()
@@ -146,7 +148,7 @@ class Saving:
             self._warn(error)
 
     def _watched(self) -> float | None:
-        """The metric by which checkpoints are the best, where it was measured at this step."""
+        """The metric that selects the best checkpoints, if it was computed at this step."""
         best, progress = self._config.best, self._saved.progress
         is_measured = progress.validated_step == progress.step and not progress.micro_batch
         return self._saved.metrics.get(best.metric) if best is not None and is_measured else None
@@ -165,7 +167,7 @@ class Saving:
 
 
 def what_is_kept(config: CheckpointConfig) -> Keep:
-    """The config's policy."""
+    """The policy set by the config."""
     if config.best is None:
         return Keep(config.keep_last, every=config.keep_every)
     return Keep(config.keep_last, config.best.keep, config.best.mode, config.keep_every)

@@ -1,6 +1,6 @@
 """The learning rate of an optimizer: its base under a schedule, in the traced step and in NumPy.
 
-Schedules themselves are sections of the config that say their own formula (`trainer.configs.schedules`).
+Schedules themselves are sections of the config that contain their formula (`trainer.configs.schedules`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class LearningRate:
     Args:
         base: the learning rate at factor 1.
         schedule: the factor over the run; constant by default.
-        total_steps: optimizer steps of the run, for schedules that end with it.
-        steps_per_epoch: optimizer steps of an epoch, for schedules that count in epochs.
+        total_steps: optimizer steps of the run, for schedules that end with the run.
+        steps_per_epoch: optimizer steps per epoch, for schedules in epochs.
     """
 
     def __init__(
@@ -39,10 +39,12 @@ class LearningRate:
             if isinstance(part, PlateauSchedule)
         }
         self.scale = State(np.ones(()), "learning_rate.scale", engine.float64)
-        """A further factor that the loop sets, such as after a rollback; no part of what is saved."""
+        """A further factor set by the loop, such as after a rollback; not saved."""
         self._span = Span(total_steps, steps_per_epoch, self._memories)
         if total_steps < 1 and (lost := [part.name for part in every if part.ends_with_the_run]):
-            raise TrainerError(f"a {lost[0]} schedule must know when the run ends", expected="total_steps of 1 or more")
+            raise TrainerError(
+                f"a {lost[0]} schedule needs the number of steps of the run", expected="total_steps of 1 or more"
+            )
 
     def __call__(self, step: Tensor) -> Tensor:
         """The learning rate, a float64 scalar tensor, at `step`, an integer scalar tensor counting from 0."""
@@ -55,25 +57,25 @@ class LearningRate:
         return float(self.schedule.factor(np.float64(step), span, np) * self.base) * float(self.scale.item())
 
     def rebased(self, base: float) -> LearningRate:
-        """Another base under the same schedule."""
+        """The same schedule with another base."""
         span = self._span
         return LearningRate(base, self.schedule, total_steps=span.total_steps, steps_per_epoch=span.steps_per_epoch)
 
     def observe(self, metrics: Mapping[str, float]) -> None:
-        """Tell schedules that wait for a metric what was just measured, by "split/name"."""
+        """Passes new metric values, by "split/name", to schedules that monitor them."""
         for part, state in self._memories.items():
             if part.metric in metrics:
                 state.set_value(np.array(part.after(np.asarray(state).tolist(), metrics[part.metric])))
 
     def awaited_metrics(self) -> tuple[str, ...]:
-        """The metrics that the schedule waits for."""
+        """The metrics that the schedule monitors."""
         return tuple(part.metric for part in self._memories)
 
     def named_states(self) -> dict[str, State]:
-        """What the schedule remembers, by name."""
+        """The states of the schedule, by name."""
         return {state.name or "schedule": state for state in self._memories.values()}
 
 
 def learning_rate_for(base: float, schedule: Schedule, plan: Plan) -> LearningRate:
-    """The learning rate of a run that is planned so."""
+    """The learning rate for a planned run."""
     return LearningRate(base, schedule, total_steps=plan.total_steps, steps_per_epoch=plan.steps_per_epoch)

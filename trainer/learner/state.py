@@ -1,4 +1,4 @@
-"""Everything that the next step depends on: what a checkpoint keeps, and what a resume takes up."""
+"""The training state: everything that the next step depends on, saved in checkpoints and restored by a resume."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class TrainingState:
-    """The states of a task's parts and of the loop, and how far the training is.
+    """The states of a task's parts and of the loop, and the progress of the training.
 
     Attributes:
         parts: the task's modules, optimizers and states.
-        progress: how far it is. metrics: the latest of each metric, by "split/name".
-        random: the numbers that layers draw. number: the step's number, as the traced step reads it.
-        loss_scale, ema: of float16 and of averaged weights; None where the config has none.
+        progress: the progress. metrics: the latest value of each metric, by "split/name".
+        random: the random numbers of layers. number: the step number, as the traced step reads it.
+        loss_scale, ema: for float16 and for averaged weights; None if the config has none.
     """
 
     def __init__(self, task: Task, splits: DataSplits, plan: Plan, measuring: Measuring, tell: EventSink) -> None:
@@ -45,7 +45,7 @@ class TrainingState:
         self.number = State(np.zeros((), np.int64), "step", int64)
 
     def groups(self) -> dict[str, dict[str, State]]:
-        """All states, by the file that a checkpoint keeps them in."""
+        """All states, by checkpoint file."""
         training = training_states(self.parts)
         training[self.random.counter.name] = self.random.counter
         training.update(self._measuring.train.tally.named_states())
@@ -60,38 +60,38 @@ class TrainingState:
         return groups
 
     def described(self, progress: Progress) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
-        """What the step after `progress` depends on besides states: for JSON, and arrays by file stem and name."""
+        """The remaining dependencies of the step after `progress`: for JSON, and arrays by file stem and name."""
         meter = self._measuring.train
         state = progress.to_json(self._config, self._plan, meter.tally.describe(), self.metrics)
-        if self._measuring.is_pending(progress.validated_step):  # it would be lost: to be done again
+        if self._measuring.is_pending(progress.validated_step):  # it would be lost otherwise
             state["validated_step"] = -1
         state["facts"] = facts_of(self._task, self._splits)
         return state, {"metrics": meter.folded()}
 
     def snapshot(self) -> Snapshot:
-        """What logs and guards read."""
+        """The values that logs and guards read."""
         scale = [] if self.loss_scale is None else [self.loss_scale.factor]
         skipped = [one.skipped_steps for one in self.parts.optimizers.values()]
         return Snapshot([*self._measuring.train.tally.named_states().values(), *skipped, *scale])
 
     def skipped_steps(self, read: Read = State.numpy) -> int:
-        """How many steps were left out so far because a gradient was not finite."""
+        """Number of steps skipped so far because of non-finite gradients."""
         return max((int(read(one.skipped_steps)) for one in self.parts.optimizers.values()), default=0)
 
     def scaling(self, read: Read) -> dict[str, float]:
-        """The loss scale and the steps that it left out, by the names that they are told under."""
+        """The loss scale and the number of steps it skipped, by their metric names."""
         if self.loss_scale is None or not self.loss_scale.is_dynamic:
             return {}
         return {"loss_scale": float(read(self.loss_scale.factor)), "skipped_steps": self.skipped_steps(read)}
 
     def take_up(self, place: Path, *, is_forced: bool) -> Path:
-        """Become what a checkpoint holds, or the latest of a run directory; returns its folder.
+        """Restores a checkpoint, or the latest one of a run directory; returns its folder.
 
         Args:
-            is_forced: take it up even where position, seed or numerics do not carry over.
+            is_forced: restore it even if data position, seed or numerics differ.
 
         Raises:
-            TrainerError: there is none, it is damaged, or it does not carry over.
+            TrainerError: there is none, it is damaged, or it doesn't match the config.
         """
         folder, checkpoint = read_newest(place, lambda said: self._tell(WarningEvent(said)))
         try:
@@ -100,8 +100,13 @@ class TrainingState:
             )
             self.metrics.update({name: float(value) for name, value in checkpoint.state["metrics"].items()})
             self._measuring.train.tally.prepare(checkpoint.state["sums"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:  # its hash is right: so it was written
-            raise TrainerError("not the state of a training", where=str(folder / STATE),
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+        ) as error:  # its hash is correct: it was written this way
+            raise TrainerError("invalid state of a training", where=str(folder / STATE),
                                found=f"{type(error).__name__}: {error}"[:200]) from error  # fmt: skip
         folded = checkpoint.arrays.get("metrics", {})
         self._measuring.train.keep({name: array.values for name, array in folded.items()})
@@ -111,13 +116,13 @@ class TrainingState:
         return folder
 
     def take_weights(self, place: Path) -> None:
-        """Take a checkpoint's weights, and nothing else of it."""
+        """Restores only the weights of a checkpoint."""
         folder = checkpoint_folder(place)
         groups = {stem: group for stem, group in self.groups().items() if stem != "training"}
         restore(read_checkpoint(folder), groups, where=str(folder))
 
     def lower_learning_rates(self) -> None:
-        """Set the learning rates' factor to what the rollbacks so far make of it."""
+        """Sets the learning-rate factor for the rollbacks so far."""
         scale = np.asarray(self._config.train.rollback_factor**self.progress.rollbacks)
         for optimizer in self.parts.optimizers.values():
             for rate in optimizer.learning_rates().values():

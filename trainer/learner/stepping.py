@@ -1,6 +1,6 @@
-"""What the loop tells the optimizers of the step that is being traced: which micro-batch it is, how the loss is scaled.
+"""Properties of the step being traced, from the loop to the optimizers: the micro-batch, the loss scale.
 
-A task calls `optimizer.minimize(loss)` and needs to know nothing of it.
+A task only calls `optimizer.minimize(loss)`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Stepping:
     """A micro-batch of a step.
 
     Args:
-        micro_batches: how many make a step, at most.
-        is_last: whether this one is the step's last, after which parameters are updated.
-        rows: how many rows the micro-batch has, a scalar; None: each micro-batch weighs the same.
-        loss_scale: by how much losses are multiplied before they are differentiated; None: by nothing.
-        squared_norms: gets the squared norm of each optimizer's gradients, before clipping; None: nobody wants them.
+        micro_batches: maximum number per step.
+        is_last: whether it is the last one of the step, after which parameters are updated.
+        rows: number of rows of the micro-batch, a scalar; None: all micro-batches have the same weight.
+        loss_scale: factor that multiplies losses before differentiation; None: 1.
+        squared_norms: receives the squared norm of each optimizer's gradients, before clipping; None: not needed.
     """
 
     micro_batches: int = 1
@@ -40,13 +40,13 @@ _current: contextvars.ContextVar[Stepping | None] = contextvars.ContextVar("step
 
 
 def current() -> Stepping:
-    """What holds for the step that is being traced; outside the loop each batch is a step of its own."""
+    """The step being traced; outside the loop, each batch is one step."""
     return _current.get() or Stepping()
 
 
 @contextlib.contextmanager
 def stepping(step: Stepping) -> Iterator[None]:
-    """Let `step` hold within."""
+    """Sets `step` inside this context."""
     token = _current.set(step)
     try:
         yield

@@ -1,4 +1,6 @@
-"""Time spent on training steps: samples a second, milliseconds a step, and the share spent waiting for data."""
+"""Measures the time of training steps: items per second, milliseconds per step, and the fraction spent waiting for
+data.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reading:
-    """Numbers over the steps since the last reading: a rate, milliseconds, a share of the time (0 to 1), seconds."""
+    """Values over the steps since the last reading: a rate, milliseconds, a fraction of time (0 to 1), seconds."""
 
     samples_per_second: float
     step_ms: float
@@ -19,7 +21,7 @@ class Reading:
 
 
 class Stopwatch:
-    """Runs inside `running`, stands still inside `apart` (validation, checkpoints, compilation, a pause)."""
+    """Runs inside `running`, stops inside `paused` (validation, checkpoints, compilation, a pause)."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -29,7 +31,7 @@ class Stopwatch:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count the time inside."""
+        """Measures the time inside."""
         self._since = self._clock()
         try:
             yield
@@ -38,7 +40,7 @@ class Stopwatch:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Leave out the time inside; may be nested."""
+        """Excludes the time inside; may be nested."""
         was_running = self._since is not None
         self._stop()
         try:
@@ -48,16 +50,16 @@ class Stopwatch:
                 self._since = self._clock()
 
     def count(self, samples: int) -> None:
-        """A step with this many samples is done; counts only while running."""
+        """Counts a step with this many items; only while running."""
         if self._since is None:
             return
         self._samples += samples
         self._steps += 1
 
     def take(self, data_wait: float) -> Reading | None:
-        """The numbers since the last reading (None when no step was counted); a new period begins.
+        """The values since the last reading (None without steps); starts a new period.
 
-        `data_wait` is the loader's count of the seconds that steps have waited for data so far.
+        `data_wait` is the total number of seconds that steps have waited for data so far.
         """
         is_running = self._since is not None
         self._stop()

@@ -1,7 +1,7 @@
-"""The half of a meter that lives in the traced step: sums are added up on the device, rows are given back.
+"""The traced part of a meter: sums are accumulated on the device, rows are returned.
 
-It holds nothing of the other half: what a step can see must not change between steps. All small sums are one state and
-all rows of a step one array a type, for each state and each result costs a step 4 µs of the loop's time.
+It is separate from the other part because attributes visible to a step must not change between steps. All small sums
+form one state, and all rows of a step one array per type, because each state and each result costs 4 µs per step.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from trainer.metrics.metric import WEIGHT
 
 NEVER = -1
 LARGE = 4096
-"""Sums of more elements have a state of their own: to put them beside the others would copy them once more."""
+"""Minimum number of elements of a sum with its own state: concatenating it with others would cost another copy."""
 
 Handed = dict[str, dict[str, Any]]
-"""What a traced step returns for processes that fold: by place, {"form": its number, element type: rows [n]}."""
+"""Rows that a traced step returns for processes that fold: by place, {"form": its number, element type: rows [n]}."""
 
 Field = tuple[str, str, tuple[int, ...]]
 """Slot, part and shape of a sum."""
 
 
 class Tally:
-    """What a program measures.
+    """The measurements of a program.
 
     Args:
-        name: begins the names of its states.
-        wanted: what the config asks for.
+        name: prefix of the names of its states.
+        wanted: the metrics of the config.
 
     Attributes:
-        metrics: by slot, the metrics that share a state on the device; known once the step is traced.
-        slots: by where it is folded off the device, the slots.
-        forms: how the rows of each traced signature lie.
-        batches: how many batches were added since the beginning of the period.
+        metrics: by slot, the metrics that share a state on the device; known after tracing.
+        slots: the slots, by the place where they are folded off the device.
+        forms: the layout of the rows of each traced signature.
+        batches: number of batches in the current period.
     """
 
-    # Without a dictionary its parts are none of what a traced step watches: with ten metrics that was 136 values, which
-    # were compared before every step.
+    # `__slots__` hides the parts from what a traced step watches: with ten metrics that was 136 values, compared before
+    # every step.
     __slots__ = (
         "_bad_step", "_checked", "_fields", "_first_nan", "_is_traced", "_large", "_small",
         "batches", "forms", "metrics", "name", "slots", "wanted",
@@ -65,12 +65,12 @@ class Tally:
     # --- in the traced step -------------------------------------------------------------------------------------------
 
     def add(self, returned: Any, step: Tensor, *, by: str, only_if: Tensor | None = None) -> Handed:
-        """Add what a step returned, inside it; gives the rows to hand over after it.
+        """Adds what a step returned, inside the step; returns the rows to pass on after it.
 
         Args:
-            returned: metrics and predictions by name, from the task's step, which is called `by`.
-            step: int64 scalar, noted where something is not finite.
-            only_if: a scalar; a step of which it is false counts for nothing.
+            returned: metrics and predictions by name, from the task's step named `by`.
+            step: int64 scalar, recorded if something is not finite.
+            only_if: a scalar; false: the step is ignored.
         """
         sums: dict[tuple[str, str], Tensor] = {}
         given: dict[tuple[str, str], Predictions] = {}
@@ -93,7 +93,7 @@ class Tally:
             weight = measured.given.weight
             if only_if is not None:
                 weight = engine.where(only_if, weight, engine.zeros_like(weight))
-            for role in _floats(measured):  # told of at the end of the period: in training the guards come first
+            for role in _floats(measured):  # reported at the end of the period: in training the guards come first
                 weight = engine.where(nan[id(measured.given), role], engine.zeros_like(weight), weight)
             self.slots.setdefault(measured.metric.folds_in, {})[slot] = Slot(metrics)
             place = rows.setdefault(measured.metric.folds_in, {})
@@ -105,11 +105,11 @@ class Tally:
         return {place: self._packed(values) for place, values in rows.items()}
 
     def wants(self, role: str) -> bool:
-        """Whether a metric that the config asks for needs a role."""
+        """Whether a metric of the config needs a role."""
         return any(role in one.metric.needs for one in self.wanted)
 
     def check(self, returned: Any, *, by: str) -> None:
-        """Refuse what `add` would refuse; computes nothing.
+        """Raises the errors of `add` without computing anything.
 
         Raises:
             TrainerError: a metric can't be computed from what the step called `by` returned.
@@ -146,7 +146,7 @@ class Tally:
             self._bad_step.assign(engine.where(is_first, step, self._bad_step))
 
     def _note_nan(self, nan: Sequence[Tensor], step: Tensor) -> None:
-        """Note the first of the rows, bool [B] a role, in which there is a NaN."""
+        """Records the first row, bool [B] per role, that contains a NaN."""
         if not nan:
             return
         found = []
@@ -158,7 +158,7 @@ class Tally:
         self._first_nan.assign(engine.where(is_first, now, self._first_nan))
 
     def _packed(self, rows: Mapping[tuple[str, str], Tensor]) -> dict[str, Any]:
-        """Rows as one array a type, with the number of their form."""
+        """Rows as one array per type, with the number of their form."""
         rows = {key: value.astype(float32) if value.dtype is bfloat16 else value for key, value in rows.items()}
         form = Form.of({key: (value.dtype.name, tuple(value.shape)) for key, value in rows.items()})
         if form not in self.forms:
@@ -172,7 +172,7 @@ class Tally:
     # --- between steps ------------------------------------------------------------------------------------------------
 
     def states(self, read: Read = State.numpy) -> Mapping[str, Arrays]:
-        """What was added up, by slot."""
+        """The accumulated sums, by slot."""
         small, start = read(self._small), 0
         found: dict[str, dict[str, np.ndarray]] = {slot: {} for slot in self.metrics}
         for slot, part, shape in self._fields:
@@ -185,7 +185,7 @@ class Tally:
         return found
 
     def first_nan(self, read: Read = State.numpy) -> tuple[str, int, int] | None:
-        """(role, batch of the period, row) of the earliest NaN among what sums were computed from, or None."""
+        """(role, batch of the period, row) of the earliest NaN in the inputs of sums, or None."""
         noted = read(self._first_nan)
         bad = np.flatnonzero(noted[:, 0] != NEVER)
         if not len(bad):
@@ -194,9 +194,9 @@ class Tally:
         return self._checked[first][1], int(noted[first, 1]), int(noted[first, 0])
 
     def first_not_finite(self, read: Read = State.numpy) -> tuple[str, int] | None:
-        """(metric, step) of the earliest sum that was not finite, or was computed from a NaN, or None.
+        """(metric, step) of the earliest sum that was not finite or was computed from a NaN, or None.
 
-        Of the same step a sum (the loss, say) tells more than what another metric was computed from.
+        Within a step, a sum (the loss, say) is more informative than the input of another metric.
         """
         nan = [(int(step), f"{slot} (its {role})")
                for (slot, role), (row, _, step) in zip(self._checked, read(self._first_nan), strict=True)
@@ -219,7 +219,7 @@ class Tally:
         return owners[first], int(steps[first])
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Starts a new period."""
         for state in (self._small, *self._large.values(), self.batches):
             state.set_value(np.zeros(state.shape))
         for state in (self._bad_step, self._first_nan):
@@ -228,12 +228,12 @@ class Tally:
     # --- keeping ------------------------------------------------------------------------------------------------------
 
     def describe(self) -> dict[str, Any]:
-        """The form of the states: what `prepare` takes."""
+        """The form of the states: the argument of `prepare`."""
         fields = [[slot, part, list(shape)] for slot, part, shape in self._fields]
         return {"fields": fields, "checked": [list(key) for key in self._checked]}
 
     def prepare(self, description: Mapping[str, Any]) -> None:
-        """Make the states of sums before the first step, so that they can be restored from a checkpoint."""
+        """Creates the states of sums before the first step, so that they can be restored from a checkpoint."""
         fields = [(slot, part, tuple(shape)) for slot, part, shape in description["fields"]]
         checked = [(slot, role) for slot, role in description["checked"]]
         if fields != self._fields or checked != self._checked:
@@ -256,21 +256,21 @@ class Tally:
 
 
 def _floats(measured: Measured) -> list[str]:
-    """The roles of floats that a metric is computed from."""
+    """The floating-point roles from which a metric is computed."""
     given = measured.given
     needs = [] if given is None else [role for need in measured.metric.needs for role in need.split("|")]
     return [role for role in needs if given is not None and role in given and given[role].dtype.is_float]
 
 
 def _has_nan(given: Predictions, role: str, only_if: Tensor | None) -> Tensor:
-    """Which rows count and have a NaN, bool [B]."""
+    """Which rows have weight and contain a NaN, bool [B]."""
     is_nan = engine.any(engine.isnan(engine.reshape(given[role], (given.rows, -1))), axis=1)
     counts = given.weight > 0
     return is_nan & (counts if only_if is None else counts & only_if)
 
 
 def _shared(measured: Mapping[str, Measured]) -> dict[str, dict[str, Measured]]:
-    """The metrics by slot: those that share a state together, under the first one's name."""
+    """The metrics by slot: metrics with a common state together, under the name of the first."""
     slots: dict[str, dict[str, Measured]] = {}
     known: dict[Any, str] = {}
     for name, one in measured.items():

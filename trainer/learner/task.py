@@ -1,4 +1,4 @@
-"""Task: what is trained, on which data, how one step goes. The one class that a recipe writes."""
+"""Task: what is trained, on which data, and the training step. The one class that a recipe defines."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 Batch = Mapping[str, Tensor]
 
 Returned = Mapping[str, "Measured | Predictions"]
-"""What a step gives: metrics, and predictions from which those that the config names are computed, by name."""
+"""The result of a step: metrics, and predictions from which the config's metrics are computed, by name."""
 
 
 @dataclass
 class Parts:
-    """What a task has built, by the names of its attributes."""
+    """The parts of a task, by the names of its attributes."""
 
     modules: dict[str, Module] = field(default_factory=dict)
     optimizers: dict[str, Optimizer] = field(default_factory=dict)
@@ -42,13 +42,13 @@ class Parts:
 
 
 class Task:
-    """Base of tasks; read a subclass from top to bottom:
+    """Base class of tasks. A subclass reads from top to bottom:
 
         class Digits(Task):
             def data(self):                     # the splits
                 return DataSplits(train=Loader(...), valid=Loader(...), test=Loader(...))
 
-            def build(self):                    # models and optimisers, as attributes
+            def build(self):                    # models and optimizers, as attributes
                 self.net = nn.Sequential(...)
                 self.optimizer = self.optimizer_for(self.net)
 
@@ -59,27 +59,27 @@ class Task:
                 classes = Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])
                 return {"loss": loss, "classes": classes}
 
-            def valid_step(self, batch):        # the same without the optimiser
+            def valid_step(self, batch):        # the same without the optimizer
                 ...
 
-    `train_step` and `valid_step` get a batch of tensors and return metrics by name, and predictions, from which those
-    are computed that `metrics:` of the config asks for. What they compute becomes one compiled program, so they must
-    not read values. Modules are in training mode in the one, in inference mode in the
-    other. Rows that only fill the last batch have `batch["weight"]` 0.
+    `train_step` and `valid_step` receive a batch of tensors and return metrics by name, and predictions from which the
+    metrics of `metrics:` are computed. Each is compiled into one program, so they must not read values. Modules are in
+    training mode in `train_step`, in inference mode in `valid_step`. Padding rows of the last batch have
+    `batch["weight"]` 0.
     """
 
     plan: Plan
     opening: Opening = Opening()
-    """Hears of progress in reading data, and of records that can't be used; the learner sets it before `data`."""
+    """Receives progress of reading data and unusable records; the learner sets it before `data`."""
 
     largest_image: tuple[int, int] | None = None
-    """Maximum height and width of the validation pictures, where a transform of validation pads all to it."""
+    """Maximum height and width of the validation images, if a transform of validation pads all images to it."""
 
     def __init__(self, config: RunConfig, options: Any = None) -> None:
         self.config, self.options = config, options
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Module):  # before an optimiser, or anything else, reads its initial values
+        if isinstance(value, Module):  # before an optimizer, or anything else, reads its initial values
             value.set_seed(self.config.seed, name)
         super().__setattr__(name, value)
 
@@ -90,24 +90,22 @@ class Task:
     def data_root(self) -> Path:
         """The folder that `data.root` names. Raises `TrainerError` where it is null."""
         if self.config.data.root is None:
-            raise TrainerError(
-                f"{type(self).__name__} needs to know where its data is", where="data.root", expected="a folder"
-            )
+            raise TrainerError(f"{type(self).__name__} needs a data folder", where="data.root", expected="a folder")
         return self.config.data.root
 
     def read_splits(self, *fields: str) -> dict[str, Dataset]:
-        """The data sets that `data.reader` describes, by split.
+        """The data sets of `data.reader`, by split.
 
         Args:
             fields: what the task needs of each item: "image", "boxes", ….
 
         Raises:
-            TrainerError: as the reader does; the items of a split have no such field.
+            TrainerError: as the reader does; or the items of a split lack a field.
         """
         data = self.config.data
         if data.reader is None:
             raise TrainerError(
-                f"{type(self).__name__} needs to know which data to read",
+                f"{type(self).__name__} needs a data folder and its format",
                 where="data.reader",
                 expected="data: {root: a folder, reader: {name: coco, …}}",
             )
@@ -119,11 +117,11 @@ class Task:
         return splits
 
     def build(self) -> None:
-        """Make models and optimisers and keep them as attributes. `self.plan` is set by then."""
+        """Creates models and optimizers as attributes. `self.plan` is set before."""
         raise TrainerError(f"{type(self).__name__} has no `build` method")
 
     def train_step(self, batch: Batch) -> Returned:
-        """One step of training: computes the loss, lets the optimisers minimise it, returns metrics by name."""
+        """One training step: computes the loss, minimizes it with the optimizers, returns metrics by name."""
         raise TrainerError(f"{type(self).__name__} has no `train_step` method")
 
     def valid_step(self, batch: Batch) -> Returned:
@@ -131,22 +129,24 @@ class Task:
         raise TrainerError(f"{type(self).__name__} has no `valid_step` method")
 
     def pipeline(self) -> Pipeline:
-        """From a raw picture to a result; the modules are built by then. What `trainer predict` and `export` use.
+        """The inference pipeline from an image to a result, for `trainer predict` and `trainer export`; called after
+        `build`.
 
-        `valid_step` and `samples` call the same functions as its `network` does.
+        `valid_step` and `samples` should call the same functions as its `network`.
 
         Raises:
-            TrainerError: the task makes no predictions, or the config has a transform that a model can't carry.
+            TrainerError: the task doesn't support inference, or the config has a transform that can't be part of a
+                model.
         """
         raise TrainerError(
-            f"{type(self).__name__} does not say how it predicts",
+            f"{type(self).__name__} doesn't support inference",
             expected="a method `pipeline` that returns a trainer.learner.inference.Pipeline",
         )
 
     def samples(self, batch: Batch) -> Iterable[Sample]:
-        """Pictures and texts of a validation batch to look at after each epoch; none by default. It may read values.
+        """Images and texts of a validation batch, shown after each epoch; none by default. May read values.
 
-        Each of the worst items of an evaluation is shown by a batch of it alone.
+        Each of the worst items of an evaluation is passed as a batch of one item.
         """
         return ()
 
@@ -155,7 +155,7 @@ class Task:
         return ()
 
     def optimizer_for(self, target: Target, name: str = "optimizer") -> Optimizer:
-        """The optimiser that the config calls `name` (with a single `optimizer:` section, that one), on `target`."""
+        """The optimizer that the config calls `name` (or the only one of `optimizer:`), for `target`."""
         sections = self.config.all_optimizers()
         if name not in sections:
             raise TrainerError(
@@ -176,13 +176,13 @@ class Task:
 
 
 CATEGORY_IDS = "category_ids"
-"""The fact that holds the data set's own numbers of the classes, as COCO has them."""
+"""The fact with the category ids of the classes, as in COCO."""
 
 
 def facts_of(task: Task, splits: DataSplits) -> dict[str, Any]:
-    """What the task knows of its data in plain values, such as class names and sizes, and whether it can predict.
+    """The task's knowledge of its data as plain values, such as class names and sizes, and whether it predicts.
 
-    A checkpoint keeps it, so that `take_facts` can stand for `data` where a model is only used.
+    Saved in checkpoints, so that `take_facts` replaces `data` for inference.
     """
     facts = {name: value for name, value in vars(task).items() if name not in _NO_FACTS and _is_plain(value)}
     return {
@@ -193,7 +193,7 @@ def facts_of(task: Task, splits: DataSplits) -> dict[str, Any]:
 
 
 def take_facts(task: Task, facts: Mapping[str, Any]) -> None:
-    """Give a task the facts that it had when the checkpoint was written; to be called before `build`."""
+    """Sets the facts of a task from a checkpoint; call it before `build`."""
     for name, value in facts["task"].items():
         setattr(task, name, _as_tuples(value))
 
@@ -212,7 +212,7 @@ def _as_tuples(value: Any) -> Any:
 
 
 def parts_of(task: Task) -> Parts:
-    """The modules, optimisers and states among the task's attributes."""
+    """The modules, optimizers and states among the task's attributes."""
     parts = Parts()
     for name, value in vars(task).items():
         if isinstance(value, Module):
@@ -234,7 +234,7 @@ def model_states(parts: Parts) -> dict[str, State]:
 
 
 def states_within_step(parts: Parts) -> dict[str, State]:
-    """What a step that was begun depends on besides, where gradients are accumulated."""
+    """The further dependencies of an incomplete step, if gradients are accumulated."""
     return {
         f"{optimizer_name}.within_step.{name}": state
         for optimizer_name, optimizer in parts.optimizers.items()
@@ -243,7 +243,7 @@ def states_within_step(parts: Parts) -> dict[str, State]:
 
 
 def training_states(parts: Parts) -> dict[str, State]:
-    """Everything else that the next step depends on: the optimisers' states and the task's own."""
+    """All other dependencies of the next step: the states of optimizers and of the task."""
     states = {
         f"{optimizer_name}.{name}": state
         for optimizer_name, optimizer in parts.optimizers.items()

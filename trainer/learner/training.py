@@ -1,4 +1,4 @@
-"""A training under way: what can be done with it between two steps. Whoever asks for something acts on its verdict."""
+"""A running training: the operations between two steps. Callers act on the returned verdict."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 
 LONG_STEP_SECONDS = 3.0
-"""A step of several micro-batches that has taken longer than this may be stopped between two of them."""
+"""Seconds after which a step of several micro-batches may be stopped between two of them."""
 
 
 class Training:
-    """Steps, measures, tells and saves. Made once data and model are there; see `TrainingHandle`.
+    """Trains, measures, reports and saves. Created after data and model; see `TrainingHandle`.
 
     Attributes:
-        state: what the next step depends on. run: runs programs.
-        records: measures and tells. keeping: resumes, goes back, saves at a stop.
+        state: the training state. run: runs programs.
+        records: measures and reports. keeping: resumes, rolls back, saves at a stop.
     """
 
     def __init__(
@@ -92,23 +92,25 @@ class Training:
     # --- telling --------------------------------------------------------------------------------------------------
 
     def tell(self, event: Event) -> None:
-        """Tell of an event; any thread may."""
+        """Emits an event; callable from any thread."""
         self._sink(event)
         for listener in self.listeners:
             listener(event)
 
     def moment(self, **told: Any) -> Moment:
-        """The moment that it is, for hooks."""
+        """The current moment, for hooks."""
         return Moment(
             **{"step": self.progress.step, "epoch": self.records.epoch, "metrics": dict(self.metrics), **told}
         )
 
     def request(self, what: str) -> None:
-        """Ask for stop, checkpoint, evaluate, pause or resume; carried out within a step. Any thread may."""
+        """Requests stop, checkpoint, evaluate, pause or resume, which is executed within one step. Callable from any
+        thread.
+        """
         self.inbox.ask(what)
 
     def finish(self, reason: str) -> None:
-        """Let training end, as done, after the step that is under way."""
+        """Ends the training with status done after the current step."""
         self.progress.finished = reason
 
     def _notify(self, moment: str, **told: Any) -> Verdict | None:
@@ -116,7 +118,7 @@ class Training:
 
     @property
     def progress(self) -> Progress:
-        """How far it is."""
+        """The progress of the training."""
         return self.state.progress
 
     @property
@@ -136,25 +138,25 @@ class Training:
 
     @property
     def late(self) -> Late:
-        """What waits for the step under way."""
+        """The actions that wait for the current step."""
         return self.run.late
 
     @property
     def stopwatch(self) -> Stopwatch:
-        """The time of steps."""
+        """The stopwatch of steps."""
         return self.run.stopwatch
 
     # --- stepping -------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Put the model into training mode, before the first of several steps."""
+        """Sets the model to training mode, before the first of several steps."""
         self._train_program.prepare()
 
     def step(self, batches: Iterator[Mapping[str, Any]]) -> Verdict | None:
-        """One step on the next of the batches, on several where gradients are accumulated; the verdict on those before.
+        """One step on the next batch, or several with gradient accumulation; returns the verdict on previous steps.
 
         Raises:
-            Stopped: training is to end, and the step takes longer than that can wait. What is done of it is kept.
+            Stopped: training has to end, and the step takes too long. Completed micro-batches are kept.
         """
         progress, begun = self.progress, time.monotonic()
         epoch, step = progress.position(self.plan)
@@ -173,58 +175,58 @@ class Training:
         return None
 
     def epoch(self, epoch: int, first: int) -> EpochBatches:
-        """The training batches of an epoch from its step number `first` on, or from within that."""
+        """The training batches of an epoch, from step `first` on, or from within that step."""
         is_last = 0 < self.plan.total_steps <= (epoch + 1) * self.plan.steps_per_epoch
         start = first * self.config.train.accumulate + self.progress.micro_batch
         return self.splits.train.epoch(epoch, start=start, continues=not is_last)
 
     def rehearse(self) -> None:
-        """Run the training and the validation step once, so that they are compiled."""
+        """Runs the training and validation steps once, to compile them."""
         self.prepare()
         self.run(self._train_program, "train step", self.splits.train.batch(0, 0), True, then=lambda handed: None)
         for loader in self.splits.all()[1:2]:
             self.evaluator.rehearse(loader)
 
     def traced_step(self) -> Program:
-        """The program of a step, for those who look into it; called with a batch and whether it is the step's last."""
+        """The program of a step, for inspection; called with a batch and whether it is the last of the step."""
         return self._train_program
 
     # --- measuring ------------------------------------------------------------------------------------------------
 
     def latest(self) -> dict[str, float]:
-        """The training metrics since the last log, read now. Waits for the step that is under way."""
+        """The training metrics since the last log record, read now. Waits for the current step."""
         self.late.settle()
         return self.measuring.train.values()
 
     @property
     def reading(self) -> Reading | None:
-        """The speed of the steps before the last log."""
+        """The speed of the steps before the last log record."""
         return self.records.reading
 
     def log(self) -> Verdict | None:
-        """Tell of the training metrics since the last time, once the step is done, and begin anew."""
+        """Logs the training metrics since the last record, once the step is done, and resets them."""
         return self.records.log()
 
     def validate(self, limit: int | None = None) -> Verdict | None:
-        """Evaluate the validation split: `limit` batches of it, or as many as the config says."""
+        """Evaluates `limit` batches of the validation split, or as many as the config sets."""
         verdict = self.records.validate(limit or self.config.validate.batches)
         self.prepare()
         return verdict
 
     def show_samples(self) -> None:
-        """Write the task's samples of the first validation batch, where it has any."""
+        """Writes the task's samples of the first validation batch, if it has any."""
         self.records.show_samples()
         self.prepare()
 
     def test(self) -> None:
-        """Evaluate the test splits with the last weights, or the best where the config keeps them."""
+        """Evaluates the test splits with the last weights, or the best ones if the config keeps them."""
         self.keeping.is_over = True
         if (best := self.saving.best()) is not None:
             self.state.take_weights(best)
         self.records.test()
 
     def save_as_asked(self) -> Verdict | None:
-        """Write the checkpoints that were asked for. In a validation it is one from before that."""
+        """Writes requested checkpoints; during a validation, the state before it."""
         return self.keeping.save_as_asked()
 
     def _between_batches(self) -> None:

@@ -1,4 +1,4 @@
-"""What a guard decides: handed from whoever finds it up to the loop, which alone acts on it."""
+"""The decision of a guard, returned to the loop, which alone acts on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainer.learner.failures import TrainingFailure
 
 @dataclass(frozen=True)
 class Verdict:
-    """Training can't go on as it is: it ends by `failure`, or goes back to its last checkpoint where `goes_back`."""
+    """Training can't continue: it ends with `failure`, or returns to its last checkpoint if `goes_back`."""
 
     failure: TrainingFailure
     goes_back: bool = False

@@ -55,7 +55,7 @@ class Search:
         self._scoring, self.found = scoring, WorstItems(limit)
 
     def add(self, part: Mapping[str, Tensor], items: np.ndarray, weight: np.ndarray) -> None:
-        """Take in a batch: what the step gave, the items in its rows, and 0 for each row that only fills it."""
+        """Adds a batch: the step's results, the items of its rows, and their weights, 0 for padding."""
         if not part:
             return
         assert self._scoring.score is not None

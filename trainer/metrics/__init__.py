@@ -1,4 +1,6 @@
-"""What is measured: states that are accumulated in the traced step or beside it, and functions from them to numbers."""
+"""Metrics: states that are accumulated in the traced step or in a separate process, and functions from states to
+values.
+"""
 
 from trainer.metrics.accuracy import Accuracy, TopK
 from trainer.metrics.metric import Measured, Metric, Report, State

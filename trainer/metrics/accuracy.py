@@ -1,4 +1,4 @@
-"""The share of examples whose most likely class is the right one."""
+"""Accuracy and top-k accuracy."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from trainer.metrics.ratio import Ratio
 
 
 class Accuracy(Ratio):
-    """The share of examples (pixels) whose class is the right one: scikit-learn's `accuracy_score`.
+    """The fraction of examples (pixels) whose predicted class is the target: scikit-learn's `accuracy_score`.
 
-    Of equal scores the first class counts. Of multi-label examples all classes must be right.
+    Of equal scores the first class is predicted. Multi-label examples need all classes correct.
 
     Args:
-        threshold: from which probability on a class counts as chosen, of binary and multi-label ones.
-        ignore_index: labels that count for nothing, beside -1; None: 255 of pixels.
+        threshold: minimum probability of a predicted class, for binary and multi-label examples.
+        ignore_index: ignored label, in addition to -1; None: 255 for pixels.
     """
 
     needs = ("logits|scores", "labels|labels_hot")
@@ -38,7 +38,7 @@ class Accuracy(Ratio):
         }
 
     def is_right(self, found: Examples) -> Tensor:
-        """Whether each example counts as right, bool [B, P]."""
+        """Whether each example is correct, bool [B, P]."""
         if found.labels is not None and not found.is_binary:
             return found.best() == found.labels
         chosen = found.over(self.threshold).astype(float32)
@@ -50,9 +50,9 @@ class Accuracy(Ratio):
 
 
 class TopK(Accuracy):
-    """The share of examples whose right class is among the `k` of greatest score: `top_k_accuracy_score`.
+    """The fraction of examples whose target class is among the `k` highest scores: `top_k_accuracy_score`.
 
-    Of equal scores those of lower number are greater, so the value is one with `Accuracy` at k = 1.
+    Of equal scores the lower class index wins, so the value equals `Accuracy` for k = 1.
     """
 
     needs = ("logits|scores", "labels")

@@ -1,4 +1,4 @@
-"""Figures of a whole confusion matrix: balanced accuracy, Matthews' correlation, Cohen's kappa; the Hamming loss."""
+"""Metrics of a confusion matrix: balanced accuracy, Matthews correlation, Cohen's kappa; and the Hamming loss."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from trainer.metrics.ratio import Ratio
 
 
 class _Agreement(Confusion):
-    """One number from a confusion matrix; nan where nothing was counted."""
+    """One value from a confusion matrix; NaN for an empty matrix."""
 
     def of(self, counts: np.ndarray) -> Mapping[str, float]:
         return {"": self.figure(counts) if counts.any() else math.nan}
 
     def figure(self, counts: np.ndarray) -> float:
-        """The number from counts [C, C], right classes in rows, that are not all 0."""
+        """The value from counts [C, C], target classes in rows, that are not all 0."""
         raise NotImplementedError
 
 
@@ -32,7 +32,7 @@ class BalancedAccuracy(_Agreement):
     """The mean recall of the classes that occur: `balanced_accuracy_score`.
 
     Args:
-        adjusted: 0 for guessing and 1 for right, whatever the number of classes.
+        adjusted: rescale so that random guessing scores 0 and perfect predictions score 1.
     """
 
     def __init__(self, adjusted: bool = False, threshold: float = 0.5, ignore_index: int | None = None) -> None:
@@ -49,9 +49,10 @@ class BalancedAccuracy(_Agreement):
 
 
 class Matthews(_Agreement):
-    """Matthews' correlation of right and chosen classes, of any number of classes (Gorodkin 2004): `matthews_corrcoef`.
+    """Matthews correlation coefficient of target and predicted classes, for any number of classes (Gorodkin 2004):
+    `matthews_corrcoef`.
 
-    0 where all right or all chosen classes are one.
+    0 if there is only one target class or only one predicted class.
     """
 
     def figure(self, counts: np.ndarray) -> float:
@@ -61,11 +62,11 @@ class Matthews(_Agreement):
 
 
 class Kappa(_Agreement):
-    """Cohen's kappa: agreement beyond what chance gives, 1 at most: `cohen_kappa_score`.
+    """Cohen's kappa: agreement corrected for chance, at most 1: `cohen_kappa_score`.
 
     Args:
-        weights: how much a wrong class counts: alike ("none"), by its distance from the right one ("linear"), or by the
-            square of it ("quadratic").
+        weights: weight of a misclassification: constant ("none"), distance between the class numbers ("linear"), or
+            squared distance ("quadratic").
     """
 
     def __init__(
@@ -86,8 +87,9 @@ class Kappa(_Agreement):
 
 
 class Hamming(Ratio):
-    """The share of labels that are wrong: `hamming_loss`. Of one class an example it is 1 - accuracy, of multi-label
-    ones each class of an example counts."""
+    """The fraction of wrong labels: `hamming_loss`. Equal to 1 - accuracy for single-label data; with multi-label data
+    every class counts separately.
+    """
 
     needs = ("logits|scores", "labels|labels_hot")
 

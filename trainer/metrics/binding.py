@@ -1,4 +1,4 @@
-"""Which predictions of a step each metric of the config is computed from."""
+"""Selects the predictions of a step from which each metric of the config is computed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A metric that the config asks for: what its numbers are called, of which predictions, and where that is said."""
+    """A metric of the config: its name, its predictions, and its position in the config."""
 
     name: str
     metric: Metric
@@ -29,45 +29,47 @@ def wanted_by(configs: Sequence[MetricConfig]) -> list[Wanted]:
     """The metrics of entries of `metrics:`.
 
     Raises:
-        TrainerError: two are called the same, or one of the user's own can't be made.
+        TrainerError: two have the same name, or a custom one can't be created.
     """
     found: dict[str, Wanted] = {}
     for config in configs:
         name = config.shown_as
         if name in found:
             raise TrainerError(
-                f"two metrics are called {name!r}", where=config.place, hint="Give one another name with `as:`."
+                f"two metrics have the name {name!r}", where=config.place, hint="Rename one of them with `as:`."
             )
         found[name] = Wanted(name, metric_from(config), config.of, config.place)
     return list(found.values())
 
 
 def measured_in(returned: Any, wanted: Sequence[Wanted], *, step: str) -> dict[str, Measured]:
-    """What a step returned as metrics by name, those that the config asks for among them.
+    """The metrics of a step by name, including those of the config.
 
     Args:
         returned: what `step` ("Digits.train_step") returned: metrics and predictions by name.
 
     Raises:
-        TrainerError: it is of another form, or has no predictions that a metric could be computed from.
+        TrainerError: the form is invalid, or a metric can't be computed from the predictions.
     """
     if not isinstance(returned, Mapping):
-        raise TrainerError(f"{step} returns metrics by name", found=type(returned).__name__, expected="a dictionary")
+        raise TrainerError(
+            f"{step} must return metrics by name", found=type(returned).__name__, expected="a dictionary"
+        )
     measured = {name: value for name, value in returned.items() if isinstance(value, Measured)}
     predictions = {name: value for name, value in returned.items() if isinstance(value, Predictions)}
     for name, value in returned.items():
         if name not in measured and name not in predictions:
             raise TrainerError(
-                f"{step} returned something that is no metric",
+                f"{step} returned a value that is not a metric",
                 found=f"{name}: {type(value).__name__}",
                 expected="a metric such as Mean(loss), or Predictions, from trainer.metrics",
             )
     for one in wanted:
         if one.name in measured:
             raise TrainerError(
-                f"{step} itself returns a metric called {one.name!r}",
+                f"{step} itself returns a metric named {one.name!r}",
                 where=one.where,
-                hint="Leave the config's out, or give it another name with `as:`.",
+                hint="Remove it from the config, or rename it with `as:`.",
             )
         measured[one.name] = Measured(one.metric, _given(one, predictions, step))
     return measured
@@ -83,16 +85,16 @@ def _given(one: Wanted, predictions: Mapping[str, Predictions], step: str) -> Pr
         return next(iter(fitting.values()))
     if fitting:
         raise TrainerError(
-            f"the metric {one.name!r} could be computed from several predictions of {step}",
+            f"the metric {one.name!r} fits several predictions of {step}",
             where=one.where,
             found=", ".join(fitting),
             expected="`of:` with one of them",
         )
     gives = "; ".join(f"{name} ({', '.join(given.roles)})" for name, given in predictions.items())
     raise TrainerError(
-        f"{step} gives nothing that the metric {one.name!r} could be computed from",
+        f"the metric {one.name!r} can't be computed from the predictions of {step}",
         where=one.where,
         found=gives or "no Predictions",
-        expected=("predictions called " + one.of + " " if one.of else "Predictions ")
+        expected=("predictions named " + one.of + " " if one.of else "Predictions ")
         + "with " + ", ".join(" or ".join(need.split("|")) for need in needs),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Areas and curves from histograms of probabilities, added up on the device: of any number of examples, to a bin."""
+"""Approximate areas and curves from histograms of probabilities on the device, for any number of examples."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from trainer.metrics.ranking import Average, Steps, area_of_all, average_precisi
 
 
 class Binned(Metric):
-    """Keeps how many positive and how many of all examples have a probability in each of `bins` equal parts of 0 to 1.
+    """Counts positive and all examples in `bins` equal bins of probability from 0 to 1.
 
-    Examples of one bin count as equal, as in an exact area of the probabilities rounded down to bins.
+    Examples of one bin are ties, as in the exact area of probabilities rounded down to bins.
     """
 
     needs = ("logits|scores", "labels|labels_hot")
@@ -44,12 +44,12 @@ class Binned(Metric):
         return {"true": histogram(positive), "all": histogram(counts), "outside": found.outside()}
 
     def steps(self, state: State) -> list[Steps]:
-        """Of each class against the rest; of a binary task of the positive class alone."""
+        """One-vs-rest for each class; for a binary task, the positive class only."""
         refuse_outside(float(state["outside"]))
         return [self._steps(true, every) for true, every in zip(state["true"], state["all"], strict=True)]
 
     def steps_together(self, state: State) -> Steps:
-        """Of all (example, class) pairs as one."""
+        """All (example, class) pairs pooled."""
         refuse_outside(float(state["outside"]))
         return self._steps(np.sum(state["true"], axis=0), np.sum(state["all"], axis=0))
 

@@ -1,4 +1,4 @@
-"""The boundary F-score of segmentations: whether outlines lie where they should, whatever the areas are."""
+"""The boundary F-score of segmentations: the accuracy of outlines, independent of areas."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from trainer.metrics.predictions import Predictions
 class BoundaryF(Metric):
     """The F-score of boundary pixels (Csurka et al. 2013): the mean over images, then over classes.
 
-    A pixel of a class is on its boundary where a pixel beside it, above or below is of another. Precision is the share
-    of the boundary found that lies within `tolerance` of the right one, recall the other way round. An image counts for
-    the classes that have a boundary in it, found or right. Ignored pixels are of no class on either side.
+    A pixel is on the boundary of its class if one of its four neighbors has another class. Precision is the fraction of
+    the predicted boundary within `tolerance` of the target boundary, recall the reverse. An image counts for the
+    classes with a predicted or target boundary in it. Ignored pixels have no class.
 
     Args:
         tolerance: in pixels, Euclidean; None: 0.75 % of the image's diagonal, rounded up.
-        ignore_index: labels that count for nothing, beside -1; None: 255, unless that is a class.
+        ignore_index: ignored label, in addition to -1; None: 255, unless that is a class.
     """
 
     needs = ("logits|scores", "labels")
@@ -35,7 +35,7 @@ class BoundaryF(Metric):
         scores, labels = given["logits" if "logits" in given else "scores"], given["labels"]
         if labels.ndim != 3 or scores.ndim != 4 or scores.shape[:1] + scores.shape[2:] != labels.shape:
             raise TrainerError(
-                "the boundary F-score is of images",
+                "the boundary F-score needs images",
                 found=f"labels {list(labels.shape)} for scores {list(scores.shape)}",
                 expected="scores [B, C, H, W] and labels [B, H, W]",
             )
@@ -66,26 +66,26 @@ class BoundaryF(Metric):
 
 
 def _members(labels: Tensor, counts: Tensor, classes: int) -> Tensor:
-    """Whether each pixel is of each class, float32 [B, C, H, W]."""
+    """Whether each pixel has each class, float32 [B, C, H, W]."""
     numbers = engine.reshape(engine.arange(classes, dtype=labels.dtype), (1, classes, 1, 1))
     return ((engine.expand_dims(labels, axis=1) == numbers) & engine.expand_dims(counts, axis=1)).astype(float32)
 
 
 def _boundaries(members: Tensor) -> Tensor:
-    """The members with a neighbour, of four, that is none; beyond the image there are no neighbours."""
+    """The members with one of four neighbors outside of the set; pixels beyond the image are not neighbors."""
     padded = engine.pad(members, [(0, 0), (0, 0), (1, 1), (1, 1)], value=1.0)
     height, width = members.shape[2:]
-    neighbours = [
+    neighbors = [
         padded[:, :, y : y + height, x : x + width] for y, x in ((0, 1), (2, 1), (1, 0), (1, 2))
     ]  # fmt: skip
-    least = neighbours[0]
-    for neighbour in neighbours[1:]:
-        least = engine.minimum(least, neighbour)
+    least = neighbors[0]
+    for neighbor in neighbors[1:]:
+        least = engine.minimum(least, neighbor)
     return members * (1 - least)
 
 
 def _widened(boundary: Tensor, radius: float) -> Tensor:
-    """1 within `radius` of a boundary pixel, by a convolution with a disk."""
+    """1 within `radius` of a boundary pixel, by convolution with a disk."""
     reach = math.floor(radius)
     offsets = np.arange(-reach, reach + 1)
     disk = (offsets[:, None] ** 2 + offsets**2 <= radius**2).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Whether a model that is sure of something is right as often as it says."""
+"""Calibration: whether the confidence of predictions matches their accuracy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from trainer.metrics.predictions import Predictions
 
 
 class CalibrationError(Metric):
-    """The expected calibration error (Guo et al. 2017): how far confidence and accuracy lie apart, in `bins` equal bins
-    of confidence, weighted by how many examples each has.
+    """The expected calibration error (Guo et al. 2017): the mean difference between confidence and accuracy over `bins`
+    equal bins of confidence, weighted by their number of examples.
 
-    An example's confidence is the probability of the class chosen: the greatest, of binary tasks that of the likelier
-    side. A bin has its upper end. Beside the mean there is `max`, the largest gap of a bin.
+    An example's confidence is the probability of its predicted class. Bins include their upper end. `max` is the
+    maximum difference of a bin.
     """
 
     needs = ("logits|scores", "labels")
@@ -30,7 +30,7 @@ class CalibrationError(Metric):
     def partial(self, given: Predictions) -> Mapping[str, Tensor]:
         found = examples(given, self.ignore_index)
         if found.labels is None:
-            raise TrainerError("the calibration error is of one class an example", expected="labels, not labels_hot")
+            raise TrainerError("the calibration error needs one class per example", expected="labels, not labels_hot")
         probability = found.probabilities()
         if found.is_binary:
             positive = engine.squeeze(probability, axis=1)
@@ -61,7 +61,7 @@ class CalibrationError(Metric):
         return {"": float(gaps.sum() / counts.sum()), "max": float((gaps[filled] / counts[filled]).max())}
 
     def reports(self, state: State) -> Mapping[str, Report]:
-        """The reliability diagram: of each bin with examples, the mean confidence and the accuracy."""
+        """The reliability diagram: mean confidence and accuracy of each nonempty bin."""
         filled = state["counts"] > 0
         counts = state["counts"][filled]
         curve = {"x": state["confidence"][filled] / counts, "y": state["right"][filled] / counts, "weight": counts}

@@ -1,10 +1,8 @@
-"""Which classes were chosen and which were right, from the roles of a classification: binary, multi-class, multi-label.
+"""Predicted and target classes of binary, multi-class and multi-label classification.
 
-| labels | scores or logits | kind |
-|---|---|---|
-| `labels` [B] of 0 and 1 | [B] or [B, 1] | binary: the positive class from `threshold` on |
-| `labels` [B, ...] | [B, C, ...] | multi-class: the greatest score, of equal ones the first; pixels are examples each |
-| `labels_hot` [B, C] | [B, C] | multi-label: every class from `threshold` on |
+| labels | scores or logits | kind | |---|---|---| | `labels` [B] of 0 and 1 | [B] or [B, 1] | binary: the positive
+class from `threshold` on | | `labels` [B, ...] | [B, C, ...] | multi-class: the highest score, of equal ones the first;
+each pixel is an example | | `labels_hot` [B, C] | [B, C] | multi-label: every class from `threshold` on |
 """
 
 from __future__ import annotations
@@ -17,17 +15,17 @@ from trainer.engine import Tensor, float32, float64, int32, nn
 from trainer.metrics.predictions import Predictions
 
 IGNORED_PIXEL = 255
-"""Of labels with pixels: what counts for nothing where no other label is said to, unless it is a class."""
+"""The default ignored label of pixels, unless it is a class."""
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Scores and labels of a batch with pixels and the like as further examples of a row.
+    """Scores and labels of a batch; pixels and other positions are further examples of a row.
 
     scores: float32 [B, C, P]; C is 1 for binary ones.
-    labels: int32 [B, P], -1 for what counts for nothing; of multi-label tasks None.
-    hot: float32 [B, C], of multi-label tasks only.
-    are_logits: whether the scores are unnormalised.
+    labels: int32 [B, P], -1 if ignored; None for multi-label tasks.
+    hot: float32 [B, C], for multi-label tasks only.
+    are_logits: whether the scores are unnormalized.
     """
 
     scores: Tensor
@@ -38,21 +36,21 @@ class Examples:
 
     @property
     def classes(self) -> int:
-        """C: how many classes have scores."""
+        """C: the number of classes with scores."""
         return self.scores.shape[1]
 
     @property
     def is_binary(self) -> bool:
-        """Whether there is one score, of the positive class."""
+        """Whether there is a single score, of the positive class."""
         return self.classes == 1 and self.hot is None
 
     @property
     def numbers(self) -> int:
-        """How many classes the labels tell apart."""
+        """The number of classes of the labels."""
         return 2 if self.is_binary else self.classes
 
     def probabilities(self) -> Tensor:
-        """The scores as probabilities [B, C, P]: softmax over classes, of single ones and multi-label logistic."""
+        """The scores as probabilities [B, C, P]: softmax over classes; logistic for binary and multi-label."""
         if not self.are_logits:
             return self.scores
         if self.is_binary or self.hot is not None:
@@ -66,11 +64,11 @@ class Examples:
         return self.scores >= math.log(threshold / (1 - threshold))
 
     def best(self) -> Tensor:
-        """The class chosen for each example, int64 [B, P], without threshold: of equal scores the first."""
+        """The predicted class of each example, int64 [B, P], without threshold: of equal scores the first."""
         return engine.argmax(self.scores, axis=1)
 
     def right(self) -> Tensor:
-        """Whether a class is a right one, float32 [B, C, P]; of binary ones the positive class."""
+        """Whether a class is a target, float32 [B, C, P]; for binary tasks the positive class."""
         if self.hot is not None:
             return engine.reshape(self.hot, (*self.hot.shape, 1))
         assert self.labels is not None
@@ -80,14 +78,14 @@ class Examples:
         return (engine.expand_dims(self.labels, axis=1) == numbers).astype(float32)
 
     def counts(self) -> Tensor:
-        """How much each example counts, float32 [B, P]: its row's weight, 0 where the label is ignored."""
+        """The weight of each example, float32 [B, P]: its row's weight, 0 for an ignored label."""
         weight = engine.reshape(self.given.weight, (-1, 1))
         if self.labels is None:
             return weight
         return engine.where(self.labels >= 0, weight, engine.zeros_like(weight))
 
     def outside(self) -> Tensor:
-        """How many labels that count are no class, float64 scalar; `refuse_outside` tells of them."""
+        """Number of labels with weight that are not a class, float64 scalar; `refuse_outside` raises the error."""
         if self.labels is None:
             return engine.zeros((), dtype=float64)
         is_outside = (self.labels >= self.numbers).astype(float64)
@@ -95,13 +93,13 @@ class Examples:
 
 
 def examples(given: Predictions, ignore_index: int | None = None) -> Examples:
-    """The scores and labels of what a step gave.
+    """The scores and labels of a step's predictions.
 
     Args:
-        ignore_index: labels that count for nothing, beside -1; None: 255 of pixels, where that is no class.
+        ignore_index: ignored label, in addition to -1; None: 255 for pixels, unless that is a class.
 
     Raises:
-        TrainerError: their shapes don't fit.
+        TrainerError: their shapes don't match.
     """
     are_logits = "logits" in given
     name = "logits" if are_logits else "scores"
@@ -131,18 +129,18 @@ def examples(given: Predictions, ignore_index: int | None = None) -> Examples:
 
 
 def refuse_outside(count: float) -> None:
-    """Raise the error of labels that are no class, where `count` is above 0."""
+    """Raises the error for labels that are not a class, if `count` is above 0."""
     if count > 0:
         raise TrainerError(
-            "there are labels that are no class",
+            "some labels are not a class",
             found=f"{count:g} of them at or above the number of scores",
-            expected="0 to C - 1; what counts for nothing is -1 or `ignore_index`",
+            expected="0 to C - 1; ignored labels are -1 or `ignore_index`",
         )
 
 
 def _misfit(name: str, scores: Tensor, other: str, labels: Tensor, expected: str) -> TrainerError:
     return TrainerError(
-        f"the {other} don't fit the {name}",
+        f"the shape of the {other} doesn't match the {name}",
         found=f"{other} {list(labels.shape)} for {name} {list(scores.shape)}",
         expected=expected,
     )

@@ -1,4 +1,4 @@
-"""The confusion matrix: how often each class was taken for each."""
+"""The confusion matrix: how often each target class was predicted as each class."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from trainer.metrics.predictions import Predictions
 
 
 class Confusion(Metric):
-    """Keeps the counts [C, C], right classes in rows and chosen ones in columns: scikit-learn's `confusion_matrix`.
+    """Accumulates counts [C, C], target classes in rows and predicted ones in columns: scikit-learn's
+    `confusion_matrix`.
 
-    What is computed from them derives from this. Binary tasks have the classes 0 and 1.
+    Metrics computed from them derive from this class. Binary tasks have the classes 0 and 1.
 
     Args:
-        threshold: from which probability on the positive class of a binary task is chosen.
-        ignore_index: labels that count for nothing, beside -1; None: 255 of pixels.
+        threshold: minimum probability of the positive class of a binary task.
+        ignore_index: ignored label, in addition to -1; None: 255 for pixels.
     """
 
     needs = ("logits|scores", "labels")
@@ -46,7 +47,7 @@ class Confusion(Metric):
         return self.of(self._counts(state))
 
     def of(self, counts: np.ndarray) -> Mapping[str, float]:
-        """The numbers from counts, float64 [C, C]."""
+        """The values from counts, float64 [C, C]."""
         raise TrainerError(f"{type(self).__name__} has no `of` method")
 
     def _counts(self, state: State) -> np.ndarray:
@@ -55,7 +56,7 @@ class Confusion(Metric):
 
 
 class ConfusionMatrix(Confusion):
-    """The counts themselves, as a report; no number."""
+    """The counts as a report; no value."""
 
     def of(self, counts: np.ndarray) -> Mapping[str, float]:
         return {}

@@ -1,4 +1,4 @@
-"""How predicted numbers follow the right ones: R², Pearson's and Spearman's correlation."""
+"""Correlation of predicted numbers and targets: R², Pearson's and Spearman's correlation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from trainer.metrics.rows import Rows
 
 
 class _Sums(Metric):
-    """First and second moments of predicted and right numbers, all values of a row counting with its weight.
+    """First and second moments of predictions and targets, weighted by row.
 
-    Added up in float64: of numbers whose mean is a thousand times their spread, six digits of a variance are lost, of
-    sixteen.
+    Summed in float64: if the mean is a thousand times the spread, a variance loses six of sixteen digits.
     """
 
     needs = ("predicted", "target")
@@ -45,8 +44,9 @@ class _Sums(Metric):
 
 
 class R2(_Sums):
-    """The coefficient of determination, 1 - squared errors / squared deviations of the right numbers: `r2_score` of all
-    values as one column. nan where the right numbers don't vary."""
+    """The coefficient of determination, 1 - squared errors / squared deviations of the targets: `r2_score` of all
+    values as one column. NaN if the targets are constant.
+    """
 
     def values(self, state: State) -> Mapping[str, float]:
         count, target = float(state["count"]), float(state["target"])
@@ -55,7 +55,7 @@ class R2(_Sums):
 
 
 class Pearson(_Sums):
-    """Pearson's correlation of all values, -1 to 1: `scipy.stats.pearsonr`. nan where either side doesn't vary."""
+    """Pearson correlation of all values, -1 to 1: `scipy.stats.pearsonr`. NaN if either side is constant."""
 
     def values(self, state: State) -> Mapping[str, float]:
         count = float(state["count"])
@@ -70,9 +70,9 @@ class Pearson(_Sums):
 
 
 class Spearman(Rows):
-    """Pearson's correlation of ranks, equal values having their mean rank: `scipy.stats.spearmanr`.
+    """Pearson correlation of ranks, with the mean rank for equal values: `scipy.stats.spearmanr`.
 
-    All values of rows with weight count once; a sum of ranks is exact, so their order does not matter.
+    Each value of a row with weight counts once. Sums of ranks are exact, so their order does not matter.
     """
 
     needs = ("predicted", "target")
@@ -96,7 +96,7 @@ class Spearman(Rows):
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """The rank of each value from 1, float64 [N]; equal values have the mean of theirs."""
+    """The rank of each value from 1, float64 [N]; equal values share their mean rank."""
     order = np.argsort(values, kind="stable")
     begins = np.flatnonzero(np.diff(values[order], prepend=np.nan) != 0)
     counts = np.diff(begins, append=len(values))
@@ -106,13 +106,13 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 
 def _pair(given: Predictions, what: str) -> tuple[Tensor, Tensor]:
-    """Predicted and right numbers as float64 [B, P]."""
+    """Predictions and targets as float64 [B, P]."""
     predicted, target = given["predicted"], given["target"]
     if predicted.shape != target.shape:
         raise TrainerError(
-            f"the target of {what} is of another shape",
+            f"the target of {what} has another shape than the prediction",
             found=f"target {list(target.shape)} for predicted {list(predicted.shape)}",
-            expected="one shape",
+            expected="the same shape",
         )
     rows = (predicted.shape[0], math.prod(predicted.shape[1:]))
     return engine.reshape(predicted.astype(float64), rows), engine.reshape(target.astype(float64), rows)

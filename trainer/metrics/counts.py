@@ -1,4 +1,4 @@
-"""Metrics of how often classes are right, chosen and both: precision, recall, F-beta, specificity, IoU, Dice."""
+"""Metrics of true and false positives and negatives: precision, recall, F-beta, specificity, IoU, Dice."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Counts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class ClassCounts(Metric):
-    """A number by class from its true and false positives and negatives, averaged over classes.
+    """A value per class from its true and false positives and negatives, averaged over classes.
 
     Args:
-        average: "macro", the mean over classes that occur or are chosen; "weighted" by how often they are right;
-            "micro", of all classes' counts together.
-        threshold: from which probability on a class counts as chosen, of binary and multi-label tasks.
-        top_k: choose the k classes of greatest score instead; of multi-class and multi-label tasks.
-        ignore_index: labels that count for nothing, beside -1; None: 255 of pixels.
-        exclude: classes that are left out of the average: the background, say.
+        average: "macro": unweighted mean over classes that occur or are predicted; "weighted": weighted by class
+            frequency in the ground truth; "micro": pooled counts of all classes.
+        threshold: minimum probability of a predicted class, for binary and multi-label tasks.
+        top_k: predict the k classes with the highest scores instead, for multi-class and multi-label tasks.
+        ignore_index: ignored label, in addition to -1; None: 255 for pixels.
+        exclude: classes excluded from the average, such as the background.
     """
 
     needs = ("logits|scores", "labels|labels_hot")
     column: ClassVar[str] = ""
-    """What a table by class calls the number."""
+    """The metric's name in a table by class."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ClassCounts(Metric):
         return {**counts, "all": total, "outside": found.outside()}
 
     def _of_choices(self, found: Examples) -> dict[str, Tensor]:
-        """The counts where each class is chosen or not by itself."""
+        """The counts if each class is predicted or not independently."""
         chosen = found.over(self.threshold) if self.top_k is None else greatest(found.scores, self.top_k)
         weight = engine.expand_dims(found.counts(), axis=1)
         picked, right = chosen.astype(float32) * weight, found.right()
@@ -89,7 +89,7 @@ class ClassCounts(Metric):
         return {"": Report("per_class", {"columns": {self.column: by_class, "support": both + missed}})}
 
     def of(self, counts: Counts) -> np.ndarray:
-        """The number from counts, element by element; nan where a class neither occurs nor is chosen."""
+        """The value from counts, element by element; NaN for a class that neither occurs nor is predicted."""
         raise TrainerError(f"{type(self).__name__} has no `of` method")
 
     def _by_class(self, state: State) -> tuple[np.ndarray, Counts]:
@@ -103,7 +103,7 @@ class ClassCounts(Metric):
 
 
 class Precision(ClassCounts):
-    """TP / (TP + FP), 0 where a class occurs and is never chosen: scikit-learn's `precision_score`."""
+    """TP / (TP + FP), 0 for a class that occurs but is never predicted: scikit-learn's `precision_score`."""
 
     column = "precision"
 
@@ -113,7 +113,7 @@ class Precision(ClassCounts):
 
 
 class Recall(ClassCounts):
-    """TP / (TP + FN), 0 where a class is chosen and never occurs: scikit-learn's `recall_score`."""
+    """TP / (TP + FN), 0 for a class that is predicted but never occurs: scikit-learn's `recall_score`."""
 
     column = "recall"
 
@@ -146,7 +146,7 @@ class FBeta(ClassCounts):
 
 
 class Specificity(ClassCounts):
-    """TN / (TN + FP): the recall of what is not of the class."""
+    """TN / (TN + FP): the recall of the negatives."""
 
     column = "specificity"
 
@@ -167,7 +167,7 @@ class IoU(ClassCounts):
 
 
 class Dice(ClassCounts):
-    """2 TP / (2 TP + FP + FN), the Sørensen-Dice coefficient of all pixels of the period: F-beta at β = 1."""
+    """2 TP / (2 TP + FP + FN), the Sørensen-Dice coefficient of all pixels of the split: F-beta at β = 1."""
 
     column = "dice"
 
@@ -177,14 +177,14 @@ class Dice(ClassCounts):
 
 
 def over(numerator: np.ndarray, denominator: np.ndarray, otherwise: np.ndarray | float = 0.0) -> np.ndarray:
-    """Their ratio; where the denominator is 0, 0 if `otherwise` is above 0 and else nan."""
+    """Their ratio; if the denominator is 0, then 0 if `otherwise` is above 0, else NaN."""
     numerator, denominator = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
     undefined = np.where(np.asarray(otherwise) > 0, 0.0, np.nan)
     return np.where(denominator > 0, numerator / np.where(denominator > 0, denominator, 1), undefined)
 
 
 def greatest(scores: Tensor, k: int) -> Tensor:
-    """Whether each class is among the k of greatest score, bool as `scores` [B, C, P]; of equal ones the first."""
+    """Whether each class is among the k highest scores, bool as `scores` [B, C, P]; of equal ones the first."""
     numbers = engine.reshape(engine.arange(scores.shape[1]), (1, scores.shape[1], 1))
     chosen, rest = None, scores
     for _ in range(min(k, scores.shape[1])):
@@ -196,7 +196,7 @@ def greatest(scores: Tensor, k: int) -> Tensor:
 
 
 def _of_best(found: Examples) -> dict[str, Tensor]:
-    """The counts where one class of each example is chosen."""
+    """The counts if one class per example is predicted."""
     assert found.labels is not None
     best = found.best().astype(found.labels.dtype)
     counted = found.labels >= 0

@@ -1,4 +1,4 @@
-"""ROC and precision-recall curves, a report each."""
+"""ROC and precision-recall curves, each as a report."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trainer.metrics.ranking import Ranked, Steps
 
 
 class RocCurve(Ranked):
-    """False against true positive rate at every threshold, by class: scikit-learn's `roc_curve`.
+    """True positive rate over false positive rate at every threshold, by class: scikit-learn's `roc_curve`.
 
     Args:
-        points: a longer curve is thinned out to so many points, evenly along it.
-        ignore_index: labels that count for nothing, beside -1; None: 255 of pixels.
+        points: maximum number of points; longer curves are thinned out evenly.
+        ignore_index: ignored label, in addition to -1; None: 255 for pixels.
     """
 
     def __init__(self, points: int = 1000, ignore_index: int | None = None) -> None:
@@ -33,7 +33,7 @@ class RocCurve(Ranked):
 
 
 class PrecisionRecallCurve(RocCurve):
-    """Recall against precision at every threshold, by class: scikit-learn's `precision_recall_curve`."""
+    """Precision over recall at every threshold, by class: scikit-learn's `precision_recall_curve`."""
 
     def reports(self, state: State) -> Mapping[str, Report]:
         axes = {"x": "recall", "y": "precision"}
@@ -42,7 +42,7 @@ class PrecisionRecallCurve(RocCurve):
 
 
 def roc_curve(steps: Steps) -> dict[str, np.ndarray]:
-    """x, y and thresholds, from (0, 0) at infinity on; without the points on a straight line between others."""
+    """x, y and thresholds, from (0, 0) at infinity on, without collinear points."""
     with np.errstate(invalid="ignore"):
         x = np.append(0, steps.false) / np.float64(steps.negatives)
         y = np.append(0, steps.true) / np.float64(steps.positives)
@@ -62,7 +62,7 @@ def precision_recall_curve(steps: Steps) -> dict[str, np.ndarray]:
 
 
 def thinned(curve: Mapping[str, np.ndarray], points: int) -> dict[str, Any]:
-    """At most so many points, the first and the last among them."""
+    """At most `count` points, including the first and the last."""
     length = len(curve["x"])
     kept = np.arange(length) if length <= points else np.round(np.linspace(0, length - 1, points)).astype(np.int64)
     return {name: values[kept] for name, values in curve.items()}

@@ -1,4 +1,4 @@
-"""COCO's figures of what a model detects: rows are kept over the period, and evaluated while training goes on."""
+"""COCO metrics of detections: rows are kept over the split, and evaluated in a separate process."""
 
 from __future__ import annotations
 
@@ -17,34 +17,30 @@ from trainer.metrics.predictions import Predictions
 from trainer.metrics.tables import Tables
 
 FOUND, TRUE = "found", "true"
-"""The tables of a state; `found_masks` and `true_masks` hold the bytes of their RLE, one mask after the other."""
+"""The tables of a state; `found_masks` and `true_masks` contain the concatenated bytes of their RLE."""
 
 OF_KIND: Mapping[Kind, tuple[str, ...]] = {"bbox": ("boxes",), "segm": ("masks",), "keypoints": ("keypoints", "boxes")}
 OPTIONAL = ("crowd", "area")
 
 
 class CocoFigures(Metric):
-    """Average precision and recall of detections by COCO's rules: pycocotools' 12 numbers (10 of keypoints).
+    """COCO average precision and recall of detections: pycocotools' 12 values (10 for keypoints).
 
-    A step gives, of each image, D detections and M truths, filled up with rows of class -1:
+    A step returns, for each image, D detections and M ground truths, padded with rows of class -1:
 
-    | role | |
-    |---|---|
-    | `image_id` | integers [B] |
-    | `classes`, `scores` | [B, D] |
-    | `true_classes`; `crowd` and `area` where the data set has them | [B, M] |
-    | `boxes`, `true_boxes` | [B, D, 4], [B, M, 4]: x_min, y_min, x_max, y_max in pixels |
-    | `masks`, `true_masks`, of kind `segm` | bool [B, D, H, W], [B, M, H, W] |
-    | `keypoints`, `true_keypoints`, of kind `keypoints` beside the boxes | [B, D, K, 3], [B, M, K, 3] |
+    | role | | |---|---| | `image_id` | integers [B] | | `classes`, `scores` | [B, D] | | `true_classes`; `crowd` and
+    `area` if the data set has them | [B, M] | | `boxes`, `true_boxes` | [B, D, 4], [B, M, 4]: x_min, y_min, x_max,
+    y_max in pixels | | `masks`, `true_masks`, for kind `segm` | bool [B, D, H, W], [B, M, H, W] | | `keypoints`,
+    `true_keypoints`, for kind `keypoints`, in addition to the boxes | [B, D, K, 3], [B, M, K, 3] |
 
-    The figures are the same bits for any batches in any order. What there is nothing to measure of is nan.
+    The values are the same, bit for bit, for all batch sizes and orders. Undefined values are NaN.
 
     Args:
         kind: `bbox`, `segm` or `keypoints`.
-        class_names: for the table of classes; without them those of the data set, or where it has none their numbers.
-        use_categories: False takes all objects for one class.
-        evaluator: `pycocotools` counts with that: the same figures, slower.
-        sigmas: one a keypoint, for others than COCO's 17 of a person.
+        class_names: for the report by class; default: those of the data set, or the class numbers.
+        use_categories: False: treat all objects as one class.
+        evaluator: `own` or `pycocotools`, which is slower with the same values.
+        sigmas: OKS constants, one per keypoint, for keypoints other than COCO's 17 of people.
     """
 
     folds_in: Place = "aside"
@@ -72,7 +68,7 @@ class CocoFigures(Metric):
             counted = "true_classes" if name.startswith("true_") or name in OPTIONAL else "classes"
             if name != "image_id" and values.shape[:2] != roles[counted].shape:
                 raise TrainerError(
-                    f"the {name} don't fit the {counted}",
+                    f"the shape of {name} doesn't match {counted}",
                     found=f"{list(values.shape)} for {list(roles[counted].shape)}",
                     expected="objects as the first two axes of both",
                 )
@@ -113,10 +109,10 @@ class CocoFigures(Metric):
         return CocoFigures, self.kind
 
     def evaluated(self, state: State) -> Evaluation:
-        """All that was measured.
+        """The full evaluation.
 
         Raises:
-            TrainerError: there are more classes than names.
+            TrainerError: more classes than names.
         """
         rows = sum(len(column) for column in state.values())
         if self._last is None or self._last[0] is not state or self._last[1] != rows:
@@ -128,9 +124,9 @@ class CocoFigures(Metric):
         numbers = np.unique(np.concatenate([found["class"], true["class"]]))
         if self.class_names and len(numbers) and numbers[-1] >= len(self.class_names):
             raise TrainerError(
-                "there is a class without a name",
+                "a class has no name",
                 found=f"class {numbers[-1]}",
-                expected=f"0 to {len(self.class_names) - 1}: {len(self.class_names)} names are given",
+                expected=f"0 to {len(self.class_names) - 1}, with {len(self.class_names)} names",
             )
         classes = np.arange(len(self.class_names)) if self.class_names else numbers.astype(np.int64)
         names = self.class_names or tuple(map(str, classes.tolist()))
@@ -150,7 +146,7 @@ class CocoFigures(Metric):
         )  # fmt: skip
 
     def _objects(self, tables: Tables, table: str) -> dict[str, Any]:
-        """The columns of boxes, masks and keypoints as an evaluation takes them."""
+        """The columns of boxes, masks and keypoints for an evaluation."""
         rows = tables.table(table)
         columns: dict[str, Any] = {}
         if "boxes" in rows:
@@ -169,7 +165,7 @@ class CocoFigures(Metric):
 
 
 def _run_lengths(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Put the length of its RLE and its size in each mask's place in `columns`; the bytes of all."""
+    """Writes the length of each mask's RLE and its size to `columns`; returns the concatenated bytes."""
     from pycocotools import mask as coding
 
     masks = columns.pop("masks")

@@ -1,4 +1,4 @@
-"""How far predicted numbers are from the right ones."""
+"""Errors of predicted numbers relative to their targets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MeanAbsoluteError(Ratio):
         }
 
     def error(self, away: Tensor) -> Tensor:
-        """What is averaged, from differences in float64."""
+        """The averaged value, from differences in float64."""
         return engine.abs(away)
 
 
@@ -41,7 +41,7 @@ class MeanSquaredError(MeanAbsoluteError):
 
 
 class RootMeanSquaredError(MeanSquaredError):
-    """The square root of the mean squared error of the whole period: `root_mean_squared_error`."""
+    """The square root of the mean squared error of the whole split: `root_mean_squared_error`."""
 
     def values(self, state: State) -> Mapping[str, float]:
         return {name: math.sqrt(value) for name, value in super().values(state).items()}
@@ -56,7 +56,7 @@ def difference(given: Predictions) -> Tensor:
     predicted, target = given["predicted"], given["target"]
     if predicted.shape != target.shape:
         raise TrainerError(
-            "what is predicted has another shape than the target",
+            "the shapes of prediction and target differ",
             found=f"{list(predicted.shape)} and {list(target.shape)}",
             expected="equal shapes",
         )

@@ -21,12 +21,12 @@ from trainer.metrics.predictions import Predictions
 class FrechetDistance(Metric):
     """|m1 - m2|² + trace(C1 + C2 - 2 (C1 C2)^½), of the means and covariances (divisor n - 1) of two sets of features.
 
-    A step gives `features` and `target_features` [B, D]; or `predicted` and `target` images, of which `model` makes
-    features. Sums in float64; the numbers of rows on both sides are those with weight. nan below two rows.
+    A step returns `features` and `target_features` [B, D]; or `predicted` and `target` images, from which `model`
+    computes features. Sums are in float64 over rows with weight. NaN with fewer than two rows.
 
     Args:
-        model: a module of one's own, as ./file.py:Class, that takes images [B, C, H, W] and gives features [B, D].
-        options: what it is made with.
+        model: a custom module, as ./file.py:Class, from images [B, C, H, W] to features [B, D].
+        options: keyword arguments of its constructor.
         weights: a safetensors file with its state dictionary.
     """
 
@@ -45,7 +45,7 @@ class FrechetDistance(Metric):
         for name, role, images in (("one", "features", "predicted"), ("other", "target_features", "target")):
             features = (given[role] if role in given else self._features(given[images])).astype(float64)
             if features.ndim != 2:
-                raise TrainerError("features are rows of numbers", found=list(features.shape), expected="[B, D]")
+                raise TrainerError("invalid shape of features", found=list(features.shape), expected="[B, D]")
             weight = engine.reshape(given.weight.astype(float64), (-1, 1))
             weighted = features * weight
             sums[f"{name}_sum"] = engine.sum(weighted, axis=0)
@@ -54,7 +54,7 @@ class FrechetDistance(Metric):
 
     def _features(self, images: Tensor) -> Tensor:
         if self.network is None:
-            raise TrainerError("the Fréchet distance of images needs a model", hint="Give `model: ./file.py:Class`.")
+            raise TrainerError("the Fréchet distance of images needs a model", hint="Set `model: ./file.py:Class`.")
         features: Tensor = self.network(images)
         return features
 
@@ -77,8 +77,8 @@ def frechet_distance(
 ) -> float:
     """The distance of two normal distributions with means [D] and covariances [D, D].
 
-    The trace of (C1 C2)^½ is that of (C1^½ C2 C1^½)^½, which is symmetric: two symmetric eigen-decompositions instead
-    of the root of a matrix that is not, and no imaginary parts to drop.
+    The trace of (C1 C2)^½ equals that of (C1^½ C2 C1^½)^½, which is symmetric: two symmetric eigendecompositions
+    instead of the root of a nonsymmetric matrix, without imaginary parts.
     """
     values, vectors = np.linalg.eigh(covariance)
     root = (vectors * np.sqrt(values.clip(0))) @ vectors.T

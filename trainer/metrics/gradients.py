@@ -1,4 +1,4 @@
-"""The norm of the gradients, which the loop itself gives."""
+"""The gradient norm, which the training loop provides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainer.metrics.ratio import Ratio
 
 
 class GradientNorm(Ratio):
-    """The L2 norm of all gradients of a step before clipping, a mean over steps."""
+    """The L2 norm of all gradients of a step before clipping, averaged over steps."""
 
     needs = ("gradient_norm",)
 

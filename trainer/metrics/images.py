@@ -1,4 +1,4 @@
-"""How alike images are: PSNR and SSIM, an image at a time, averaged over images."""
+"""Image similarity: PSNR and SSIM, averaged over images."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from trainer.metrics.predictions import Predictions
 from trainer.metrics.ratio import Ratio
 
 SIGMA, RADIUS = 1.5, 5
-"""Of the Gaussian window: 11 by 11 pixels, cut off at 3.5 standard deviations (Wang et al. 2004)."""
+"""The Gaussian window: 11 by 11 pixels, truncated at 3.5 standard deviations (Wang et al. 2004)."""
 K1, K2 = 0.01, 0.03
 
 
 class Psnr(Ratio):
-    """The peak signal-to-noise ratio in dB, 10 log10(range² / mean squared error): scikit-image's, a mean over images.
+    """The peak signal-to-noise ratio in dB, 10 log10(range² / mean squared error): as in scikit-image, averaged over
+    images.
 
-    Equal images are infinitely alike, and so is then the mean.
+    Infinite if any image equals its target.
 
     Args:
-        data_range: the greatest value that a pixel can have less the least: 1 of 0 to 1, 2 of -1 to 1, 255 of uint8.
+        data_range: data range: maximum minus minimum possible pixel value. 1 for 0 to 1, 2 for -1 to 1, 255 for uint8.
     """
 
     needs = ("predicted", "target")
@@ -36,7 +37,7 @@ class Psnr(Ratio):
         return of_images(given, self.of_each(given))
 
     def of_each(self, given: Predictions) -> Tensor:
-        """The number of each image, float64 [B]."""
+        """The value of each image, float64 [B]."""
         away = engine.reshape(difference(given), (given.rows, -1))
         return math.log10(self.data_range) * 20 - engine.log(engine.mean(away * away, axis=1)) * (10 / math.log(10))
 
@@ -44,17 +45,17 @@ class Psnr(Ratio):
 class Ssim(Psnr):
     """Structural similarity (Wang et al. 2004): scikit-image's with `gaussian_weights`, `use_sample_covariance=False`.
 
-    The mean over pixels whose window lies inside the picture, over channels, and over images.
+    Averaged over pixels whose window lies inside the image, over channels, and over images.
     """
 
     def of_each(self, given: Predictions) -> Tensor:
         shape = given["predicted"].shape
         if len(shape) != 4 or min(shape[2:]) <= 2 * RADIUS:
             raise TrainerError(
-                "SSIM looks at windows of 11 by 11 pixels", found=f"images {list(shape)}",
+                "SSIM needs images of at least 11 by 11 pixels", found=f"images {list(shape)}",
                 expected="[B, C, H, W] of at least 11 by 11",
             )  # fmt: skip
-        difference(given)  # refuses other shapes
+        difference(given)  # rejects other shapes
         x, y = (given[role].astype(float64) for role in ("predicted", "target"))
         means = smoothed(engine.stack([x, y, x * x, y * y, x * y], axis=0))
         mean_x, mean_y = means[0], means[1]
@@ -65,7 +66,7 @@ class Ssim(Psnr):
 
 
 def of_images(given: Predictions, each: Tensor) -> dict[str, Tensor]:
-    """The parts of a mean over images, from a number of each, float64 [B]."""
+    """The parts of a mean over images, from a value per image, float64 [B]."""
     weight = given.weight.astype(float64)
     counted = engine.where(weight > 0, each * weight, engine.zeros_like(each))
     return {"numerator": engine.sum(counted), "denominator": engine.sum(weight)}

@@ -1,7 +1,7 @@
-"""How badly a model did on each item of a batch, as one number: by it the worst items of an evaluation are found.
+"""Error scores of single items, which select the worst items of an evaluation.
 
-Metrics are those of a whole split; these are of one item, higher is worse. Which one a task gets is decided by what its
-step returns, from a table; a step that knows better gives the role `item_loss`.
+Metrics describe a whole split; these scores describe one item, higher is worse. A table selects the score from what the
+step returns; a step can override it with the role `item_loss`.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ ITEM_LOSS = "item_loss"
 
 
 class ItemScore:
-    """Base: `partial` runs inside the traced step, `scores` on what it gave, as arrays.
+    """Base class: `partial` runs inside the traced step, `scores` on its result as arrays.
 
     Attributes:
-        name: what the score is, in words.
-        needs: the roles without which there is none; alternatives as "logits|scores".
+        name: display name of the score.
+        needs: the required roles; alternatives as "logits|scores".
     """
 
     name: ClassVar[str]
     needs: tuple[str, ...]
 
     def fits(self, given: Predictions) -> bool:
-        """Whether this is the score of what a step gave."""
+        """Whether this score can be computed from a step's results."""
         return given.has(self.needs)
 
     def partial(self, given: Predictions) -> Mapping[str, Tensor]:
-        """What the scores are computed from; the batch's rows are the first axis of each."""
+        """The inputs of the scores; the batch's rows are the first axis of each."""
         raise NotImplementedError
 
     def scores(self, part: Part) -> np.ndarray:
@@ -51,7 +51,7 @@ class ItemScore:
 
 
 class OwnLoss(ItemScore):
-    """What the step itself says, or the mean of a row's values in the `Mean` that it calls its loss."""
+    """The step's own score, or the row means of the `Mean` that is its loss."""
 
     name, needs = "loss", (ITEM_LOSS,)
 
@@ -63,9 +63,9 @@ class OwnLoss(ItemScore):
 
 
 class MissedPrecision(ItemScore):
-    """1 - AP50 of detected boxes or masks by COCO's rules, as if the picture were the whole data set.
+    """1 - AP50 of detected boxes or masks by COCO's rules, for each image separately.
 
-    Of a picture without objects it is the score of the surest detection: nothing else can be wrong with it.
+    For an image without objects, the highest score of a detection.
 
     Args:
         kind: `bbox` or `segm`.
@@ -85,7 +85,7 @@ class MissedPrecision(ItemScore):
         surest = part["scores"].max(axis=1, initial=0.0, where=part["classes"] >= 0).astype(np.float64)
         if not (part["true_classes"] >= 0).any():
             return surest
-        # Each class of each picture is a class of its own: one evaluation gives the precision of all of them.
+        # Each class of each image is a separate class: one evaluation gives the precision of all of them.
         classes = 1 + int(max(part["classes"].max(initial=0), part["true_classes"].max()))
         first = classes * np.arange(rows)[:, None]
         own = {name: np.where(part[name] >= 0, first + part[name], -1) for name in ("classes", "true_classes")}
@@ -103,9 +103,9 @@ class MissedPrecision(ItemScore):
 
 
 class MissedOverlap(ItemScore):
-    """1 - mean IoU of a picture's pixels, over the classes that are there or were taken to be; of two, of the second.
+    """1 - mean IoU of an image's pixels, over the target and predicted classes; with two classes, of the second.
 
-    Pixels that are labelled as nothing (-1, and 255 where that is no class) do not count.
+    Ignored pixels (-1, and 255 unless that is a class) don't count.
     """
 
     name, needs = "1 - mean IoU", ("logits|scores", "labels")
@@ -137,7 +137,7 @@ class MissedOverlap(ItemScore):
 
 
 class LogLossOfItems(ItemScore):
-    """-log p of the right class, in nats; of multi-label examples and of texts the mean."""
+    """-log p of the target class, in nats; averaged for multi-label examples and texts."""
 
     name, needs = "log loss", ("logits|scores", "labels|labels_hot")
 
@@ -169,13 +169,13 @@ ITEM_SCORES: tuple[ItemScore, ...] = (
     OwnLoss(), MissedPrecision("bbox"), MissedPrecision("segm"), MissedOverlap(), LogLossOfItems(),
     AbsoluteErrorOfItems(),
 )  # fmt: skip
-"""In their order: the first that fits any of the predictions is taken."""
+"""Item scores in order; the first one that fits is used."""
 
 
 def item_score(returned: Mapping[str, Any]) -> tuple[ItemScore, Predictions] | None:
-    """The score of what a step returned, and what it is computed from; None where nothing tells of single items.
+    """The item score for a step's results, and its inputs; None if no result describes single items.
 
-    Predictions come first, then a `Mean` with a value for each row: that called "loss", or the first.
+    Predictions come first, then a `Mean` with a value per row: "loss", or the first.
     """
     given = [one for one in returned.values() if isinstance(one, Predictions)]
     for score in ITEM_SCORES:

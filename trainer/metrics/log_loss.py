@@ -1,4 +1,4 @@
-"""Log loss and perplexity: how much probability the right class was given."""
+"""Log loss and perplexity: the probability assigned to the target class."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from trainer.metrics.predictions import Predictions
 from trainer.metrics.ratio import Ratio, divided
 
 SMALLEST = float(np.finfo(np.float32).eps)
-"""Probabilities that are given as such are kept so far from 0 and 1, as scikit-learn does with those of float32."""
+"""Probabilities are clipped to this distance from 0 and 1, as scikit-learn does for float32."""
 
 
 class LogLoss(Ratio):
-    """The mean of -log p of the right class, in nats: scikit-learn's `log_loss`.
+    """The mean of -log p of the target class, in nats: scikit-learn's `log_loss`.
 
-    Of logits without rounding p first. Of multi-label tasks the mean over examples and classes.
+    Computed from logits without rounding p. For multi-label tasks averaged over examples and classes.
 
     Args:
-        ignore_index: labels that count for nothing, beside -1; None: 255 of pixels.
+        ignore_index: ignored label, in addition to -1; None: 255 for pixels.
     """
 
     needs = ("logits|scores", "labels|labels_hot")
@@ -52,7 +52,7 @@ class LogLoss(Ratio):
 
 
 class Perplexity(LogLoss):
-    """exp(log loss): of next tokens, over all that count (Jelinek et al. 1977)."""
+    """exp(log loss) of next tokens, over all that are not ignored (Jelinek et al. 1977)."""
 
     def values(self, state: State) -> Mapping[str, float]:
         refuse_outside(float(state["outside"]))
@@ -60,7 +60,7 @@ class Perplexity(LogLoss):
 
 
 def log_losses(found: Examples) -> Tensor:
-    """-log p of what is right of each example, float64 [B, P]; anything where its label is ignored."""
+    """-log p of the target of each example, float64 [B, P]; undefined for ignored labels."""
     return _two_way(found) if found.labels is None or found.is_binary else _many_way(found)
 
 

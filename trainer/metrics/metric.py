@@ -1,11 +1,11 @@
-"""What a metric is: a state that adds up over batches, and a pure function from the state to named numbers.
+"""The base class of metrics: a state accumulated over batches, and a pure function from the state to named values.
 
     in the traced step      partial(given) → sums of one batch, or its rows
-    between steps           state = fold(state, part)              on the device, or in a process of its own
+    between steps           state = fold(state, part)              on the device, or in a separate process
     at the end of a period  values(state), reports(state)
 
-So a value is that of the whole period, never a mean of per-batch ratios; padded rows (weight 0) do not count; and a
-state is arrays by name, which checkpoints hold and `merge` joins.
+A value therefore describes the whole period and is never a mean of per-batch ratios. Padding rows (weight 0) are
+ignored. A state consists of arrays by name, which checkpoints save and `merge` combines.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from trainer.engine import Tensor
 from trainer.metrics.predictions import Predictions
 
 State = Mapping[str, np.ndarray]
-"""What a metric has accumulated: arrays by name. Empty before the first batch."""
+"""The accumulated state of a metric: arrays by name. Empty before the first batch."""
 
 Part = Mapping[str, np.ndarray]
-"""What `partial` gave for one batch, as arrays; for metrics folded off the device also "weight", float32 [B]."""
+"""The result of `partial` for one batch, as arrays; for metrics folded off the device also "weight", float32 [B]."""
 
 Place = Literal["device", "worker", "aside"]
 
 
 @dataclass(frozen=True)
 class Report:
-    """A result of many numbers for `reports/`: plain JSON (numbers, text, lists, mappings), of one form a kind.
+    """A result with many values for `reports/`: plain JSON (numbers, text, lists, mappings), with one form per kind.
 
-    `kind` is confusion_matrix, curve, per_class, coco or a name of one's own.
+    `kind` is confusion_matrix, curve, per_class, coco or a custom name.
     """
 
     kind: str
@@ -41,10 +41,10 @@ class Report:
 
 
 class Metric:
-    """Base of metrics; made from its options, it knows nothing of any batch.
+    """Base class of metrics; created from its options, independent of batches.
 
         class WithinOne(Metric):
-            '''The share of examples whose class is at most `distance` off.'''
+            '''The fraction of examples whose class is at most `distance` off.'''
 
             needs = ("logits", "labels")
 
@@ -59,34 +59,35 @@ class Metric:
                 return {"": state["near"] / state["all"]}
 
     Attributes:
-        needs: the roles without which it can't be computed; alternatives as "logits|scores".
-        folds_in: "device": the parts are sums of one shape, which are added up in the step itself and read when they
-            are wanted: the cheapest. "worker": `fold` runs in a process of its own, for parts that are rows.
-            "aside": in another one, and training goes on while `values` takes its time; for evaluations of seconds.
+        needs: the required roles; alternatives as "logits|scores".
+        folds_in: "device": parts are sums of constant shape, accumulated in the step and read when needed; the
+            cheapest. "worker": `fold` runs in a separate process, for parts that are rows. "aside": in another process,
+            so that training continues while `values` takes seconds.
     """
 
     needs: tuple[str, ...] = ()
     folds_in: Place = "device"
 
     def name_classes(self, names: Sequence[str]) -> None:
-        """Hears the names of the data set's classes before the first step, for reports."""
+        """Receives the class names of the data set before the first step, for reports."""
 
     def partial(self, given: Predictions) -> Mapping[str, Tensor]:
-        """One batch's part of the state, inside the traced step; the same names and shapes for every batch.
+        """Computes one batch's part of the state, inside the traced step; the same names and shapes for every batch.
 
-        Sums ("device") are scalars or arrays, which are added up in float64.
+        Sums ("device") are scalars or arrays, which are summed in float64.
         """
         raise TrainerError(f"{type(self).__name__} has no `partial` method")
 
     def values(self, state: State) -> Mapping[str, float]:
-        """The numbers of a state that at least one batch was folded into; nan where nothing counted.
+        """The values of a state with at least one batch; NaN if undefined.
 
-        By what follows the metric's name: {"": 0.9} is told of as `accuracy`, {"small": 0.2} as `accuracy/small`.
+        The keys are suffixes of the metric's name: {"": 0.9} becomes `accuracy`, {"small": 0.2} becomes
+        `accuracy/small`.
         """
         raise TrainerError(f"{type(self).__name__} has no `values` method")
 
     def reports(self, state: State) -> Mapping[str, Report]:
-        """Results of many numbers, by what follows the metric's name; none by default."""
+        """Results with many values, by suffix of the metric's name; none by default."""
         return {}
 
     def fold(self, state: State, part: Part) -> State:
@@ -94,24 +95,24 @@ class Metric:
         return {name: state.get(name, 0) + value for name, value in part.items() if name != WEIGHT}
 
     def merge(self, one: State, other: State) -> State:
-        """The state of both; may change `one`."""
+        """The combined state of both; may change `one`."""
         if not one or not other:
             return one or other
         return {name: one[name] + other[name] for name in one}
 
     def restored(self, state: State) -> State:
-        """A state as `fold` keeps it, from the plain arrays of a checkpoint."""
+        """A state in the form of `fold`, from the plain arrays of a checkpoint."""
         return dict(state)
 
     def state_key(self) -> Hashable:
-        """Metrics of one key over the same predictions share a state, which is then made once; None: its own.
+        """Metrics with the same key and predictions share a state; None: a separate state.
 
-        All that decides `partial`, `fold` and `merge` belongs into it, such as (ClassCounts, threshold).
+        The key must contain everything that affects `partial`, `fold` and `merge`, such as (ClassCounts, threshold).
         """
         return None
 
     def on(self, *, weight: Tensor | None = None, **roles: Tensor) -> Measured:
-        """This metric on tensors of a step by role, for the dictionary that `train_step` and `valid_step` return."""
+        """This metric with tensors of a step by role, for the dictionary that `train_step` and `valid_step` return."""
         return Measured(self, Predictions(weight=weight, **roles))
 
 
@@ -119,7 +120,7 @@ WEIGHT = "weight"
 
 
 class Measured:
-    """A metric and what it is computed from in the step that is being traced."""
+    """A metric and its inputs in the step being traced."""
 
     def __init__(self, metric: Metric, given: Predictions | None = None) -> None:
         self.metric, self.given = metric, given
@@ -131,7 +132,7 @@ class Measured:
 
 
 def value_names(name: str, values: Mapping[str, float]) -> dict[str, float]:
-    """A metric's numbers under their full names."""
+    """A metric's values under their full names."""
     return {f"{name}/{further}" if further else name: float(value) for further, value in values.items()}
 
 

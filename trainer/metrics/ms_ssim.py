@@ -11,17 +11,17 @@ from trainer.metrics.predictions import Predictions
 from trainer.metrics.ratio import Ratio
 
 WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
-"""Of the scales, from the finest; the paper's."""
+"""Weights of the scales, from the finest, as in the paper."""
 
 
 class MsSsim(Ratio):
     """The mean over images of the product over five scales of contrast and structure, and of luminance at the coarsest.
 
     Between scales, images are averaged over 2 x 2 pixels (an odd last row or column is left out). The similarity of a
-    scale is the mean over pixels where the window lies within the image, and over channels; a negative one counts as 0.
+    scale is the mean over pixels whose window lies within the image, and over channels; a negative one counts as 0.
 
     Args:
-        data_range: the largest value less the smallest that images may have.
+        data_range: data range: maximum minus minimum possible pixel value.
     """
 
     needs = ("predicted", "target")
@@ -34,9 +34,9 @@ class MsSsim(Ratio):
         least = (2 * RADIUS + 1) << (len(WEIGHTS) - 1)
         if one.shape != other.shape or one.ndim != 4 or min(one.shape[2:]) < least:
             raise TrainerError(
-                "MS-SSIM is of pairs of images",
+                "MS-SSIM needs pairs of images",
                 found=f"predicted {list(one.shape)}, target {list(other.shape)}",
-                expected=f"both [B, C, H, W], height and width {least} or more",
+                expected=f"both [B, C, H, W], height and width at least {least}",
             )
         one, other = one.astype(float64), other.astype(float64)
         score = engine.ones((one.shape[0],), dtype=float64)
@@ -50,7 +50,7 @@ class MsSsim(Ratio):
         return of_images(given, score)
 
     def _similarities(self, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-        """Of luminance, and of contrast and structure, float64 [B, C, H - 10, W - 10]."""
+        """The terms for luminance, and for contrast and structure, float64 [B, C, H - 10, W - 10]."""
         c1, c2 = (K1 * self.data_range) ** 2, (K2 * self.data_range) ** 2
         mean, other_mean = smoothed(one), smoothed(other)
         variances = smoothed(one * one) - mean * mean + smoothed(other * other) - other_mean * other_mean

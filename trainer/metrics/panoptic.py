@@ -1,4 +1,4 @@
-"""Panoptic quality (Kirillov et al. 2019): how well segments of things and stuff were found, and how well outlined."""
+"""Panoptic quality (Kirillov et al. 2019): recognition and segmentation quality of things and stuff."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from trainer.metrics.metric import WEIGHT, Metric, Part, Place, Report, State
 from trainer.metrics.predictions import Predictions
 
 VOID = -1
-"""Of pixels that belong to no segment."""
+"""Value of pixels without a segment."""
 
 
 class PanopticQuality(Metric):
-    """The sum of the overlaps of matched segments, over matched ones plus half of those that are not.
+    """The sum of IoUs of matched segments, divided by matched ones plus half of unmatched ones.
 
     `segments` and `true_segments` are int32 [B, H, W], each pixel class * `per_class` + number of its segment, or -1
-    for none. Segments of one class match where they overlap by more than half; pixels that truly have no segment count
-    for nothing, and a segment mostly there is no mistake. As panopticapi without crowds. The mean is over the classes
-    that occur; beside it stand `segmentation` (the mean overlap of matches) and `recognition` (their F1 score).
-    Overlaps are added up in float64, so the order of batches may show in the last bits.
+    for none. Segments of one class match if their IoU exceeds one half. Pixels without a target segment are ignored,
+    and so are predicted segments mostly on them. Equivalent to panopticapi without crowds. Averaged over the classes
+    that occur; `segmentation` is the mean IoU of matches, `recognition` their F1 score. IoUs are summed in float64, so
+    the order of batches may change the last bits.
 
     Args:
-        classes: how many there are.
-        per_class: more than the segments of a class in an image.
+        classes: number of classes.
+        per_class: more than the maximum number of segments of a class in an image.
     """
 
     needs = ("segments", "true_segments")
@@ -40,7 +40,7 @@ class PanopticQuality(Metric):
         segments, right = given["segments"], given["true_segments"]
         if segments.shape != right.shape or segments.ndim != 3:
             raise TrainerError(
-                "segments and true segments don't fit",
+                "the shapes of segments and true segments don't match",
                 found=f"{list(segments.shape)} and {list(right.shape)}",
                 expected="both [B, H, W]",
             )
@@ -53,28 +53,30 @@ class PanopticQuality(Metric):
         return {"table": table}
 
     def compared(self, found: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """What an image adds, float64 [4, classes]: overlaps of matches, matches, wrong segments, missed segments."""
+        """The contribution of an image, float64 [4, classes]: IoUs of matches, matches, false positives, false
+        negatives.
+        """
         pairs, shared = np.unique(np.stack([found.reshape(-1), right.reshape(-1)]), axis=1, return_counts=True)
         ours, our_area = _areas(pairs[0], shared)
         theirs, their_area = _areas(pairs[1], shared)
         for segments in (ours, theirs):
             if segments.max(initial=VOID) >= self.classes * self.per_class:
                 raise TrainerError(
-                    "a segment of a class that there isn't",
+                    "unknown class of a segment",
                     found=f"segment {segments.max()}, class {segments.max() // self.per_class}",
                     expected=f"class * {self.per_class} + number, classes 0 to {self.classes - 1}",
                 )
         table = np.zeros((4, self.classes))
-        unlabelled = dict(zip(pairs[0][pairs[1] < 0].tolist(), shared[pairs[1] < 0].tolist(), strict=True))
+        unlabeled = dict(zip(pairs[0][pairs[1] < 0].tolist(), shared[pairs[1] < 0].tolist(), strict=True))
         is_pair = (pairs[0] >= 0) & (pairs[1] >= 0) & (pairs[0] // self.per_class == pairs[1] // self.per_class)
         one, other, common = pairs[0][is_pair], pairs[1][is_pair], shared[is_pair]
-        outside = np.array([unlabelled.get(segment, 0) for segment in one.tolist()])
+        outside = np.array([unlabeled.get(segment, 0) for segment in one.tolist()])
         union = our_area[np.searchsorted(ours, one)] + their_area[np.searchsorted(theirs, other)] - common - outside
         matched = 2 * common > union
         np.add.at(table[0], one[matched] // self.per_class, common[matched] / union[matched])
         np.add.at(table[1], one[matched] // self.per_class, 1)
         for segment, area in zip(ours.tolist(), our_area.tolist(), strict=True):
-            if segment >= 0 and segment not in one[matched] and 2 * unlabelled.get(segment, 0) <= area:
+            if segment >= 0 and segment not in one[matched] and 2 * unlabeled.get(segment, 0) <= area:
                 table[2, segment // self.per_class] += 1
         for segment in theirs[(theirs >= 0) & ~np.isin(theirs, other[matched])].tolist():
             table[3, segment // self.per_class] += 1
@@ -91,7 +93,7 @@ class PanopticQuality(Metric):
 
     @staticmethod
     def _by_class(state: State) -> dict[str, np.ndarray]:
-        """The three qualities of each class; nan for one that does not occur."""
+        """The three qualities of each class; NaN for a class that does not occur."""
         overlaps, matched, wrong, missed = state["table"]
         all_segments = matched + (wrong + missed) / 2
         recognition = np.divide(matched, all_segments, out=np.full(len(matched), np.nan), where=all_segments > 0)
@@ -100,6 +102,6 @@ class PanopticQuality(Metric):
 
 
 def _areas(segments: np.ndarray, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The segments, ascending, and the pixels of each."""
+    """The segments, ascending, and their numbers of pixels."""
     names, place = np.unique(segments, return_inverse=True)
     return names, np.bincount(place, weights=pixels, minlength=len(names)).astype(np.int64)

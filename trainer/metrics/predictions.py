@@ -1,4 +1,4 @@
-"""What a step computed, by role, for the metrics that a config names."""
+"""The predictions of a step by role, for the metrics of a config."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from trainer.engine import Tensor, astype, float32, ones, reshape
 from trainer.engine import sum as sum_of
 
 ROLES = {
-    "logits": "unnormalised scores of classes, floats [B, C, ...]; [B] or [B, 1] of one class (binary)",
-    "scores": "the same as probabilities, or as any number that ranks",
-    "labels": "the right classes, integers [B, ...]; `ignore_index` counts for nothing",
-    "labels_hot": "the right classes of a multi-label task, 0 or 1 [B, C]",
+    "logits": "unnormalized scores of classes, floats [B, C, ...]; [B] or [B, 1] for one class (binary)",
+    "scores": "the same as probabilities, or any ranking scores",
+    "labels": "target classes, integers [B, ...]; `ignore_index` is ignored",
+    "labels_hot": "target classes of a multi-label task, 0 or 1 [B, C]",
     "predicted": "predicted numbers or images, floats [B, ...]",
-    "target": "the right numbers or images, of the same shape",
-    "features": "features of images, floats [B, D], beside `target_features` of the right ones",
+    "target": "target numbers or images, of the same shape",
+    "features": "features of images, floats [B, D], with `target_features` of the targets",
     "segments": "class * per_class + number of each pixel's segment, -1 for none, int32 [B, H, W]; `true_segments`",
-    "predicted_tokens": "texts as integers [B, L] with `predicted_length` [B]; beside `tokens` and `length`",
-    "classes": "of detected objects, -1 for none [B, D]; with `scores`, `boxes` or `masks` or `keypoints`, `image_id`",
-    "item_loss": "how badly the model did on each item, floats [B, ...]: decides which items are shown as the worst",
-    "true_classes": "of the right objects [B, M]; with `true_boxes` and so on, `crowd`, `area`",
+    "predicted_tokens": "predicted texts, integers [B, L] with `predicted_length` [B]; targets `tokens` and `length`",
+    "classes": "classes of detected objects, -1 for padding [B, D]; with `scores`, `boxes` or `masks` or `keypoints`, "
+    "`image_id`",
+    "item_loss": "error score of each item, floats [B, ...]: selects the worst items",
+    "true_classes": "classes of ground-truth objects [B, M]; with `true_boxes` and so on, `crowd`, `area`",
 }
-"""The roles that the metrics of the product look for. A step may give further ones, for metrics of one's own."""
+"""The roles used by the built-in metrics. A step may return further ones for custom metrics."""
 
 
 class Predictions:
-    """Tensors by role, each with the batch's rows as its first axis: what `needs` of a metric names.
+    """Tensors by role, each with the batch's rows as its first axis; metrics select them by `needs`.
 
         return {"loss": loss, "predictions": Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])}
 
     Args:
-        weight: float [B], 0 for rows that only fill the batch; None: every row counts once.
+        weight: float [B], 0 for padding rows; None: every row has weight 1.
     """
 
     def __init__(self, *, weight: Tensor | None = None, **roles: Tensor) -> None:
@@ -40,7 +41,7 @@ class Predictions:
             rows["weight"] = weight.shape[0] if weight.ndim == 1 else None
         if len(set(rows.values())) != 1 or None in rows.values():
             raise TrainerError(
-                "the tensors of Predictions differ in their rows",
+                "the tensors of Predictions have different numbers of rows",
                 found=", ".join(f"{role} {list(tensor.shape)}" for role, tensor in self._named(roles, weight))
                 or "none",
                 expected="the batch as the first axis of each, and weight [B]",
@@ -55,18 +56,18 @@ class Predictions:
         return role in self.roles
 
     def has(self, needs: Iterable[str]) -> bool:
-        """Whether every role of `needs` is there, or one of its alternatives ("logits|scores")."""
+        """Whether every role of `needs`, or one of its alternatives ("logits|scores"), exists."""
         return all(any(role in self.roles for role in need.split("|")) for need in needs)
 
     @property
     def weight(self) -> Tensor:
-        """float32 [B]; 1 where the step gave none."""
+        """float32 [B]; 1 if the step returned no weights."""
         return ones((self.rows,), dtype=float32) if self._weight is None else astype(self._weight, float32)
 
     def total(self, value: Tensor | None = None) -> Tensor:
         """The sum over rows of weight * value, float32; `value` is [B, ...], all of it summed, or bool, or None for 1.
 
-        Exact for whole numbers below 2**24.
+        Exact for integers below 2**24.
         """
         if value is None:
             return sum_of(self.weight)

@@ -1,4 +1,4 @@
-"""Metrics of scores that rank, from all scores of the period: areas under curves, exactly."""
+"""Exact areas under curves, from all scores of the split."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Average = Literal["macro", "weighted", "micro"]
 
 @dataclass(frozen=True)
 class Steps:
-    """What is at or above each threshold, from the highest: weights of the positive and of the negative examples.
+    """Weights of positive and negative examples at or above each threshold, from the highest threshold down.
 
-    Arrays of equal length, one entry a distinct score; equal scores are one step.
+    Arrays of equal length, one entry per distinct score.
     """
 
     true: np.ndarray
@@ -35,7 +35,7 @@ class Steps:
     def of(cls, scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> Steps:
         """From scores [N], which of them are positive (bool [N]) and weights [N].
 
-        Sums of weights that are whole numbers are exact, so the order of the examples does not matter.
+        Sums of integer weights are exact, so the order of the examples does not matter.
         """
         order = np.argsort(-scores, kind="stable")
         scores, positive = scores[order], positive[order]
@@ -56,7 +56,7 @@ class Steps:
 
 
 def roc_area(steps: Steps) -> float:
-    """The area under the ROC curve, by trapezoids; nan without a positive or without a negative example."""
+    """The area under the ROC curve, by trapezoids; NaN without positive or without negative examples."""
     if not steps.positives or not steps.negatives:
         return math.nan
     true, false = np.append(0, steps.true), np.append(0, steps.false)
@@ -64,7 +64,7 @@ def roc_area(steps: Steps) -> float:
 
 
 def average_precision(steps: Steps) -> float:
-    """Precision at each threshold weighted by the gain in recall; nan without a positive example."""
+    """Precision at each threshold weighted by the gain in recall; NaN without positive examples."""
     if not steps.positives:
         return math.nan
     gains = np.diff(np.append(0, steps.true))
@@ -72,19 +72,19 @@ def average_precision(steps: Steps) -> float:
 
 
 class Stepped(Protocol):
-    """What areas and curves need of a metric: steps from its state."""
+    """Interface for areas and curves: steps from a metric's state."""
 
     def steps(self, state: State) -> list[Steps]:
-        """Of each class against the rest."""
+        """One-vs-rest for each class."""
 
     def steps_together(self, state: State) -> Steps:
-        """Of all (example, class) pairs as one."""
+        """All (example, class) pairs pooled."""
 
 
 class Ranked(Rows):
-    """Keeps the probabilities, float32 [N, C], and what is right: labels int32 [N], or "hot" float32 [N, C].
+    """Keeps the probabilities, float32 [N, C], and the targets: labels int32 [N], or "hot" float32 [N, C].
 
-    Pixels and the like are examples of their own. Of binary tasks C is 1.
+    Each pixel is an example. For binary tasks C is 1.
     """
 
     needs = ("logits|scores", "labels|labels_hot")
@@ -112,17 +112,17 @@ class Ranked(Rows):
         return Ranked, self.ignore_index
 
     def steps(self, state: State) -> list[Steps]:
-        """Of each class against the rest; of a binary task of the positive class alone."""
+        """One-vs-rest for each class; for a binary task, the positive class only."""
         return [Steps.of(scores, positive, state[WEIGHT]) for scores, positive in one_against_rest(state)]
 
     def steps_together(self, state: State) -> Steps:
-        """Of all (example, class) pairs as one."""
+        """All (example, class) pairs pooled."""
         scores, positive = (np.concatenate(each) for each in zip(*one_against_rest(state), strict=True))
         return Steps.of(scores, positive, np.tile(state[WEIGHT], len(scores) // max(1, len(state[WEIGHT]))))
 
 
 def one_against_rest(state: State) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Each class' scores [N] and which examples are positive; of a binary task the positive class alone."""
+    """Each class's scores [N] and which examples are positive; for a binary task, the positive class only."""
     scores = state["scores"]
     for number in range(scores.shape[1]):
         if "hot" in state:
@@ -132,7 +132,7 @@ def one_against_rest(state: State) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def mean_area(areas: Sequence[float], weights: Sequence[float], average: Average) -> float:
-    """The mean of the areas that are defined: of all alike, or "weighted" by `weights`."""
+    """The mean of the defined areas: unweighted, or "weighted" by `weights`."""
     if average != "weighted":
         weights = [1.0] * len(areas)
     defined = [(area, weight) for area, weight in zip(areas, weights, strict=True) if not math.isnan(area)]
@@ -149,14 +149,14 @@ def area_of_all(metric: Stepped, state: State, area: Callable[[Steps], float], a
 
 
 class RocAuc(Ranked):
-    """The area under the ROC curve, equal scores counted half (Fawcett 2006): scikit-learn's `roc_auc_score`.
+    """The area under the ROC curve, ties counted half (Fawcett 2006): scikit-learn's `roc_auc_score`.
 
     Args:
-        average: "macro" over the classes for which it is defined, "weighted" by their positive examples, or "micro":
-            of all (example, class) pairs as one.
-        pairs: whether classes are compared two by two (Hand and Till 2001; "weighted" by how many examples the two
-            have) instead of each with the rest.
-        ignore_index: labels that count for nothing, beside -1; None: 255 of pixels.
+        average: "macro": unweighted mean over the classes for which it is defined; "weighted": weighted by class
+            frequency; "micro": pooled, all (example, class) pairs.
+        pairs: one-vs-one (Hand and Till 2001; "weighted" by the number of examples of both classes) instead of
+            one-vs-rest.
+        ignore_index: ignored label, in addition to -1; None: 255 for pixels.
     """
 
     def __init__(self, average: Average = "macro", pairs: bool = False, ignore_index: int | None = None) -> None:
@@ -165,7 +165,7 @@ class RocAuc(Ranked):
 
     def partial(self, given: Predictions) -> Mapping[str, Tensor]:
         if self.pairs and "labels" not in given:
-            raise TrainerError("classes of a multi-label task are no pairs", expected="roc_auc with pairs: false")
+            raise TrainerError("multi-label tasks have no pairs of classes", expected="roc_auc with pairs: false")
         return super().partial(given)
 
     def values(self, state: State) -> Mapping[str, float]:
@@ -188,8 +188,8 @@ class AveragePrecision(Ranked):
     """The area under the precision-recall curve as a sum of steps: scikit-learn's `average_precision_score`.
 
     Args:
-        average: as of `RocAuc`.
-        ignore_index: as of `RocAuc`.
+        average: as in `RocAuc`.
+        ignore_index: as in `RocAuc`.
     """
 
     def __init__(self, average: Average = "macro", ignore_index: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Metrics that are one sum divided by another, and the mean of a value: a loss, say."""
+"""Metrics that are a ratio of two sums, such as the mean of a loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.metrics.metric import Measured, Metric, State
 
 
 class Ratio(Metric):
-    """A metric whose parts are "numerator" and "denominator". Without any weight its value is nan."""
+    """A metric whose parts are "numerator" and "denominator". NaN if all weights are 0."""
 
     def values(self, state: State) -> Mapping[str, float]:
         return {"": divided(state["numerator"], state["denominator"])}
@@ -22,13 +22,13 @@ class Ratio(Metric):
 class Mean(Measured):
     """sum(weight * value) / sum(weight) over all batches.
 
-    `value` is a float tensor [B, ...] (one or more values a row), `weight` [B] or None for all 1. A scalar `value` (a
-    batch's mean) needs the number of rows it stands for as a scalar `weight`, or batches count alike.
+    `value` is a float tensor [B, ...] (one or more values per row), `weight` [B] or None for all 1. A scalar `value` (a
+    batch's mean) needs its number of rows as a scalar `weight`; otherwise all batches have the same weight.
 
     A step returns `{"loss": Mean(losses, batch["weight"])}`.
 
     Attributes:
-        rows: the values [B, ...] where each row has its own; else None.
+        rows: the values [B, ...] if there is one per row; otherwise None.
     """
 
     def __init__(self, value: Tensor, weight: Tensor | None = None) -> None:
@@ -38,7 +38,7 @@ class Mean(Measured):
 
     @property
     def value(self) -> Tensor:
-        """The mean of this batch alone, as a tensor: of a loss, what an optimizer minimizes."""
+        """The mean of this batch only, as a tensor; for a loss, the value that an optimizer minimizes."""
         return self.numerator / self.denominator
 
     def partial(self) -> Mapping[str, Tensor]:
@@ -46,22 +46,22 @@ class Mean(Measured):
 
 
 def divided(numerator: Any, denominator: Any) -> float:
-    """Their ratio; nan where the denominator is 0."""
+    """Their ratio; NaN if the denominator is 0."""
     return float(numerator) / float(denominator) if denominator else math.nan
 
 
 def weighted(value: Tensor, weight: Tensor | None, *, what: str) -> tuple[Tensor, Tensor]:
     """(sum of weight * value, sum of the weights), scalars of the value's dtype.
 
-    `weight` is [B] against `value` [B, ...]: all values of a row share its weight. Without one every value weighs 1.
+    `weight` is [B] and `value` [B, ...]: all values of a row share its weight; None: weight 1.
     """
     if weight is None:
         return sum_of(value), full((), float(value.size), dtype=value.dtype)
     if weight.ndim > value.ndim or weight.shape != value.shape[: weight.ndim]:
         raise TrainerError(
-            f"the weights of {what} don't fit its values",
+            f"the shape of the weights of {what} doesn't match its values",
             found=f"weights {list(weight.shape)} for values {list(value.shape)}",
-            expected="one weight for each row: the leading axes of the values",
+            expected="one weight per row: the leading axes of the values",
         )
     rows = reshape(astype(weight, value.dtype), (*weight.shape, *(1,) * (value.ndim - weight.ndim)))
     values_a_row = value.size // max(1, weight.size)

@@ -1,4 +1,4 @@
-"""From the config's entry to the metric."""
+"""Creates metrics from entries of the config."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def metric_from(config: MetricConfig) -> Metric:
-    """The metric that an entry of `metrics:` asks for.
+    """Creates the metric of an entry of `metrics:`.
 
     Raises:
-        TrainerError: a class of the user's own that is not there, is no metric, or does not take its options.
+        TrainerError: a custom class is missing, is not a metric, or rejects its options.
     """
     where = config.where()
     file, _, class_name = where.rpartition(":")
@@ -28,7 +28,9 @@ def metric_from(config: MetricConfig) -> Metric:
     try:
         made: Metric = kind(**config.settings())
     except TypeError as error:
-        raise TrainerError(f"the metric {config.name} can't be made", where=config.place, found=str(error)) from error
+        raise TrainerError(
+            f"the metric {config.name} can't be created", where=config.place, found=str(error)
+        ) from error
     return made
 
 
@@ -38,5 +40,7 @@ def _own(name: str, place: str) -> type[Metric]:
     except ValueError as error:
         raise TrainerError("no such metric", where=place, found=str(error)) from error
     if not issubclass(found, Metric):
-        raise TrainerError(f"{name} is no metric", where=place, expected="a class derived from trainer.metrics.Metric")
+        raise TrainerError(
+            f"{name} is not a metric", where=place, expected="a class derived from trainer.metrics.Metric"
+        )
     return found

@@ -1,4 +1,4 @@
-"""Metrics of rows: everything that was predicted over the period is kept, off the device, and looked at as a whole."""
+"""Metrics of rows: all predictions of the split are kept, off the device, and evaluated together."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from trainer.metrics.metric import WEIGHT, Metric, Part, Place, State
 
 
 class Columns(Mapping[str, np.ndarray]):
-    """Arrays by name that grow at their first axis; appending costs what is appended, however long they are."""
+    """Arrays by name that grow along their first axis; appending costs only the appended rows."""
 
     def __init__(self, columns: Mapping[str, np.ndarray] | None = None) -> None:
         self._memory = dict(columns or {})
         self._length = len(next(iter(self._memory.values()))) if self._memory else 0
 
     def append(self, rows: Mapping[str, np.ndarray]) -> None:
-        """Copy rows to the end, the same number of each column."""
+        """Appends rows, the same number to each column."""
         count = len(next(iter(rows.values())))
         end = self._length + count
         for name, values in rows.items():
@@ -41,9 +41,9 @@ class Columns(Mapping[str, np.ndarray]):
 
 
 class Rows(Metric):
-    """A metric whose parts are rows, arrays [B, ...]; `values` gets those of all batches, and "weight" [N].
+    """A metric whose parts are rows, arrays [B, ...]; `values` receives those of all batches, and "weight" [N].
 
-    Rows of weight 0 are left out. Their order is that of the batches, so `values` must not rest on it.
+    Rows of weight 0 are dropped. Their order depends on the batches, so `values` must not depend on it.
     """
 
     folds_in: Place = "worker"

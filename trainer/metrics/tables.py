@@ -1,4 +1,4 @@
-"""States of several tables: arrays by "table.column", each table's columns of one length that grows."""
+"""States with several tables: arrays by "table.column", where the columns of a table have equal length."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from trainer.metrics.rows import Columns
 
 
 class Tables(Mapping[str, np.ndarray]):
-    """Tables by name; as a mapping, arrays by "table.column", which is how a state is kept and sent.
+    """Tables by name; as a mapping, arrays by "table.column", the form of saved states.
 
     Args:
-        state: of such arrays; they are copied when rows are appended.
+        state: arrays in this form; they are copied when rows are appended.
     """
 
     def __init__(self, state: Mapping[str, np.ndarray] | None = None) -> None:
@@ -32,11 +32,11 @@ class Tables(Mapping[str, np.ndarray]):
         return self._tables[name]
 
     def append(self, name: str, rows: Mapping[str, np.ndarray]) -> None:
-        """Copy rows to the end of a table."""
+        """Appends rows to a table."""
         self._tables.setdefault(name, Columns()).append(rows)
 
     def extend(self, other: Tables) -> None:
-        """Append all rows of other tables."""
+        """Appends all rows of other tables."""
         for name, columns in other._tables.items():
             self.append(name, columns)
 

@@ -1,4 +1,4 @@
-"""The items on which a model did worst: a few of any number, the same in whatever batches they come."""
+"""The worst items of an evaluation: at most a fixed number, independent of batches."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class WorstItems:
-    """At most `limit` items, the worst first; of equal scores the lower number. NaN is the worst of all.
+    """At most `limit` items, the worst first; of equal scores the lower index. NaN is worst.
 
     Args:
-        items: their numbers in the data set, int64 [N], each once.
-        scores: how badly the model did on each, float64 [N]; higher is worse.
+        items: their indices in the data set, int64 [N], each once.
+        scores: error score of each, float64 [N]; higher is worse.
     """
 
     limit: int
@@ -21,7 +21,7 @@ class WorstItems:
     scores: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def with_more(self, items: np.ndarray, scores: np.ndarray) -> WorstItems:
-        """The worst of these and others. An item that comes twice counts by its worse score."""
+        """The worst of both. An item in both has its worse score."""
         items, scores = np.concatenate([self.items, items]), np.concatenate([self.scores, scores])
         is_nan = np.isnan(scores)
         order = np.lexsort((items, -np.where(is_nan, np.inf, scores), ~is_nan))

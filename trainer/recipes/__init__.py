@@ -1,1 +1,1 @@
-"""The gallery: a folder a recipe, each complete in itself; `trainer list` shows them, `trainer new` copies one."""
+"""The gallery: one self-contained folder per recipe. `trainer list` shows them, `trainer new` copies one."""

@@ -1,4 +1,4 @@
-"""The run directory: the contract between training and everything that looks at it. Standard library only."""
+"""The run directory: the interface between training and all tools that read it. Standard library only."""
 
 from trainer.rundir.attempts import TimeTaken, without_superseded
 from trainer.rundir.codec import decode, encode, json_value

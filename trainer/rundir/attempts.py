@@ -1,7 +1,6 @@
-"""The rule of attempts: a resumed attempt takes back what earlier ones recorded above the step it resumed from.
+"""The rule of attempts: a resumed attempt replaces records of earlier attempts above the step it resumed from.
 
-What it measures again at that very step (a validation that was cut short, a test) takes the place of what was told
-before.
+Values computed again at that step (an interrupted validation, a test) replace the earlier ones.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from trainer.rundir.events import EndEvent, Event, MetricEvent, Record, ReportEv
 
 
 class TimeTaken:
-    """How long a run took: the time of its attempts, from the start of each one's process to its last event.
+    """The duration of a run: the sum over its attempts, from the start of the process to the last event.
 
-    What lies between two attempts does not count.
+    Time between attempts is excluded.
     """
 
     def __init__(self) -> None:
         self._by_attempt: dict[int, float] = {}
 
     def see(self, record: Record) -> None:
-        """Take in a record; later ones of an attempt come later."""
+        """Adds a record; later ones of an attempt come later."""
         self._by_attempt[record.attempt] = record.since_start
 
     @property
@@ -32,10 +31,10 @@ class TimeTaken:
 
 
 def without_superseded(records: Iterable[Record]) -> list[Record]:
-    """The records that still count, in their order.
+    """The valid records, in order.
 
-    A record goes when a later attempt, or its own attempt further on (a rollback), resumed from a step below its own;
-    records without a step stay. An `end` of an earlier attempt goes with any later resumption, since the run went on.
+    A record is dropped if a later attempt, or the same attempt after a rollback, resumed from a smaller step; records
+    without a step are kept. The `end` of an earlier attempt is dropped after any resumption.
     """
     records = list(records)
     resumed = [
@@ -71,7 +70,7 @@ def _still_counts(record: Record, last_step: float, rolled_back_to: float) -> bo
 
 
 def _what_it_tells(event: Event) -> tuple[object, ...] | None:
-    """What another event can tell anew: the same metrics, report or sample of the same step."""
+    """A key of events that another event can replace: the same metrics, report or sample at the same step."""
     match event:
         case MetricEvent():
             return event.kind, event.step, event.split, frozenset(event.values)

@@ -1,7 +1,7 @@
-"""Events as lines of `events.jsonl`, and back.
+"""Converts events to lines of `events.jsonl` and back.
 
 A line is one JSON object with `kind`, `time` (seconds since 1970), `since_start` (seconds since this attempt's process
-started), `attempt`, and the fields of the kind. Fields that are None are left out. Non-finite numbers are the strings
+started), `attempt`, and the fields of the kind. Fields that are None are omitted. Non-finite numbers are the strings
 "nan", "inf" and "-inf".
 """
 
@@ -20,16 +20,16 @@ NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 LATEST_SECONDS = 1e11
-"""The year 5138: a time beyond is damage, and no calendar can show it."""
+"""The year 5138: a later time is damage, and no calendar can display it."""
 MOST_INTEGER = 2**63 - 1
-"""JSON has integers of any length, columns of numbers have not."""
+"""JSON integers have any length, columns of numbers don't."""
 
 
 def encode(event: Event, *, time: float, since_start: float, attempt: int) -> bytes:
     """The event's line, newline included.
 
     Raises:
-        TypeError: a field holds something that is neither a number, text, a sequence nor a mapping.
+        TypeError: a field is neither a number, text, a sequence nor a mapping.
     """
     line: dict[str, Any] = {
         "kind": event.kind,
@@ -60,12 +60,12 @@ def decode(line: bytes | str) -> Record | None:
 
 
 def decode_lines(lines: Sequence[bytes]) -> list[Record | None]:
-    """`decode` of each of some lines, parsed in one go: a call of the parser costs more than parsing a line does."""
+    """`decode` for several lines with one parser call, which costs more than parsing a line."""
     try:
         parsed = json.loads(b"[" + b",\n".join(lines) + b"]")
     except (ValueError, RecursionError):
         parsed = []
-    if len(parsed) != len(lines):  # one of them is no JSON by itself
+    if len(parsed) != len(lines):  # one of them is not valid JSON
         return [decode(line) for line in lines]
     return [_record(fields) for fields in parsed]
 
@@ -102,7 +102,7 @@ def _event(kind: object, fields: dict[str, Any]) -> Event:
 
 
 def _plain_metric(fields: dict[str, Any]) -> MetricEvent | None:
-    """By far the commonest event in its commonest form, without the walk over its fields; None for any other form."""
+    """A fast path for the most frequent event in its usual form, without the loop over fields; None for other forms."""
     step, epoch, split, final = fields.get("step"), fields.get("epoch"), fields.get("split"), fields.get("final", False)
     values = fields.get("values")
     if not (type(step) is int and type(epoch) is float and type(split) is str and type(final) is bool):
@@ -115,7 +115,7 @@ def _plain_metric(fields: dict[str, Any]) -> MetricEvent | None:
 
 
 def json_value(value: Any) -> Any:
-    """The value in JSON's own types; non-finite numbers as text, NumPy scalars as the numbers they are."""
+    """The value as JSON types; non-finite numbers as text, NumPy scalars as numbers."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, Mapping):
@@ -191,7 +191,7 @@ _READERS: dict[type[Event], tuple[tuple[str, Callable[[Any], Any], bool], ...]] 
 
 
 def _readers(kind: type[Event]) -> tuple[tuple[str, Callable[[Any], Any], bool], ...]:
-    """(name, reader, required) for each field of a kind, worked out once from its declarations."""
+    """(name, reader, required) for each field of a kind, computed once from its declarations."""
     if kind not in _READERS:
         _READERS[kind] = tuple(
             (

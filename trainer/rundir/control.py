@@ -1,4 +1,4 @@
-"""Requests to a running worker: small files put into `control/` by atomic rename, taken out in their order."""
+"""Requests to a running worker: small files created in `control/` by atomic rename, read in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REQUESTS = ("stop", "checkpoint", "pause", "resume", "evaluate", "abort")
 
 @dataclass(frozen=True)
 class Request:
-    """One request. `what` is one of REQUESTS, or any other word that the worker will refuse."""
+    """One request. `what` is one of REQUESTS, or another word that the worker will refuse."""
 
     id: str
     what: str
@@ -26,7 +26,7 @@ class Request:
 
 
 def send_request(paths: RunPaths, what: str, **fields: Any) -> str:
-    """Ask the run's worker for something; the request's id, under which `request` events answer.
+    """Sends a request to the run's worker; returns its id, with which `request` events answer.
 
     Raises:
         TrainerError: unknown request, or the directory can't be written.
@@ -44,12 +44,12 @@ def send_request(paths: RunPaths, what: str, **fields: Any) -> str:
 
 
 def take_requests(paths: RunPaths) -> list[Request]:
-    """The requests that wait, oldest first; they are removed. Cheap when there are none (one look into a folder)."""
+    """Removes and returns the waiting requests, oldest first. Cheap without requests (one directory listing)."""
     return [request for request in waiting_requests(paths) if _take(paths, request)]
 
 
 def _take(paths: RunPaths, request: Request) -> bool:
-    """Whether it could be removed: what stays, on a disk that has become read-only, would be carried out each step."""
+    """Whether it could be removed: a request that stays, on a read-only disk, would be executed at each step."""
     try:
         (paths.control / f"{request.id}.json").unlink(missing_ok=True)
     except OSError:
@@ -58,7 +58,7 @@ def _take(paths: RunPaths, request: Request) -> bool:
 
 
 def waiting_requests(paths: RunPaths) -> list[Request]:
-    """The same, left where they are."""
+    """Returns the waiting requests without removing them."""
     try:
         names = sorted(name for name in os.listdir(paths.control) if name.endswith(".json") and name[0] != ".")
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def waiting_requests(paths: RunPaths) -> list[Request]:
         try:
             text = (paths.control / name).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
-            continue  # taken between the two looks
+            continue  # removed between listing and reading
         requests.append(_parse(name.removesuffix(".json"), text))
     return requests
 

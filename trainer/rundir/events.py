@@ -1,4 +1,4 @@
-"""The kinds of event that a run is told in: one frozen dataclass a kind. codec.py has their form in the file."""
+"""The kinds of events of a run: one frozen dataclass each. codec.py defines their form in the file."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Base of all kinds; `kind` is the word that stands in the file."""
+    """Base of all kinds; `kind` is the word in the file."""
 
     kind: ClassVar[str] = ""
 
 
 EventSink = Callable[[Event], None]
-"""Where producers (the learner, loaders, the tuner) put their events."""
+"""Receives the events of producers (the learner, loaders, the tuner)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunEvent(Event):
-    """The head of an attempt: what is trained, by which process, on what."""
+    """The start of an attempt: what is trained, by which process, on which device."""
 
     kind: ClassVar[str] = "run"
     name: str
@@ -34,9 +34,9 @@ class RunEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class PhaseEvent(Event):
-    """How far a phase is. `name`: config, load, device, data, model, trace, compile, autotune, train, validate, …
+    """The progress of a phase. `name`: config, load, device, data, model, trace, compile, autotune, train, validate, …
 
-    `state` is started, progress, finished or failed; `now` says what it is on, `remaining` is in seconds.
+    `state` is started, progress, finished or failed; `now` is the current item, `remaining` is in seconds.
     """
 
     kind: ClassVar[str] = "phase"
@@ -51,7 +51,7 @@ class PhaseEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class MetricEvent(Event):
-    """Numbers at a step. `epoch` is fractional; `split` is train, valid or test (or test/<name>)."""
+    """Metric values at a step. `epoch` is fractional; `split` is train, valid or test (or test/<name>)."""
 
     kind: ClassVar[str] = "metric"
     step: int
@@ -79,11 +79,10 @@ class AutotuneEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class StepEvent(Event):
-    """What kernels take of one run of a program (a training step is one or several), in milliseconds.
+    """The time of kernels in one run of a program (a training step is one or several), in milliseconds.
 
-    `program` numbers the programs; `updates` says that it changes parameters or their averages, as a training step does
-    and an evaluation does not. `kernels` are decided, by the `key` of their `autotune` event; `others` are not, by
-    operation and shape.
+    `program` numbers the programs; `updates` is true if it changes parameters or their averages, as a training step
+    does. `kernels` have decisions, by the `key` of their `autotune` event; `others` have none, by operation and shape.
     """
 
     kind: ClassVar[str] = "step"
@@ -98,10 +97,9 @@ class StepEvent(Event):
 class SystemEvent(Event):
     """A sample of the machine.
 
-    `cpu` in percent of all cores, `memory` in bytes held by the worker, `disk` and `network` in bytes a second (what
-    the worker reads and writes, what goes in and out of the machine), `data_wait` a share of wall time (0 to 1),
-    `metric_lag` in records, `step_ms` in milliseconds; each GPU has use (%), memory (bytes), power (W) and temperature
-    (°C).
+    `cpu` in percent of all cores, `memory` in bytes held by the worker, `disk` and `network` in bytes a second (of the
+    worker, and of the whole machine), `data_wait` a fraction of wall time (0 to 1), `metric_lag` in records, `step_ms`
+    in milliseconds; each GPU has use (%), memory (bytes), power (W) and temperature (°C).
     """
 
     kind: ClassVar[str] = "system"
@@ -117,7 +115,7 @@ class SystemEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class SampleEvent(Event):
-    """A picture or text in `samples/`; `file` is relative to the run directory."""
+    """An image or text in `samples/`; `file` is relative to the run directory."""
 
     kind: ClassVar[str] = "sample"
     step: int
@@ -141,7 +139,7 @@ class ReportEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEvent(Event):
-    """A checkpoint is complete; `path` is relative to the run directory, `reasons` are latest, best, requested, …
+    """A completed checkpoint; `path` is relative to the run directory, `reasons` are latest, best, requested, …
 
     The loop waited for `stall_ms`, of which copying took `copy_ms`; a thread wrote it in `write_s`, with `cpu_s` of
     processor time.
@@ -160,7 +158,7 @@ class CheckpointEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class BadItemEvent(Event):
-    """A sample of the data set that can't be used; `action` is skipped or raised, `count` how many so far."""
+    """An unusable item of the data set; `action` is skipped or raised, `count` the number so far."""
 
     kind: ClassVar[str] = "bad_item"
     source: str
@@ -171,7 +169,7 @@ class BadItemEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class WarningEvent(Event):
-    """Something the user should look at; the run goes on."""
+    """A problem that the user should look at; the run continues."""
 
     kind: ClassVar[str] = "warning"
     message: str
@@ -191,7 +189,7 @@ class LogEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class RequestEvent(Event):
-    """What became of a control request; `state` is received, done or refused."""
+    """The state of a control request; `state` is received, done or refused."""
 
     kind: ClassVar[str] = "request"
     id: str
@@ -202,7 +200,7 @@ class RequestEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class ResumedEvent(Event):
-    """A new attempt goes on from a checkpoint; readers drop earlier attempts' records above `from_step`."""
+    """A new attempt resumes from a checkpoint; readers drop earlier attempts' records above `from_step`."""
 
     kind: ClassVar[str] = "resumed"
     from_step: int
@@ -213,8 +211,8 @@ class ResumedEvent(Event):
 class EndEvent(Event):
     """The last event of an attempt.
 
-    `status` is done, stopped, interrupted or failed; `metrics` are the final numbers by "split/name";
-    `traceback` names a file in the run directory.
+    `status` is done, stopped, interrupted or failed; `metrics` are the final values by "split/name"; `traceback` names
+    a file in the run directory.
     """
 
     kind: ClassVar[str] = "end"
@@ -229,7 +227,7 @@ class EndEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent(Event):
-    """A line of a kind, or of a form, that this version does not know; its fields are kept as they are."""
+    """A line of a kind, or of a form, that is unknown to this version; its fields are kept unchanged."""
 
     kind: str = ""  # type: ignore[misc]  # here the kind is data
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -237,7 +235,7 @@ class UnknownEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What readers yield: an event and when it was written (seconds since 1970; seconds since the process started)."""
+    """The result of readers: an event and its time (seconds since 1970; seconds since the process started)."""
 
     event: Event
     time: float

@@ -1,4 +1,4 @@
-"""Where things lie in a run directory, and how run directories are made and found."""
+"""Paths in a run directory, and creating and finding run directories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BEST = re.compile(
     r"^checkpoint:\n(?:  .*\n)*?  best:\n(?:    .*\n)*?    metric: (\S+)(?:.*\n(?:    .*\n)*?    mode: (max|min))?",
     re.MULTILINE,
 )
-"""In a resolved configuration, whose form is fixed: reading all of it as YAML takes a hundred times as long."""
+"""In a resolved configuration, whose form is fixed: parsing it as YAML takes a hundred times as long."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class RunPaths:
 
     @property
     def leading_metric(self) -> str | None:
-        """The monitored metric, `checkpoint.best.metric` as "split/name"; None where the config names none."""
+        """The monitored metric, `checkpoint.best.metric` as "split/name"; None if the config sets none."""
         return self._monitored[0]
 
     @property
     def monitored_mode(self) -> str | None:
-        """Which end of the monitored metric is better, max or min; None where the config names none."""
+        """Which end of the monitored metric is better, max or min; None if the config sets none."""
         return self._monitored[1]
 
     @property
@@ -105,44 +105,44 @@ class RunPaths:
         return folder if (folder / "manifest.json").is_file() and folder.parent == self.checkpoints else None
 
     def inside(self, file: str) -> Path | None:
-        """The file that an event names, if it lies in the run directory and is there."""
+        """The file of an event, if it exists inside the run directory."""
         root = self.root.resolve()
         path = (root / file).resolve()
         return path if path.is_relative_to(root) and path.is_file() else None
 
     @property
     def last_attempt(self) -> int:
-        """The highest attempt that has a config here; 0 when there is none."""
+        """The last attempt with a config here; 0 if there is none."""
         return max((int(match[1]) for name in os.listdir(self.root) if (match := _CONFIG.fullmatch(name))), default=0)
 
 
 def make_folders(folder: Path, root: Path) -> None:
-    """Make a folder below a run's, and those between; the run's own is not made again once it was deleted or moved.
+    """Creates a folder in a run directory, with its parents. A deleted or moved run directory is not created again.
 
     Raises:
-        OSError: it can't be made, or `root` is not there.
+        OSError: it can't be created, or `root` doesn't exist.
     """
     os.stat(root)
     folder.mkdir(parents=True, exist_ok=True)
 
 
 def gone(root: Path) -> TrainerError | None:
-    """The error for a run whose directory was deleted or moved while it trained; None where it is there."""
+    """The error for a run whose directory was deleted or moved during training; None if it exists."""
     if root.is_dir():
         return None
     return TrainerError(
-        "the run's directory is gone",
+        "the run directory no longer exists",
         where=str(root),
-        expected="a directory that stays where it is while the run trains",
-        hint="It was deleted or moved. Nothing was made in its place; a moved one has what came before.",
+        expected="a directory that is not deleted or moved during training",
+        hint="It was deleted or moved. No new one was created; a moved one contains everything saved so far.",
     )
 
 
 def create_run(runs_root: str | os.PathLike[str], name: str) -> RunPaths:
-    """A new run directory `runs_root/name`, or `name-2`, `name-3`, … when the name is taken.
+    """A new run directory `runs_root/name`, or `name-2`, `name-3`, … if the name is in use.
 
     Raises:
-        TrainerError: the name is no usable folder name, or the directory can't be made.
+        TrainerError: the name is not a valid folder name, or the directory can't be created.
     """
     run_name(name)
     root = Path(runs_root)
@@ -162,16 +162,16 @@ def create_run(runs_root: str | os.PathLike[str], name: str) -> RunPaths:
 
 
 def run_name(name: str) -> str:
-    """The name, if a run's folder may have it.
+    """The name, if it is valid for a run.
 
     Raises:
-        TrainerError: it may not.
+        TrainerError: it is invalid.
     """
     if not _NAME.fullmatch(name):
         raise TrainerError(
-            "not a usable name for a run",
+            "invalid name of a run",
             found=repr(name),
-            expected="letters, digits and . , = + @ _ -, first a letter or digit",
+            expected="letters, digits and . , = + @ _ -, starting with a letter or digit",
         )
     return name
 
@@ -183,26 +183,26 @@ def task_name(task: str) -> str:
 
 
 def create_run_at(path: str | os.PathLike[str]) -> RunPaths:
-    """A run in this very directory, which must be new or empty.
+    """Creates a run in exactly this directory, which must be new or empty.
 
     Raises:
-        TrainerError: something is in it, or it can't be made.
+        TrainerError: it is not empty, or can't be created.
     """
     root = Path(path)
     try:
         root.mkdir(parents=True, exist_ok=True)
         if any(root.iterdir()):
-            raise TrainerError("the run directory is not empty", where=str(root), hint="To go on with a run: --resume.")
+            raise TrainerError("the run directory is not empty", where=str(root), hint="To resume a run, use --resume.")
         return _with_folders(root)
     except OSError as error:
         raise write_error(error.filename or root, error) from error
 
 
 def take_up_run(path: str | os.PathLike[str]) -> RunPaths:
-    """The run in this very directory, or a new one there; also where making one was cut short.
+    """The run in exactly this directory, or a new one there; also if its creation was interrupted.
 
     Raises:
-        TrainerError: something else is in it, or it can't be made.
+        TrainerError: it contains other files, or can't be created.
     """
     paths = RunPaths(Path(path))
     try:
@@ -213,7 +213,7 @@ def take_up_run(path: str | os.PathLike[str]) -> RunPaths:
         others = [entry.name for entry in paths.root.iterdir() if not _is_left_by_a_start(entry, ours)]
         if others:
             raise TrainerError(
-                "the directory has no run, and is not empty", where=str(paths.root),
+                "the directory is not empty and contains no run", where=str(paths.root),
                 found=", ".join(sorted(others)[:8]), expected="a run, or a new or empty directory",
             )  # fmt: skip
         return _with_folders(paths.root)
@@ -222,7 +222,7 @@ def take_up_run(path: str | os.PathLike[str]) -> RunPaths:
 
 
 def _is_left_by_a_start(entry: Path, folders: set[str]) -> bool:
-    """Whether it is what a process leaves that is killed before it has written its config."""
+    """Whether it contains only the files of a process that was killed before it wrote its config."""
     if entry.name in folders:
         return entry.is_dir() and not any(entry.iterdir())
     return entry.name.startswith(".config-1.yaml.")
@@ -240,7 +240,7 @@ def _with_folders(path: Path) -> RunPaths:
 
 
 def list_runs(runs_root: str | os.PathLike[str]) -> list[RunPaths]:
-    """The runs in a folder, the most recently started last; empty when there is no such folder."""
+    """The runs in a folder, the last started one last; empty if the folder doesn't exist."""
     started = []
     try:
         entries = list(os.scandir(runs_root))

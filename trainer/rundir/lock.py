@@ -1,12 +1,12 @@
-"""`run.lock`: who trains this run, and whether they still do.
+"""`run.lock`: the process that trains a run, and whether it is alive.
 
-The file holds the owner's pid, host and a token; its modification time is the heartbeat, so that a heartbeat needs
-no space on a full disk and can't tear the contents.
+The file contains the owner's pid, host and a token. Its modification time is the heartbeat, which needs no space on a
+full disk and can't damage the contents.
 
     the owner's process can be looked for (same host, boot and pid namespace)    it lives as long as that process
     it can't                                                                     it lives as long as its heartbeat
 
-A heartbeat that looks old is watched before its owner's place is taken: see `pulse`.
+An apparently old heartbeat is watched before the lock is taken over: see `pulse`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RunLock:
     """Held by the process that trains a run: `acquire`, `heartbeat` every few seconds, `release`.
 
     Args:
-        notice: told why `acquire` takes seconds.
+        notice: receives the reason if `acquire` takes seconds.
         sleep: waits for some seconds.
     """
 
@@ -51,32 +51,32 @@ class RunLock:
         self._contents = json.dumps({**owner, "since": round(time.time(), 3), "token": os.urandom(8).hex()})
 
     def acquire(self) -> None:
-        """Take the lock, if it is not one's own already; a dead owner's is taken over.
+        """Acquires the lock, unless already held; takes over the lock of a dead owner.
 
         Raises:
-            TrainerError: a living process trains this run, or the directory can't be written.
+            TrainerError: another process is training this run, or the directory can't be written.
         """
         while not self._create():
             contents = _contents(self.path)
             if contents == self._contents:
                 return
             if contents is None:
-                continue  # released between the two looks
+                continue  # released between two attempts
             owner = _state(self.path, contents)
             if owner is not None and (owner.alive or self._is_heard_of(owner)):
                 raise TrainerError(
-                    "another process trains this run",
+                    "another process is training this run",
                     where=str(self.path.parent),
                     found=str(owner),
-                    hint="Watch it with `trainer watch`, or stop it with `trainer stop`, first.",
+                    hint="Watch it with `trainer watch`, or stop it first with `trainer stop`.",
                 )
             _remove_dead(self.path, contents)
 
     def heartbeat(self) -> bool:
-        """Say that the owner lives; False when the lock is no longer its own.
+        """Updates the heartbeat; returns False if the lock is no longer held.
 
         Raises:
-            OSError: it can't be said (a disk that has become read-only).
+            OSError: the heartbeat can't be written (a disk that has become read-only).
         """
         if _contents(self.path) != self._contents:
             return False
@@ -84,7 +84,7 @@ class RunLock:
         return True
 
     def release(self) -> None:
-        """Give the lock back, if it is still one's own."""
+        """Releases the lock, if it is still held."""
         if _contents(self.path) == self._contents:
             self.path.unlink(missing_ok=True)
 
@@ -93,21 +93,25 @@ class RunLock:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        with suppress(OSError):  # what can't be deleted is a dead process's from now on, and no obstacle
+        with suppress(
+            OSError
+        ):  # a lock file that can't be deleted belongs to a dead process from now on, and blocks nobody
             self.release()
 
     def _is_heard_of(self, owner: LockState) -> bool:
-        """Whether the owner's heartbeat moves while it is watched; of one whose process can be looked for, it doesn't.
+        """Whether the owner's heartbeat moves while it is watched; false if its process can be checked directly.
 
-        Its clock may be behind this machine's.
+        Its clock may be behind that of this machine.
         """
         if owner.is_within_sight or not owner.pid:
             return False
-        self._notice(f"{self.path}: of {owner}; watching for {WATCHED_SECONDS:.0f} s whether it is heard of")
+        self._notice(f"{self.path}: of {owner}; waiting {WATCHED_SECONDS:.0f} s for a heartbeat")
         return bool(heard_of([self.path], self._sleep)) and _contents(self.path) is not None
 
     def _create(self) -> bool:
-        """Make the lock file with its contents in one step: written aside, then linked, which fails if one exists."""
+        """Creates the lock file with its contents atomically: written to another file, then linked, which fails if it
+        exists.
+        """
         aside = self.path.with_name(f".run.lock-{os.getpid()}")
         try:
             aside.write_text(self._contents, encoding="utf-8")
@@ -123,13 +127,13 @@ class RunLock:
 
 
 def read_lock(paths: RunPaths) -> LockState | None:
-    """Who holds the run's lock, or None when nobody does."""
+    """The owner of the run's lock, or None."""
     contents = _contents(paths.lock)
     return None if contents is None else _state(paths.lock, contents)
 
 
 def remove_dead_lock(paths: RunPaths) -> None:
-    """Take the lock of a process of this machine away that has ended without giving it back."""
+    """Removes the lock of a process of this machine that ended without releasing it."""
     contents = _contents(paths.lock)
     owner = None if contents is None else _state(paths.lock, contents)
     if contents is not None and owner is not None and owner.is_within_sight and not owner.alive:
@@ -138,13 +142,13 @@ def remove_dead_lock(paths: RunPaths) -> None:
 
 
 def _remove_dead(path: Path, contents: str) -> None:
-    """Take a dead owner's file away, unless another process has done that meanwhile.
+    """Removes a dead owner's file, unless another process has done so.
 
-    Who holds the system's lock on the very file that has the path may remove it; it is nobody's after that.
+    The process that holds the system's lock on this file may remove it.
     """
     with suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
         if sys.platform != "win32":
-            with suppress(OSError):  # a file system without such locks: two at the same instant may race
+            with suppress(OSError):  # a file system without locks: two processes at the same instant may race
                 fcntl.flock(file, fcntl.LOCK_EX)
         if file.read() == contents and os.fstat(file.fileno()).st_ino == path.stat().st_ino:
             path.unlink()
@@ -152,7 +156,7 @@ def _remove_dead(path: Path, contents: str) -> None:
 
 def _contents(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")  # a damaged one is a dead owner's
+        return path.read_text(encoding="utf-8", errors="replace")  # a damaged one has a dead owner
     except FileNotFoundError:
         return None
 

@@ -1,4 +1,4 @@
-"""What can be said about a process from outside, with the standard library alone."""
+"""Information about other processes, with the standard library only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def host_name() -> str:
 
 @functools.cache
 def pid_namespace() -> str | None:
-    """What pids are numbers within: this boot of this kernel, this container. None: the system does not say."""
+    """The scope of pids: this boot of this kernel, this container. None: unknown on this system."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
@@ -27,22 +27,22 @@ def pid_namespace() -> str | None:
 
 
 def process_started(pid: int) -> int | None:
-    """The process's start in clock ticks since boot, or None where the system does not say (see proc(5)).
+    """The process's start in clock ticks since boot, or None if unknown on this system (see proc(5)).
 
-    Together with the pid it names a process for good: pids are used again.
+    Together with the pid it identifies a process uniquely: pids are reused.
     """
     fields = _stat_fields(pid)
     return None if fields is None else int(fields[19])
 
 
 def process_is_alive(pid: int, started: int | None = None) -> bool:
-    """Whether the process runs (a zombie does not) and, where known, is the one that began at `started`. POSIX only."""
+    """Whether the process runs (a zombie does not) and, if known, is the one started at `started`. POSIX only."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # it lives, under another user
+        pass  # it exists, under another user
     fields = _stat_fields(pid)
     if fields is None:
         return True
@@ -50,7 +50,7 @@ def process_is_alive(pid: int, started: int | None = None) -> bool:
 
 
 def process_age(pid: int) -> float:
-    """Seconds since a process started; where the system does not say, the processor time that this one used so far."""
+    """Seconds since a process started; if unknown on this system, the processor time of the current process."""
     started = process_started(pid)
     if started is None or not hasattr(time, "CLOCK_BOOTTIME"):
         return time.process_time()

@@ -1,14 +1,14 @@
-"""Whether a worker on another machine lives, and what its clock says: told by what moves, not by two clocks' agreement.
+"""Detects whether a worker on another machine is alive, and the difference of its clock, from changes of its heartbeat.
 
 The clocks of two machines may be minutes apart. On this machine the system itself says whether a process lives, and
-there is one clock. The one rule for all who ask:
+there is one clock. One rule for all callers:
 
-    the process can be looked for          it lives as long as the system says so
-    its heartbeat was seen to move         it lives until that has stood still for GONE_AFTER_SECONDS
-    it was not (yet)                       by the two clocks; an old one is watched for WATCHED_SECONDS first
+    the process can be checked             it is alive if the system says so
+    its heartbeat was seen to move         it is alive until the heartbeat stops for GONE_AFTER_SECONDS
+    otherwise                              by the two clocks; an old one is watched for WATCHED_SECONDS first
 
-Who follows a run (a dashboard, `trainer watch`) keeps a `Pulse`; who looks once (`trainer runs`, an owner to be) may
-wait for `heard_of`.
+Programs that follow a run (a dashboard, `trainer watch`) keep a `Pulse`; single checks (`trainer runs`, a new owner)
+may wait for `moving_heartbeats`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from trainer.rundir.events import Record
 from trainer.rundir.processes import host_name
 
 GONE_AFTER_SECONDS = 60.0
-"""A heartbeat on another machine that stood still for this long is no more. Attributes on NFS may be that old."""
+"""A process on another machine is dead if its heartbeat stops for this long. File attributes on NFS may be this old."""
 
 WATCHED_SECONDS, LOOKS = 8.0, 16
-"""How long, and in how many looks, a heartbeat that looks old is watched: a worker writes one every two seconds, which
-another machine may see some seconds later."""
+"""Seconds and number of checks for an apparently old heartbeat: a worker writes one every two seconds, and another
+    machine may see it some seconds later.
+"""
 
 MOST_APART_SECONDS = 3600.0
-"""Clocks that are further apart than this are not thought of where a look costs everybody a wait."""
+"""Larger clock differences are not considered if a check costs a wait."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class LockState:
     """The owner of a run.
 
     Attributes:
-        heartbeat: when it was last heard of, and `since`: when it has the run, in seconds since 1970.
-        is_within_sight: its process can be looked for from here, so that the heartbeat does not matter.
+        heartbeat: time of the last heartbeat; `since`: start of the ownership, in seconds since 1970.
+        is_within_sight: its process can be checked from here, so that the heartbeat is not needed.
     """
 
     pid: int
@@ -54,23 +55,25 @@ class LockState:
         since = (
             "" if self.since is None else f", since {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(self.since))}"
         )
-        return f"pid {self.pid} on {self.host}{since}, last heard of {max(0.0, time.time() - self.heartbeat):.0f} s ago"
+        return (
+            f"pid {self.pid} on {self.host}{since}, last heartbeat {max(0.0, time.time() - self.heartbeat):.0f} s ago"
+        )
 
     def is_in_doubt(self, now: float) -> bool:
-        """Whether it looks gone by two clocks that may be apart; `now` in seconds since 1970, here."""
+        """Whether it seems dead by two clocks that may differ; `now` in seconds since 1970, here."""
         away = abs(now - self.heartbeat)
         return bool(self.pid) and not self.is_within_sight and GONE_AFTER_SECONDS <= away < MOST_APART_SECONDS
 
 
 def looks_fresh(heartbeat: float, now: float) -> bool:
-    """Whether a heartbeat is young if the two clocks agree."""
+    """Whether a heartbeat is recent if the two clocks agree."""
     return abs(now - heartbeat) < GONE_AFTER_SECONDS
 
 
 def heard_of(locks: Iterable[Path], sleep: Callable[[float], object] = time.sleep) -> set[Path]:
-    """Which of some lock files' heartbeats move while they are watched for up to WATCHED_SECONDS.
+    """The lock files whose heartbeat moves while they are watched for up to WATCHED_SECONDS.
 
-    One that goes away meanwhile is not heard of.
+    A removed file does not count as moving.
     """
     before = {lock: beat for lock in locks if (beat := _heartbeat(lock)) is not None}
     heard: set[Path] = set()
@@ -90,10 +93,11 @@ def _heartbeat(lock: Path) -> float | None:
 
 
 class Pulse:
-    """The heartbeat of a run, as it is seen to move from here.
+    """The heartbeat of a run, observed from here.
 
     Args:
-        is_trusting: an old heartbeat counts as alive while it is first watched, else only once it has moved.
+        is_trusting: an old heartbeat counts as alive until it was watched long enough; otherwise only once it has
+            moved.
     """
 
     def __init__(self, *, is_trusting: bool = True) -> None:
@@ -104,7 +108,7 @@ class Pulse:
         self._behind = math.inf
 
     def feel(self, lock: LockState | None, now: float) -> LockState | None:
-        """The state of a lock with what was seen of it so far; `now` in seconds since 1970, here."""
+        """The state of a lock with the observations so far; `now` in seconds since 1970, here."""
         if lock is None or lock.is_within_sight or not lock.pid:
             return lock
         if self._owner != (lock.pid, lock.host):
@@ -117,9 +121,9 @@ class Pulse:
         return replace(lock, heartbeat=min(now, lock.heartbeat), alive=now - self._first < patience)
 
     def hear(self, record: Record, now: float) -> None:
-        """Take in a record that has just come: it was written a moment ago, whatever its clock says."""
+        """Adds a record that has just arrived: it was written a moment ago, independent of its clock."""
         self._behind = min(self._behind, now - record.time)
 
     def clock_of(self, host: str, now: float) -> float:
-        """What the clock on the worker's machine says, in seconds since 1970."""
+        """The time of the clock of the worker's machine, in seconds since 1970."""
         return now - self._behind if host and host != host_name() and self._behind < math.inf else now

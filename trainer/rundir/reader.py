@@ -1,4 +1,4 @@
-"""Reading `events.jsonl` while it grows: incremental, in boxed time, tolerant of torn and unknown lines."""
+"""Reads `events.jsonl` while it grows: incrementally, in limited time, tolerant of incomplete and unknown lines."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from trainer.rundir.events import Record
 CHUNK_BYTES = 1 << 18
 SMALL_PIECE_BYTES = 1 << 14
 LINES_TOGETHER = 64
-"""Lines that are decoded in one go, between two looks at the clock: a time box is kept to within half a millisecond."""
+"""Lines decoded between two checks of the clock: a time limit is kept to half a millisecond."""
 
 
 class EventTail:
     """Follows an event file from its beginning.
 
-    A file that does not exist yet reads as empty. A last line without its newline is left for the next poll.
-    Lines that are no JSON objects are passed over and counted in `skipped_lines`.
+    A file that does not exist yet reads as empty. A last line without its newline is left for the next poll. Lines that
+    are not JSON objects are skipped and counted in `skipped_lines`.
 
     Attributes:
-        bytes_read: how many bytes the records returned so far cover.
-        size: the file's size in bytes when it was last looked at.
+        bytes_read: number of bytes of the records returned so far.
+        size: the file's size in bytes at the last check.
         at_end: whether every complete line of that size has been returned.
     """
 
@@ -41,9 +41,9 @@ class EventTail:
         self._lines: list[bytes] = []  # complete lines not yet decoded, last one first
 
     def poll(self, max_seconds: float | None = None, max_bytes: int | None = None) -> list[Record]:
-        """The records written since the last poll, as many as fit in the time and the bytes allowed.
+        """The records written since the last poll, within limits of time and bytes.
 
-        At least one line is read when there is one, so that repeated polls always get to the end.
+        Reads at least one line if available, so that repeated polls reach the end.
         """
         deadline = math.inf if max_seconds is None else time.perf_counter() + max_seconds
         last_byte = math.inf if max_bytes is None else self.bytes_read + max_bytes
@@ -58,7 +58,7 @@ class EventTail:
         return self._looked(records)
 
     def close(self) -> None:
-        """Let go of the file; a later poll opens it again where this one stopped."""
+        """Closes the file; a later poll reopens it at the same position."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -73,7 +73,7 @@ class EventTail:
         self.close()
 
     def _take_lines(self, last_byte: float) -> list[bytes]:
-        """The next few complete lines, empty ones left out; at least one line is taken, none begins after the byte."""
+        """The next few complete, nonempty lines; at least one, and none that begins after the byte."""
         taken: list[bytes] = []
         for _ in range(min(LINES_TOGETHER, len(self._lines))):
             line = self._lines.pop()
@@ -91,7 +91,7 @@ class EventTail:
         return records
 
     def _read_chunk(self) -> bool:
-        """Read on until there is a complete line; False at the end of the file."""
+        """Reads until a line is complete; False at the end of the file."""
         if self._descriptor < 0:
             try:
                 self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
@@ -111,15 +111,15 @@ class EventTail:
 
 
 def read_events(path: str | os.PathLike[str]) -> list[Record]:
-    """All records of an event file, without those that a resumed attempt took back."""
+    """All records of an event file, without those that a resumed attempt replaced."""
     with EventTail(path) as tail:
         return without_superseded(tail.poll())
 
 
 def sample_events(path: str | os.PathLike[str], *, pieces: int = 64, piece_bytes: int = 1 << 13) -> list[Record]:
-    """Records from evenly spaced pieces of the file, in its order: a first picture of a long run at a bounded cost.
+    """Records from evenly spaced parts of the file, in order: an overview of a long run at limited cost.
 
-    A file no longer than all the pieces is read whole.
+    A file shorter than all parts together is read completely.
     """
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
@@ -135,9 +135,9 @@ def sample_events(path: str | os.PathLike[str], *, pieces: int = 64, piece_bytes
 
 
 def seconds_taken(path: str | os.PathLike[str]) -> float | None:
-    """As `TimeTaken.seconds`, at a cost that grows with the number of attempts and not with the file's length.
+    """As `TimeTaken.seconds`, at a cost proportional to the number of attempts instead of the file's length.
 
-    Attempts follow each other in the file, so that each one's end is found by halving. None without any record.
+    Attempts are consecutive in the file, so that their ends are found by bisection. None without records.
     """
     taken = TimeTaken()
     try:
@@ -165,10 +165,10 @@ def seconds_taken(path: str | os.PathLike[str]) -> float | None:
 
 
 def _record_from(file: BinaryIO, start: int, before: int) -> tuple[Record, int] | None:
-    """The first whole record that begins at `start` or behind it, and before `before`; and where it ends."""
+    """The first complete record that begins at or after `start` and before `before`; and its end."""
     file.seek(max(0, start - 1))
     if start:
-        file.readline()  # the rest of a line that begins earlier; nothing but its end where one begins here
+        file.readline()  # the rest of a line that begins earlier; only its newline if one begins here
     while (begin := file.tell()) < before and (line := file.readline()).endswith(b"\n"):
         for record in decode_lines([line[:-1]]):
             if record is not None:
@@ -177,7 +177,7 @@ def _record_from(file: BinaryIO, start: int, before: int) -> tuple[Record, int] 
 
 
 def first_records(path: str | os.PathLike[str], *, first_bytes: int = 1 << 14) -> list[Record]:
-    """The records at the beginning of the file, in its order, however long the file is; empty without a file."""
+    """The records at the beginning of the file, in order, independent of its length; empty without a file."""
     try:
         with open(path, "rb") as file:
             lines = file.read(first_bytes).split(b"\n")
@@ -187,7 +187,7 @@ def first_records(path: str | os.PathLike[str], *, first_bytes: int = 1 << 14) -
 
 
 def last_records(path: str | os.PathLike[str], *, last_bytes: int = 1 << 16) -> list[Record]:
-    """The records at the end of the file, in its order, however long the file is; empty without a file."""
+    """The records at the end of the file, in order, independent of its length; empty without a file."""
     try:
         with open(path, "rb") as file:
             start = max(0, file.seek(0, os.SEEK_END) - last_bytes)

@@ -1,4 +1,4 @@
-"""Reading a run from a notebook or a program: `trainer.open_run("runs/digits")`."""
+"""Reads a run from a notebook or a program: `trainer.open_run("runs/digits")`."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from trainer.rundir.pulse import Pulse
 from trainer.rundir.reader import EventTail, read_events
 
 STARTING_SECONDS = 30.0
-"""How long a run without a lock counts as starting, after its last event."""
+"""Seconds after its last event for which a run without a lock counts as starting."""
 
 SILENT_AFTER_SECONDS = 15.0
-"""A worker that lives and has not touched its lock for this long is silent."""
+"""Seconds without a heartbeat after which a live worker counts as silent."""
 
 RUNNING, PAUSED, STOPPING = "running", "paused", "stopping"
 
 ALIVE = ("starting", RUNNING, PAUSED, STOPPING, "silent")
-"""The states of a run that still trains, or will."""
+"""The states of a run that has not ended."""
 
 STATES = (*ALIVE, "done", "stopped", "interrupted", "failed", "lost")
-"""Every state of a run. `silent`: the process lives and is not heard of; `lost`: it is gone without an end."""
+"""All states of a run. `silent`: a live process without heartbeat; `lost`: it ended without an end event."""
 
 
 @dataclass(frozen=True)
 class Series:
     """One metric over the run, four arrays of float64 of equal length.
 
-    They have the buffer protocol: `numpy.asarray(series.value)` copies nothing. `time` is in seconds since 1970.
+    They have the buffer protocol: `numpy.asarray(series.value)` makes no copy. `time` is in seconds since 1970.
     """
 
     step: array[float]
@@ -50,7 +50,7 @@ class Series:
 
 
 class Metrics(Mapping[str, Series]):
-    """All metrics of a run by "split/name", for instance "train/loss"."""
+    """All metrics of a run by "split/name", such as "train/loss"."""
 
     def __init__(self) -> None:
         self._columns: dict[str, _Columns] = {}
@@ -60,7 +60,7 @@ class Metrics(Mapping[str, Series]):
             return self._columns[key].series()
         except KeyError:
             known = ", ".join(self._columns) or "none yet"
-            raise KeyError(f"no metric {key!r}; there are: {known}") from None
+            raise KeyError(f"no metric {key!r}; available: {known}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -75,7 +75,7 @@ class Metrics(Mapping[str, Series]):
         return "\n".join(lines) or "no metrics yet"
 
     def add(self, record: Record) -> None:
-        """Take in one record; those that carry no metrics change nothing (but `resumed` takes back)."""
+        """Adds one record; records without metrics change nothing (except `resumed`, which removes values)."""
         event = record.event
         if isinstance(event, MetricEvent):
             for name, value in event.values.items():
@@ -90,7 +90,7 @@ class Metrics(Mapping[str, Series]):
 
 
 class Liveness:
-    """What the status of a run follows from, of records that it is shown one by one and does not keep."""
+    """Determines the status of a run from its records, passed one by one and not stored."""
 
     def __init__(self, paths: RunPaths) -> None:
         self.paths, self.attempt, self.last_time = paths, 1, 0.0
@@ -98,7 +98,7 @@ class Liveness:
         self._pulse, self._requested = Pulse(), RUNNING
 
     def see(self, record: Record) -> None:
-        """Take in the next record; those of an attempt that was superseded change nothing."""
+        """Adds the next record; those of a superseded attempt change nothing."""
         if record.attempt < self.attempt:
             return
         if record.attempt > self.attempt:
@@ -115,11 +115,11 @@ class Liveness:
 
 
 class Run:
-    """A view of one run directory; `refresh` takes in what was written since.
+    """A view of one run directory; `refresh` reads new records.
 
     Attributes:
         metrics: every metric as arrays.
-        phases: the latest event of each phase of the current attempt, in the order in which they began.
+        phases: the latest event of each phase of the current attempt, in the order of their start.
         head: the current attempt's `run` event.
         end: the current attempt's `end` event, None while it runs.
         attempt: the number of the current attempt.
@@ -156,13 +156,14 @@ class Run:
 
     @property
     def status(self) -> str:
-        """One of STATES: starting, running, paused, stopping, silent (alive and not heard of for 15 s), done, stopped,
-        interrupted, failed, or lost (the process is gone without an end)."""
+        """One of STATES: starting, running, paused, stopping, silent (no heartbeat for 15 s), done, stopped,
+        interrupted, failed, or lost (its process ended without an end event).
+        """
         return status_of(self.paths, self.end, self._last_time, self._pulse, self._requested)
 
     @property
     def seconds(self) -> float:
-        """Of all attempts together, without what lies between them."""
+        """The duration of all attempts together, without the time between them."""
         return self._taken.seconds
 
     @property
@@ -171,25 +172,21 @@ class Run:
         return self.paths.config(max(self.paths.last_attempt, 1)).read_text(encoding="utf-8", errors="replace")
 
     def events(self) -> list[Record]:
-        """All records, read anew, without those that a resumed attempt took back."""
+        """All records, read again, without those that a resumed attempt replaced."""
         return read_events(self.paths.events)
 
     def metric(self, split: str, name: str) -> Series:
-        """The series of one metric, for instance `run.metric("valid", "accuracy")`.
-
-        Raises:
-            KeyError: no such metric so far.
-        """
+        """The series of one metric, such as `run.metric("valid", "accuracy")`."""
         return self.metrics[f"{split}/{name}"]
 
     def refresh(self) -> None:
-        """Take in everything written since the last refresh."""
+        """Reads everything written since the last refresh."""
         for record in self._tail.poll():
             self._add(record)
 
     def _add(self, record: Record) -> None:
         if record.attempt < self.attempt:
-            return  # a superseded worker that had not died yet
+            return  # a superseded worker that was still alive
         if record.attempt > self.attempt:
             self.attempt, self.end, self.head = record.attempt, None, None
             self.phases, self._requested = {}, RUNNING
@@ -210,15 +207,15 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     """The run in a directory, finished or not.
 
     Raises:
-        TrainerError: there is no run directory at `path`.
+        TrainerError: no run directory at `path`.
     """
     paths = RunPaths(Path(path))
     if not paths.events.is_file() and not paths.config(1).is_file():
         raise TrainerError(
-            "no run directory",
+            "not a run directory",
             where=os.fspath(path),
             expected="a folder with events.jsonl",
-            hint="Runs lie in ./runs by default.",
+            hint="Runs are in ./runs by default.",
         )
     return Run(paths)
 
@@ -226,10 +223,10 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 def status_of(
     paths: RunPaths, end: EndEvent | None, last_time: float, pulse: Pulse | None = None, requested: str = RUNNING
 ) -> str:
-    """The status of a run whose current attempt has this end, or none, and was last heard of at `last_time`.
+    """The status of a run from the end of its current attempt, if any, and the time of its last event.
 
-    Who asks again and again hands in what they have seen of its heartbeat so far. `requested` is what a run that is
-    heard of does: see `requested_state`.
+    Repeated callers pass their observations of its heartbeat. `requested` is the state of a run with a recent
+    heartbeat, see `requested_state`.
     """
     if end is not None:
         return end.status
@@ -245,7 +242,7 @@ def status_of(
 
 
 def requested_state(state: str, event: Event) -> str:
-    """What a run does after an event: PAUSED or STOPPING where it was asked to, RUNNING again, or as before."""
+    """The state after an event: PAUSED or STOPPING after such a request, RUNNING after a resume, otherwise `state`."""
     if not isinstance(event, RequestEvent) or event.state == "refused":
         return state
     if event.what in ("stop", "abort"):
@@ -256,13 +253,13 @@ def requested_state(state: str, event: Event) -> str:
 
 
 def _in_short(series: Series) -> tuple[float, float, float, float]:
-    """The last value and its step, the least and the greatest value."""
+    """The last value and its step, the minimum and the maximum."""
     return series.value[-1], series.step[-1], min(series.value), max(series.value)
 
 
 @dataclass
 class _Columns:
-    """The growing form of a series. Hands out copies: an array that a reader looks into can't grow."""
+    """The growing form of a series. Returns copies, because an array with views can't grow."""
 
     step: array[float] = field(default_factory=lambda: array("d"))
     epoch: array[float] = field(default_factory=lambda: array("d"))
@@ -271,7 +268,7 @@ class _Columns:
     _series: Series | None = None
 
     def append(self, step: float, epoch: float, value: float, time: float) -> None:
-        """Add one value; one of the last step takes that one's place (it was measured again, after a resumption)."""
+        """Adds one value; a value of the last step replaces it (after a resume)."""
         if self.step and self.step[-1] == step:
             for column in (self.step, self.epoch, self.value, self.time):
                 column.pop()

@@ -1,4 +1,4 @@
-"""A run in a few numbers, at a cost that does not grow with its length: from both ends of its events."""
+"""A summary of a run at a cost independent of its length: read from both ends of its events."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from trainer.rundir.run import RUNNING, requested_state, status_of
 from trainer.rundir.tags import read_note, read_tags
 
 NEAR_THE_END, FAR_FROM_IT = 1 << 16, 1 << 22
-"""Bytes read at the end of the events; and how many where those tell of no evaluation."""
+"""Bytes read at the end of the events, and the number if those contain no evaluation."""
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a list of runs shows of one.
+    """The entry of a run in a list of runs.
 
     Attributes:
         status: as `Run.status`.
         started: seconds since 1970, of the first attempt; None without any event.
-        seconds: of all attempts together, without what lies between them.
-        leading: the monitored metric; None where the config names none.
+        seconds: duration of all attempts together, without the time between them.
+        leading: the monitored metric, by which checkpoints are the best; None if the config sets none.
         mode: which end of it is better, max or min.
-        best: its best value so far; None before the first checkpoint that has one.
-        step, epoch: of the last metrics; None before there are any.
-        tags, note: words and a text that a user gave the run.
-        metrics: the latest of each metric by "split/name", as far back as was read.
+        best: its best value so far; None before the first checkpoint with a value.
+        step, epoch: of the last metrics; None without metrics.
+        tags, note: the tags and the note that a user gave the run.
+        metrics: the latest value of each metric by "split/name", as far back as was read.
     """
 
     paths: RunPaths
@@ -55,7 +55,7 @@ class RunSummary:
 
 
 def summarize(paths: RunPaths, pulse: Pulse | None = None) -> RunSummary:
-    """The run's summary, from the beginning and the end of its events; `pulse` is as in `status_of`."""
+    """The run's summary, from the start and the end of its events; `pulse` is as in `status_of`."""
     first = first_records(paths.events)
     last = last_records(paths.events, last_bytes=NEAR_THE_END)
     if not any(isinstance(record.event, MetricEvent) and record.event.split != "train" for record in last):
@@ -86,7 +86,7 @@ def summarize(paths: RunPaths, pulse: Pulse | None = None) -> RunSummary:
 
 
 def _requested(records: list[Record], attempt: int) -> str:
-    """What the attempt was asked to do last, as far as the records tell."""
+    """The state that the last request of the attempt leads to."""
     state = RUNNING
     for record in records:
         state = requested_state(state, record.event) if record.attempt == attempt else RUNNING
@@ -94,7 +94,9 @@ def _requested(records: list[Record], attempt: int) -> str:
 
 
 def _latest(records: list[Record]) -> tuple[dict[str, float], int | None, float | None]:
-    """The latest of each metric, without what a resumed attempt took back; and the last of them's step and epoch."""
+    """The latest value of each metric, without those that a resumed attempt replaced; and the step and epoch of the
+    last one.
+    """
     metrics: dict[str, tuple[int, float]] = {}
     step: int | None = None
     epoch: float | None = None

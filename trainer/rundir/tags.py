@@ -1,4 +1,4 @@
-"""`tags.json` and `note.txt`: words and a text that a user gave a run, to find it again."""
+"""`tags.json` and `note.txt`: the tags and the note that a user gave a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainer.rundir.writer import write_error
 
 
 def read_tags(paths: RunPaths) -> tuple[str, ...]:
-    """The run's tags, sorted; none where the file is missing or holds something else."""
+    """The run's tags, sorted; none if the file is missing or invalid."""
     try:
         found = json.loads(paths.tags.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -29,7 +29,7 @@ def read_note(paths: RunPaths) -> str:
 
 
 def write_tags(paths: RunPaths, tags: Iterable[str]) -> None:
-    """Replace the run's tags.
+    """Replaces the run's tags.
 
     Raises:
         TrainerError: the directory can't be written.

@@ -1,4 +1,4 @@
-"""Appending events to `events.jsonl`: one `write` a line, so that a killed process leaves at most one torn line."""
+"""Appends events to `events.jsonl`, one `write` per line: a killed process leaves at most one incomplete line."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from trainer.rundir.codec import encode
 from trainer.rundir.events import EndEvent, Event, WarningEvent
 
 MOST_HELD = 1 << 26
-"""Bytes of lines that are held in memory while the disk takes none."""
+"""Maximum bytes of lines kept in memory while the disk is full."""
 
 
 def complain(text: str) -> None:
-    """Say it on the error stream."""
+    """Writes the message to standard error."""
     print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
@@ -30,15 +30,14 @@ class EventWriter:
     Several processes may append to one file (the command that starts a run, and its worker): each line is one
     `write` to a file opened for appending.
 
-    A disk that takes nothing more once events have been written (it is full, or has become read-only) neither ends a
-    run nor costs it its record: `complain` hears of it once, the events are held in memory, and stand in the file, in
-    their order, as soon as it takes them again.
+    If the disk becomes full or read-only after the first event, the run continues: `complain` receives one message, and
+    events are held in memory and written in order as soon as possible.
 
     Args:
-        path: `events.jsonl` of a run directory; created when absent. A torn last line is closed first.
-        attempt: which attempt of the run writes (1 for the first).
+        path: `events.jsonl` of a run directory; created if missing. An incomplete last line is closed first.
+        attempt: the number of the attempt, from 1.
         process_start: when this attempt's process started, in seconds since 1970.
-        complain: is told, once a time, that events are held.
+        complain: receives a message when events start being held.
 
     Raises:
         TrainerError: the file can't be opened (read-only directory, full disk).
@@ -69,10 +68,11 @@ class EventWriter:
         self._torn = _ends_torn(self._descriptor)
 
     def write(self, event: Event) -> None:
-        """Append one event. An `end` is the last word: what other threads still say after it is dropped.
+        """Appends one event. An `end` is final: later events of other threads are dropped.
 
         Raises:
-            TrainerError: the line could not be written, and is the first, the end, or one too many to be held.
+            TrainerError: the line could not be written, and is the first one, an `end`, or exceeds the memory for held
+                events.
         """
         with self._lock:
             if self._ended:
@@ -93,7 +93,7 @@ class EventWriter:
     __call__ = write
 
     def close(self) -> None:
-        """Close the file; writing afterwards is an error."""
+        """Closes the file; writing afterwards is an error."""
         with self._lock:
             if self._descriptor >= 0:
                 os.close(self._descriptor)
@@ -116,7 +116,7 @@ class EventWriter:
             self._torn = bool(rest)
 
     def _hold(self, line: bytes, event: Event, error: OSError) -> None:
-        """Keep a line for later."""
+        """Holds a line for later."""
         refused = write_error(self.path, error)
         is_first = not self._held
         if isinstance(event, EndEvent) or self._held_bytes + len(line) > MOST_HELD:
@@ -127,10 +127,10 @@ class EventWriter:
         self._held.append(line)
         self._held_bytes += len(line)
         if is_first:
-            self._complain(f"{refused}\n  The run goes on; its events are held in memory until they can be written.")
+            self._complain(f"{refused}\n  The run continues; its events are held in memory until they can be written.")
 
     def _write_held(self) -> None:
-        """Write what is held, and that it was."""
+        """Writes held events, and a message about them."""
         count = len(self._held)
         while self._held:
             self._append(self._held[0])
@@ -151,15 +151,15 @@ def _ends_torn(descriptor: int) -> bool:
 _HINTS = {
     errno.ENOSPC: "The disk is full: free some space, or put the run elsewhere with --run-dir.",
     errno.EDQUOT: "The disk quota is used up: free some space, or put the run elsewhere with --run-dir.",
-    errno.EFBIG: "The file reached the largest size allowed here (see `ulimit -f`).",
+    errno.EFBIG: "The file reached the maximum size on this system (see `ulimit -f`).",
     errno.EIO: "The disk fails: see the system's log (dmesg), and put the run elsewhere with --run-dir.",
-    errno.ENOENT: "Its folder is not there: was it deleted or moved?",
+    errno.ENOENT: "Its folder no longer exists: was it deleted or moved?",
     errno.EROFS: "The file system is read-only: put the run elsewhere with --run-dir.",
     errno.EACCES: "No permission to write there: put the run elsewhere with --run-dir.",
 }
 
 
 def write_error(path: str | os.PathLike[str], error: OSError) -> TrainerError:
-    """The user's words for a file of a run that can't be written."""
+    """The error message for a file of a run that can't be written."""
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
     return TrainerError(f"can't write: {reason}", where=os.fspath(path), hint=_HINTS.get(error.errno or 0))

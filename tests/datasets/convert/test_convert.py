@@ -113,7 +113,7 @@ def test_an_image_that_cant_be_used_stops_or_is_skipped(small, tmp_path, refusal
 def test_nothing_is_written_over(small, tmp_path, refusal):  # noqa: F811
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    assert "there is something already" in refusal(lambda: convert(small, "voc", tmp_path / "full"))
+    assert "the folder is not empty" in refusal(lambda: convert(small, "voc", tmp_path / "full"))
 
 
 def test_names_that_would_share_a_file_are_refused(small, tmp_path, picture, text, refusal):  # noqa: F811
@@ -121,7 +121,7 @@ def test_names_that_would_share_a_file_are_refused(small, tmp_path, picture, tex
     images = [{"id": 1, "file_name": "a.png"}, {"id": 2, "file_name": "a.jpg"}]
     text("annotations.json", {"images": images, "annotations": [], "categories": []})
     says = refusal(lambda: convert(OPEN["coco"](tmp_path), "yolo", tmp_path / "yolo"))
-    assert "two images have one name but for the ending\n  found:    a.png and a.jpg" in says
+    assert "two images have the same name except for the extension\n  found:    a.png and a.jpg" in says
 
 
 def test_progress_counts_images(small, tmp_path: Path):

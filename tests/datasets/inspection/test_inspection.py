@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw
 from trainer import TrainerError
 from trainer.datasets import ArrayDataset
 from trainer.datasets.inspection import contact_sheet, inspect
-from trainer.datasets.inspection.contact_sheet import SIDE, colour, drawn
+from trainer.datasets.inspection.contact_sheet import SIDE, color, drawn
 
 
 class Mixed:
@@ -43,7 +43,7 @@ def test_boxes_classes_and_sizes_are_counted_at_full_resolution():
     assert found.found["classes"] == {"boxes": {"cat": 1, "dog": 2}}
     images, boxes = found.found["images"], found.found["boxes"]
     assert images["most common"] == {"80 x 40": 2} and images["width"]["mean"] == 80
-    assert boxes["boxes"] == 3 and boxes["an image"] == {"minimum": 1, "median": 1.5, "mean": 1.5, "maximum": 2}
+    assert boxes["boxes"] == 3 and boxes["per image"] == {"minimum": 1, "median": 1.5, "mean": 1.5, "maximum": 2}
     assert boxes["width"] == {"minimum": 20, "median": 20, "mean": 37.3333, "maximum": 72}
     assert boxes["small (below 32 x 32)"] == 2 and boxes["medium"] == 1
     assert found.fields["boxes"] == "float32 [1, 4]"
@@ -86,15 +86,15 @@ def test_an_item_of_the_wrong_form_is_bad():
             return {"image": np.zeros((4, 4), np.uint8)}
 
     found = inspect(Wrong())
-    assert found.usable == [] and list(found.reasons) == ["the field 'image' is not what its name says"]
+    assert found.usable == [] and list(found.reasons) == ["the field 'image' has an invalid form"]
 
 
-def test_boxes_are_drawn_in_the_colour_of_their_class():
+def test_boxes_are_drawn_in_the_color_of_their_class():
     tile = np.asarray(drawn(Mixed()[2], Mixed.class_names))
     assert tile.shape == (SIDE // 2, SIDE, 3)
     factor = SIDE / 40
-    assert tuple(tile[int(12 * factor), int(4 * factor)]) == colour(0)  # the left edge of the cat
-    assert tuple(tile[int(9.9 * factor), 0]) == colour(1)
+    assert tuple(tile[int(12 * factor), int(4 * factor)]) == color(0)  # the left edge of the cat
+    assert tuple(tile[int(9.9 * factor), 0]) == color(1)
     assert tuple(tile[int(15 * factor), int(20 * factor)]) == (100, 100, 100)
 
 
@@ -107,7 +107,7 @@ def test_masks_keypoints_and_targets_are_drawn():
     }
     tile = np.asarray(drawn(item, ("sky",)))
     assert tile.shape == (SIDE, 2 * SIDE, 3)
-    assert tuple(tile[20, 20]) == tuple(value // 2 for value in colour(0)) and tuple(tile[20, SIDE - 20]) == (0, 0, 0)
+    assert tuple(tile[20, 20]) == tuple(value // 2 for value in color(0)) and tuple(tile[20, SIDE - 20]) == (0, 0, 0)
     assert tuple(tile[SIDE // 2, int(SIDE * 0.8)]) == (255, 255, 255) and tuple(tile[30, SIDE + 30]) == (7, 7, 7)
 
 
@@ -115,5 +115,5 @@ def test_a_sheet_has_a_place_for_each_item():
     dataset = ArrayDataset({"image": np.zeros((7, 3, 8, 8), np.uint8), "label": np.arange(7)}, class_names=("a", "b"))
     sheet = contact_sheet(dataset, range(7), columns=3)
     assert isinstance(sheet, Image.Image) and sheet.width > 3 * SIDE and sheet.height > 3 * SIDE
-    with pytest.raises(TrainerError, match="a contact sheet is of images"):
+    with pytest.raises(TrainerError, match="a contact sheet needs images"):
         contact_sheet(ArrayDataset({"label": np.arange(3)}), [0])

@@ -107,21 +107,21 @@ def test_a_box_that_rounding_put_over_the_edge_is_cut_off(dataset):
 @pytest.mark.parametrize(
     ("annotation", "says"),
     [
-        ({"bbox": [2, 3, 40, 5]}, "a box reaches outside the picture\n  found:    annotation 10: x_min, y_min, x_max, "
+        ({"bbox": [2, 3, 40, 5]}, "a box exceeds the image\n  found:    annotation 10: x_min, y_min, x_max, "
                                   "y_max = 2, 3, 42, 8\n  expected: a box within 30 x 20 pixels"),
-        ({"bbox": [30, 20, 0.5, 0.5]}, "a box reaches outside the picture"),
+        ({"bbox": [30, 20, 0.5, 0.5]}, "a box exceeds the image"),
         ({"bbox": [2, 3, 0, 5]}, "a box has no area"),
         ({"bbox": [2, 3, 4, -5]}, "a box has no area"),
         ({"bbox": [2, float("nan"), 4, 5]}, "annotation 10: Expected float, got NaN or Infinity at bbox[1]"),
-        ({"category_id": 8}, "annotation 10 is of category 8, which the file does not have"),
-        ({"segmentation": {"size": [30, 20], "counts": RUNS}}, "a mask has another size than the picture"),
-        ({"segmentation": {"size": [20, 30], "counts": [1, 2]}}, "a mask's run lengths don't make up the picture"),
-        ({"segmentation": {"size": [20, 30], "counts": "T1"}}, "a mask's run lengths don't make up the picture"),
-        ({"segmentation": {"size": [20, 30], "counts": "o"}}, "a text that is cut short"),
+        ({"category_id": 8}, "annotation 10 is of category 8, which is not in the file"),
+        ({"segmentation": {"size": [30, 20], "counts": RUNS}}, "the size of a mask doesn't match the image"),
+        ({"segmentation": {"size": [20, 30], "counts": [1, 2]}}, "the run lengths of a mask don't add up to the image"),
+        ({"segmentation": {"size": [20, 30], "counts": "T1"}}, "the run lengths of a mask don't add up to the image"),
+        ({"segmentation": {"size": [20, 30], "counts": "o"}}, "truncated text"),
         ({"segmentation": [[1, 2, 3, 4]]}, "a polygon has too few points\n  found:    4 numbers"),
-        ({"segmentation": []}, "a segmentation is empty"),
-        ({"segmentation": "x"}, "no segmentation\n  found:    'x'"),
-        ({}, "no segmentation\n  found:    None"),
+        ({"segmentation": []}, "empty segmentation"),
+        ({"segmentation": "x"}, "not a segmentation\n  found:    'x'"),
+        ({}, "not a segmentation\n  found:    None"),
     ],
 )  # fmt: skip
 def test_an_annotation_that_cant_be_used_is_named(dataset, refusal, annotation, says):
@@ -132,10 +132,10 @@ def test_an_annotation_that_cant_be_used_is_named(dataset, refusal, annotation, 
 @pytest.mark.parametrize(
     ("image", "says"),
     [
-        ({"file_name": "/etc/passwd"}, "a file's name leads out of the data set's folder\n  found:    '/etc/passwd'"),
-        ({"file_name": "../annotations.json"}, "a file's name leads out of the data set's folder"),
+        ({"file_name": "/etc/passwd"}, "a file name leads out of the data set's folder\n  found:    '/etc/passwd'"),
+        ({"file_name": "../annotations.json"}, "a file name leads out of the data set's folder"),
         ({"file_name": "b.png"}, "no such file\n  found:    in that folder: a.png"),
-        ({"height": 21}, "the picture has another size than its annotations say\n  found:    "),
+        ({"height": 21}, "the size of the image doesn't match its annotations\n  found:    "),
     ],
 )
 def test_an_image_that_cant_be_used_is_named(dataset, refusal, image, says):
@@ -163,4 +163,4 @@ def test_a_file_that_changes_under_a_reader_is_noticed(dataset, refusal, tmp_pat
     data = dataset({"segmentation": {"size": [20, 30], "counts": RUNS}}, masks=True)
     with (tmp_path / "annotations.json").open("a") as file:
         file.write(" ")
-    assert "the file was changed while it was in use" in refusal(lambda: data[0])
+    assert "the file changed while it was in use" in refusal(lambda: data[0])

@@ -89,16 +89,17 @@ def test_a_file_without_images_or_annotations_is_an_empty_index(tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("[1, 2]", "annotations.json: the JSON is not of the expected form\n  found:    Expected object, got array"),
+        ("[1, 2]", "annotations.json: the JSON doesn't have the expected form\n  found:    Expected object, got array"),
         ({"images": []}, "Object missing required field annotations"),
-        (document(images={}), "annotations.json: images: the JSON is not of the expected form"),
+        (document(images={}), "annotations.json: images: the JSON doesn't have the expected form"),
         (document(images=[{"id": "x", "file_name": "a"}]), "annotations.json: images[0].id: the JSON"),
-        (document(annotations=[{"id": 1}]), 'annotations[0]: the JSON is not of the expected form\n  found:    Object'),
-        (document(categories=[{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]), "two categories have one id"),
+        (document(annotations=[{"id": 1}]),
+         "annotations[0]: the JSON doesn't have the expected form\n  found:    Object"),
+        (document(categories=[{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]), "two categories have the same id"),
         ("", "the file is empty"),
-        ("<xml/>", "the file is not JSON"),
-        ('{"images": [', "the JSON is cut short"),
-        ('{"images": [NaN', "the JSON is cut short"),
+        ("<xml/>", "not a JSON file"),
+        ('{"images": [', "truncated JSON"),
+        ('{"images": [NaN', "truncated JSON"),
     ],
 )  # fmt: skip
 def test_a_file_of_the_wrong_form_is_refused(tmp_path, content, says):
@@ -120,8 +121,8 @@ def test_a_missing_file_is_reported_with_what_is_there(tmp_path):
         ({"bbox": [float("nan"), 2, 3, 4]}, 'got NaN or Infinity at bbox[0] in {"bbox": [NaN, 2, 3, 4]'),
         ({"bbox": [1, 2, float("-inf"), 4]}, "at bbox[2]"),
         ({"id": 10**30}, "Expected int <= 9223372036854775807 at id"),
-        ({"category_id": 3}, "annotation 5 is of category 3, which the file does not have"),
-        ({"id": 3}, "annotation id 3 is given to two annotations"),
+        ({"category_id": 3}, "annotation 5 is of category 3, which is not in the file"),
+        ({"id": 3}, "annotation id 3 is used by two annotations"),
     ],
 )
 def test_a_wrong_annotation_is_a_problem_of_its_image_alone(tmp_path, changes, problem):
@@ -135,14 +136,14 @@ def test_a_wrong_annotation_is_a_problem_of_its_image_alone(tmp_path, changes, p
 def test_an_image_id_given_twice_is_a_problem_of_both(tmp_path):
     images = [*document()["images"], {"id": 70, "file_name": "c.jpg"}]
     index = index_coco(written(tmp_path, document(images=images)))
-    assert index.problems == {row: ["image id 70 is given to another image too"] for row in (0, 2)}
+    assert index.problems == {row: ["image id 70 is used by another image, too"] for row in (0, 2)}
     assert np.diff(index.first).tolist() == [1, 2, 0]
 
 
 def test_an_annotation_of_no_image_is_kept_apart(tmp_path):
     stray = {"id": 9, "image_id": 123, "category_id": 2, "bbox": [1, 2, 3, 4]}
     index = index_coco(written(tmp_path, document(annotations=[stray])))
-    assert index.unattached == ("annotation 9 is of image 123, which the file does not have",)
+    assert index.unattached == ("annotation 9 is of image 123, which is not in the file",)
     assert len(index.ids) == 0
 
 

@@ -34,7 +34,7 @@ def test_any_text_is_a_mask_or_refused(text):
     try:
         assert mask_of({"size": [20, 30], "counts": text}, (20, 30), "x").shape == (20, 30)
     except TrainerError as error:
-        assert "run lengths don't make up the picture" in str(error)
+        assert "run lengths of a mask don't add up to the image" in str(error)
 
 
 @pytest.mark.parametrize("name", ["nuclei/annotations/instances_val.json"])

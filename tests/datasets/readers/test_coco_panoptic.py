@@ -20,9 +20,9 @@ def dataset(tmp_path, picture, text):
         if numbers is None:
             numbers = np.zeros((4, 6), np.int64)
             numbers[:2], numbers[2:4, 1:3] = 300, 70_000
-        colours = np.stack([numbers & 255, numbers >> 8 & 255, numbers >> 16], axis=-1).astype(np.uint8)
+        colors = np.stack([numbers & 255, numbers >> 8 & 255, numbers >> 16], axis=-1).astype(np.uint8)
         (tmp_path / "segments").mkdir(exist_ok=True)
-        Image.fromarray(colours).save(tmp_path / "segments" / "a.png")
+        Image.fromarray(colors).save(tmp_path / "segments" / "a.png")
         content = {
             "images": [{"id": 4, "file_name": "a.png", "height": 4, "width": 6}],
             "categories": [{"id": 200, "name": "sky", "isthing": 0}, {"id": 17, "name": "cat", "isthing": 1}],
@@ -48,12 +48,12 @@ def test_pixels_have_classes_and_things_are_objects(dataset):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"segments": [SKY]}, "are not those of its list\n  found:    only in the picture: [70000]"),
+        ({"segments": [SKY]}, "don't match the list of segments\n  found:    only in the PNG: [70000]"),
         ({"segments": [SKY, CAT, {"id": 5, "category_id": 17}]}, "only in the list: [5]"),
-        ({"segments": [SKY, {**CAT, "category_id": 18}]}, "category is unknown\n  found:    category id 18"),
-        ({"numbers": np.full((3, 6), 300)}, "a mask has another size than its image"),
+        ({"segments": [SKY, {**CAT, "category_id": 18}]}, "unknown category of a segment\n  found:    category id 18"),
+        ({"numbers": np.full((3, 6), 300)}, "the size of a mask doesn't match its image"),
         ({"image_id": 5}, "an annotation belongs to no image\n  found:    image id 5"),
-        ({"image_id": 5, "opening": Opening(on_problem=lambda error: None)}, "an image has no annotation"),
+        ({"image_id": 5, "opening": Opening(on_problem=lambda error: None)}, "an image without annotation"),
     ],
 )  # fmt: skip
 def test_segments_that_cant_be_used_are_named(dataset, refusal, options, says):

@@ -59,10 +59,10 @@ def test_folders_that_are_no_classes_are_refused(tmp_path, picture, refusal):
     picture("dog/1.png")
     picture("rabbit/1.png")
     says = refusal(lambda: ImageFolder(tmp_path, classes=("dog", "cat")))
-    assert "rabbit: the folder is none of the classes\n  found:    rabbit\n  expected: dog, cat" in says
+    assert "rabbit: the folder is not one of the classes\n  found:    rabbit\n  expected: dog, cat" in says
     (tmp_path / "empty/cat").mkdir(parents=True)
     assert "no files of this kind in the folder" in refusal(lambda: ImageFolder(tmp_path, images="empty"))
-    assert "no folders" in refusal(lambda: ImageFolder(tmp_path, images="empty/cat"))
+    assert "no class folders" in refusal(lambda: ImageFolder(tmp_path, images="empty/cat"))
 
 
 def test_a_link_out_of_the_folder_is_a_bad_item(tmp_path, picture, refusal):
@@ -75,7 +75,7 @@ def test_a_link_out_of_the_folder_is_a_bad_item(tmp_path, picture, refusal):
 
 
 MASK = np.array([[0, 1, 2], [255, 2, 1]], np.uint8)
-COLOURS = ((0, 0, 0), (255, 0, 0), (0, 255, 0))
+COLORS = ((0, 0, 0), (255, 0, 0), (0, 255, 0))
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def masked(tmp_path, picture):
     return make
 
 
-def test_masks_are_grey_or_palette_indices(masked):
+def test_masks_are_gray_or_palette_indices(masked):
     palette = Image.fromarray(MASK).convert("P")
     palette.putdata(MASK.ravel().tolist())
     palette.putpalette([17, 18, 19] * 256)
@@ -103,21 +103,21 @@ def test_masks_of_one_bit_have_two_classes(masked):
     assert masked(Image.fromarray(MASK == 1))[0]["mask"].tolist() == (MASK == 1).tolist()
 
 
-def test_values_and_colours_that_dont_count_become_255(masked):
+def test_values_and_colors_that_dont_count_become_255(masked):
     assert masked(Image.fromarray(np.where(MASK == 255, 9, MASK)), ignore=(9,))[0]["mask"].tolist() == MASK.tolist()
-    colours = np.array([*COLOURS, (9, 9, 9)], np.uint8)[np.where(MASK == 255, 3, MASK)]
-    data = masked(Image.fromarray(colours), colours=COLOURS, ignore_colours=((9, 9, 9),))
+    colors = np.array([*COLORS, (9, 9, 9)], np.uint8)[np.where(MASK == 255, 3, MASK)]
+    data = masked(Image.fromarray(colors), colors=COLORS, ignore_colors=((9, 9, 9),))
     assert data[0]["mask"].tolist() == MASK.tolist()
 
 
 @pytest.mark.parametrize(
     ("mask", "options", "says"),
     [
-        (Image.fromarray(MASK), {"ignore": ()}, "a mask's value stands for no class\n  found:    255 (1 pixels)"),
-        (Image.fromarray(MASK[:1]), {}, "a mask has another size than its image\n  found:    "),
-        (Image.new("RGB", (3, 2)), {}, "a mask holds colours, and there is no table of them"),
-        (Image.new("RGB", (3, 2), (1, 2, 3)), {"colours": COLOURS},
-         "a mask's colour stands for no class\n  found:    (1, 2, 3)"),
+        (Image.fromarray(MASK), {"ignore": ()}, "a mask contains a value without a class\n  found:    255 (1 pixels)"),
+        (Image.fromarray(MASK[:1]), {}, "the size of a mask doesn't match its image\n  found:    "),
+        (Image.new("RGB", (3, 2)), {}, "a mask contains colors, but no table of colors is set"),
+        (Image.new("RGB", (3, 2), (1, 2, 3)), {"colors": COLORS},
+         "a mask contains a color without a class\n  found:    (1, 2, 3)"),
     ],
 )  # fmt: skip
 def test_a_mask_that_cant_be_used_is_named(masked, refusal, mask, options, says):
@@ -135,16 +135,16 @@ def test_masks_may_have_a_suffix(masked):
 
 
 def test_images_without_mask_and_masks_without_image_are_told_of(masked, refusal):
-    assert "b.png: a mask belongs to no image" in refusal(lambda: masked(Image.fromarray(MASK), "b.png"))
+    assert "b.png: a mask without an image" in refusal(lambda: masked(Image.fromarray(MASK), "b.png"))
     heard = []
     data = masked(Image.fromarray(MASK), "b.png", opening=Opening(on_problem=heard.append))
-    assert "an image has no mask" in refusal(lambda: data[0]) and len(heard) == 1
+    assert "an image without a mask" in refusal(lambda: data[0]) and len(heard) == 1
 
 
-def test_colours_must_be_one_a_class(masked, refusal):
+def test_colors_must_be_one_a_class(masked, refusal):
     mask = Image.fromarray(MASK)
-    assert "each class needs a colour" in refusal(lambda: masked(mask, colours=COLOURS[:2]))
-    assert "two classes have one colour" in refusal(lambda: masked(mask, colours=(COLOURS[0], *COLOURS[:2])))
+    assert "each class needs a color" in refusal(lambda: masked(mask, colors=COLORS[:2]))
+    assert "two classes have the same color" in refusal(lambda: masked(mask, colors=(COLORS[0], *COLORS[:2])))
 
 
 @pytest.mark.parametrize(("direction", "first"), [("left_to_right", "image"), ("right_to_left", "target")])
@@ -164,14 +164,14 @@ def test_pairs_of_two_folders_have_one_name(tmp_path, picture, refusal):
     np.testing.assert_array_equal(data[0]["target"], images[1])
     picture("photos/b.png")
     data = PairedImages(tmp_path, images="photos", targets="maps")
-    assert "an image has no target" in refusal(lambda: data[1])
+    assert "an image without a target" in refusal(lambda: data[1])
     picture("maps/c.png")
-    assert "a target belongs to no image" in refusal(lambda: PairedImages(tmp_path, images="photos", targets="maps"))
+    assert "a target without an image" in refusal(lambda: PairedImages(tmp_path, images="photos", targets="maps"))
 
 
 def test_two_halves_need_an_even_width(tmp_path, picture, refusal):
     picture("a.png", 20, 31)
-    assert "a picture of two halves is of odd width\n  found:    31 pixels" in refusal(
+    assert "the width of a file with two images is odd\n  found:    31 pixels" in refusal(
         lambda: PairedImages(tmp_path)[0]
     )
 
@@ -181,4 +181,4 @@ def test_two_files_of_one_name_are_refused(tmp_path, picture, refusal):
     picture("images/a.jpg", 2, 3)
     Image.fromarray(MASK).save(tmp_path / "a.png")
     says = refusal(lambda: SegmentationFolders(tmp_path, masks=".", classes=("a",), opening=Opening(on_problem=print)))
-    assert "two files have one name but for the ending" in says
+    assert "two files have the same name except for the extension" in says

@@ -53,9 +53,9 @@ def test_words_for_the_splits_may_be_given(tmp_path, section, picture, refusal):
 
 def test_no_split_at_all_is_refused(tmp_path, section, refusal):
     says = refusal(lambda: read_splits(section(name="image_folder", images="{split}"), tmp_path))
-    assert "no split is there\n  found:    nothing at {split} for any of train, training, val" in says
+    assert "no split found\n  found:    nothing at {split} for any of train, training, val" in says
     config = section(name="image_folder", splits={"train": "a"})
-    assert "no path of the reader tells the splits apart" in refusal(lambda: read_splits(config, tmp_path))
+    assert "the reader's paths are the same for every split" in refusal(lambda: read_splits(config, tmp_path))
 
 
 def lines(tmp_path, count):
@@ -86,8 +86,8 @@ def test_shares_in_order_come_from_the_end(tmp_path, section):
     ("fractions", "says"),
     [
         ({"valid": 0.001}, "a split has no items\n  found:    train: 10, valid: 0 of 10 items"),
-        ({"valid": 0.6, "test": 0.5}, "the splits can't be taken from train"),
-        ({"train": 0.5}, "the splits can't be taken from train"),
+        ({"valid": 0.6, "test": 0.5}, "the fractions can't be taken from train"),
+        ({"train": 0.5}, "the fractions can't be taken from train"),
     ],
 )
 def test_shares_that_cant_be_taken_are_refused(tmp_path, section, refusal, fractions, says):
@@ -130,8 +130,8 @@ def test_a_reader_of_ones_own_is_a_class_in_a_file(tmp_path, section, text, refu
     )
     assert len(splits["valid"]) == 5 and splits["valid"].source(1) == "b[1]" and splits["train"][2]["square"] == 4
     for name, options, says in [
-        (f"{file}:Squares", {"cuont": 5}, "the reader does not take these options\n  found:    got an unexpected"),
-        (f"{file}:Nothing", {}, "the reader is no data set"),
+        (f"{file}:Squares", {"cuont": 5}, "the reader doesn't accept these options\n  found:    got an unexpected"),
+        (f"{file}:Nothing", {}, "the reader is not a data set"),
         (f"{file}:None_", {}, "no such reader"),
     ]:
         assert says in refusal(

@@ -36,9 +36,11 @@ def test_several_classes_may_apply(tmp_path, text, refusal):
     check_item(data[1])
     assert data[1]["labels_hot"].tolist() == [0.5, 1] and data[1]["features"].tolist() == [2]
     assert data.class_names == ("red", "round") and data.labels is None
-    assert "no part of a class\n  found:    red = '2'" in refusal(lambda: data[2])
+    assert "not a number from 0 to 1\n  found:    red = '2'" in refusal(lambda: data[2])
     both = {"label": "x", "labels": ("red",)}
-    assert "a row has one class or several" in refusal(lambda: Table(tmp_path, file="t.csv", **both))
+    assert "label and labels are both set; a row has one class or several" in refusal(
+        lambda: Table(tmp_path, file="t.csv", **both)
+    )
 
 
 def test_classes_and_sizes_are_known_without_reading_items(tmp_path, text, refusal):
@@ -46,7 +48,7 @@ def test_classes_and_sizes_are_known_without_reading_items(tmp_path, text, refus
     data = Table(tmp_path, file="t.csv", label="kind", features=("width",))
     assert labels_of(data).tolist() == [1, 0]
     data = Table(tmp_path, file="t.csv", label="kind", features=("width",), classes=("oak",))
-    assert "a row's class is none of the data set's" in refusal(lambda: labels_of(data))
+    assert "a row has an unknown class" in refusal(lambda: labels_of(data))
     text("lines/a.txt", "one\nthree\n")
     lines = TextClasses(tmp_path, folder="lines")
     assert sizes_of(lines).tolist() == [3, 5] and labels_of(lines).tolist() == [0, 0]
@@ -68,11 +70,11 @@ def test_classes_that_are_numbers_sort_by_value(tmp_path, text):
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ("1,2,oak", "t.csv:4: a row has another number of fields than there are columns\n  found:    3: 1, 2, oak"),
+        ("1,2,oak", "t.csv:4: the number of fields of a row doesn't match the columns\n  found:    3: 1, 2, oak"),
         ("x,2,oak,1", "t.csv:4: not a number\n  found:    width = 'x'"),
         ("1,nan,oak,1", "not a number\n  found:    height = 'nan'"),
         ("1,,oak,1", "not a number\n  found:    height = ''"),
-        ("1,2,elm,1", "a row's class is none of the data set's\n  found:    kind = 'elm'"),
+        ("1,2,elm,1", "a row has an unknown class\n  found:    kind = 'elm'"),
         ("1,2,,1", "a row has no class"),
     ],
 )

@@ -61,20 +61,20 @@ def test_an_image_set_names_the_items(dataset, tmp_path, picture, text):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("<annotation>", "the file is not XML, or cut short"),
-        ("<html/>", "not an annotation of Pascal VOC\n  found:    <html>"),
+        ("<annotation>", "the file is not XML, or truncated"),
+        ("<html/>", "not a Pascal VOC annotation\n  found:    <html>"),
         (
             xml("<object><name>dog</name></object>"),
             "object 0: an object has no box of four numbers\n  found:    xmin None",
         ),
         (xml(thing(box=(1, "x", 3, 4))), "ymin x"),
         (xml(thing(name="")), "an object has no name"),
-        (xml(thing("cow")), "an object's class is none of the data set's\n  found:    cow\n  expected: dog, cat"),
-        (xml(thing(box=(1, 2, 300, 4))), "a box reaches outside the picture\n  found:    object 0 (dog)"),
+        (xml(thing("cow")), "unknown class of an object\n  found:    cow\n  expected: dog, cat"),
+        (xml(thing(box=(1, 2, 300, 4))), "a box exceeds the image\n  found:    object 0 (dog)"),
         (xml(thing(box=(1, "nan", 3, 4))), "a box's coordinates are not finite"),
         (xml(thing(box=(5, 2, 5, 4))), "a box has no area"),
-        (xml(size=(20, 30)), "the picture has another size than its annotations say"),
-        (xml(file_name="../a.png"), "a file's name leads out of the data set's folder"),
+        (xml(size=(20, 30)), "the size of the image doesn't match its annotations"),
+        (xml(file_name="../a.png"), "a file name leads out of the data set's folder"),
         (xml(file_name="gone.png"), "no such file"),
     ],
 )

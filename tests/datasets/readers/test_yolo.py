@@ -59,12 +59,12 @@ def test_names_come_from_a_list_a_yaml_file_or_lines(tmp_path, text, refusal):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("0 0.5 0.5 0.2", "a.txt:2: not a line of YOLO's labels\n  found:    0 0.5 0.5 0.2"),
-        ("0.5 0.5 0.5 0.2 0.2", "not a line of YOLO's labels"),
-        ("cat 0.5 0.5 0.2 0.2", "not a line of YOLO's labels"),
-        ("nan 0.5 0.5 0.2 0.2", "not a line of YOLO's labels"),
+        ("0 0.5 0.5 0.2", "a.txt:2: not a line of YOLO labels\n  found:    0 0.5 0.5 0.2"),
+        ("0.5 0.5 0.5 0.2 0.2", "not a line of YOLO labels"),
+        ("cat 0.5 0.5 0.2 0.2", "not a line of YOLO labels"),
+        ("nan 0.5 0.5 0.2 0.2", "not a line of YOLO labels"),
         ("2 0.5 0.5 0.2 0.2", "a class has no name\n  found:    class 2\n  expected: 0 to 1 (cat, dog)"),
-        ("1 12 5 18 15", "a box reaches outside the picture\n  found:    box 1"),
+        ("1 12 5 18 15", "a box exceeds the image\n  found:    box 1"),
         ("1 0.5 0.5 0 0.2", "a box has no area"),
         ("1 0.5 nan 0.1 0.2", "a box's coordinates are not finite"),
     ],
@@ -76,6 +76,6 @@ def test_a_line_that_cant_be_used_is_named(dataset, refusal, line, says):
 
 def test_labels_of_no_picture_are_told_of(dataset, text, refusal):
     text("labels/train/c.txt", "")
-    assert "c.txt: a label file belongs to no image" in refusal(lambda: dataset(""))
+    assert "c.txt: a label file without an image" in refusal(lambda: dataset(""))
     heard = []
     assert len(dataset("", opening=Opening(on_problem=heard.append))) == 2 and len(heard) == 1

@@ -22,7 +22,7 @@ from trainer.datasets import Transform
 
 
 class Posterize(Transform):
-    """Keeps so many bits of each colour."""
+    """Keeps so many bits of each color."""
 
     def __init__(self, least=3, most=6):
         self.least, self.most = least, most
@@ -60,8 +60,8 @@ def test_a_class_of_ones_own_gets_its_options_and_its_probability(made: Any, own
     ("name", "options", "message"),
     [
         ("Missing", {}, "no such transform"),
-        ("Nothing", {}, r"no transform[\s\S]*trainer.datasets.Transform"),
-        ("Posterize", {"fewest": 1}, r"can't be made[\s\S]*fewest"),
+        ("Nothing", {}, r"not a transform[\s\S]*trainer.datasets.Transform"),
+        ("Posterize", {"fewest": 1}, r"can't be created[\s\S]*fewest"),
     ],
 )
 def test_what_is_wrong_with_a_class_of_ones_own_is_said(
@@ -75,7 +75,7 @@ def test_the_data_set_says_how_many_classes_there_are(made: Any) -> None:
     item = pipeline_for(made, [OneHotConfig(name="one_hot")], 0)[1]
     np.testing.assert_array_equal(item["labels_hot"], [0, 1, 0])
     made.class_names = ()
-    with pytest.raises(TrainerError, match=r"how many classes[\s\S]*`classes` of one_hot"):
+    with pytest.raises(TrainerError, match=r"needs the number of classes[\s\S]*`classes` of one_hot"):
         pipeline_for(made, [OneHotConfig(name="one_hot")], 0)
 
 
@@ -85,12 +85,12 @@ def test_pad_knows_the_largest_image_of_the_data_set(made: Any) -> None:
     assert pipeline_for(made, [section], 0)[0]["image"].shape == (64, 32, 3)
     larger = Pad(multiple=16, at_least=(50, 32))({"image": np.zeros((51, 70, 3), np.uint8)}, ItemDraws(0, 0, 0))
     assert larger["image"].shape == (64, 80, 3)
-    with pytest.raises(TrainerError, match="only before other transforms"):
+    with pytest.raises(TrainerError, match="must be the first transform"):
         pipeline_for(made, [ResizeConfig(name="resize", size=8), section], 0)
     del made.sizes
-    with pytest.raises(TrainerError, match="does not know the size of each item"):
+    with pytest.raises(TrainerError, match="can't provide the size of each item"):
         pipeline_for(made, [section], 0)
-    with pytest.raises(TrainerError, match="Pad alone"):
+    with pytest.raises(TrainerError, match="works in configurations only"):
         Pad(multiple=16, to_largest=True)
 
 

@@ -1,4 +1,4 @@
-"""Colours, blur and noise against their definitions in NumPy, SciPy, scikit-image and the standard library."""
+"""Colors, blur and noise against their definitions in NumPy, SciPy, scikit-image and the standard library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skimage.color import yiq2rgb
 from trainer import TrainerError
 from trainer.datasets import ItemDraws
 from trainer.datasets.transforms import ColorJitter, Cutout, GaussianBlur, GaussianNoise, Grayscale, Normalize
-from trainer.datasets.transforms.color import color_map, mean_grey, recolored
+from trainer.datasets.transforms.color import color_map, mean_gray, recolored
 
 IMAGE = np.random.default_rng(0).integers(40, 200, (24, 32, 3), dtype=np.uint8)
 PICTURE = Image.fromarray(IMAGE)
@@ -24,25 +24,25 @@ PICTURE = Image.fromarray(IMAGE)
 def test_a_change_of_one_kind_is_that_of_pillow(name: str, argument: int, factor: float) -> None:
     factors = [1.0, 1.0, 1.0]
     factors[argument] = factor
-    ours = recolored(PICTURE, color_map(*factors, 0.0, mean_grey(PICTURE)))
+    ours = recolored(PICTURE, color_map(*factors, 0.0, mean_gray(PICTURE)))
     expected = np.asarray(getattr(ImageEnhance, name)(PICTURE).enhance(factor))
     assert np.abs(ours.astype(int) - expected).max() <= 1
 
 
-def test_hue_turns_the_colours_of_yiq_and_leaves_grey_alone() -> None:
+def test_hue_turns_the_colors_of_yiq_and_leaves_gray_alone() -> None:
     half_turn = recolored(PICTURE, color_map(1, 1, 1, 0.5, 0))
     red, green, blue = np.moveaxis(IMAGE / 255, 2, 0)
     yiq = np.stack(np.vectorize(colorsys.rgb_to_yiq)(red, green, blue), axis=2) * (1, -1, -1)
     expected = np.clip(255 * yiq2rgb(yiq), 0, 255)
     assert np.abs(half_turn - expected).max() < 2.5  # colorsys rounds its matrix to two digits
-    grey = np.full((4, 4, 3), 77, np.uint8)
-    np.testing.assert_array_equal(recolored(Image.fromarray(grey), color_map(1, 1, 1, 0.3, 0)), grey)
+    gray = np.full((4, 4, 3), 77, np.uint8)
+    np.testing.assert_array_equal(recolored(Image.fromarray(gray), color_map(1, 1, 1, 0.3, 0)), gray)
 
 
 def test_several_changes_are_one_after_the_other_where_nothing_is_cut_off() -> None:
-    both = recolored(PICTURE, color_map(0.9, 0.7, 0.5, 0.0, mean_grey(PICTURE)))
+    both = recolored(PICTURE, color_map(0.9, 0.7, 0.5, 0.0, mean_gray(PICTURE)))
     step = recolored(PICTURE, color_map(0.9, 1, 1, 0, 0))
-    step = recolored(Image.fromarray(step), color_map(1, 0.7, 1, 0, mean_grey(Image.fromarray(step))))
+    step = recolored(Image.fromarray(step), color_map(1, 0.7, 1, 0, mean_gray(Image.fromarray(step))))
     step = recolored(Image.fromarray(step), color_map(1, 1, 0.5, 0, 0))
     assert np.abs(both.astype(int) - step).max() <= 2
 
@@ -57,13 +57,13 @@ def test_jitter_draws_from_the_range_asked_for() -> None:
     assert dark.min() < 20
 
 
-def test_a_grey_image_changes_in_brightness_and_contrast_alone() -> None:
-    grey = IMAGE[..., :1]
-    changed = ColorJitter(saturation=0.9, hue=0.5)({"image": grey}, ItemDraws(0, 0, 0))["image"]
-    assert np.abs(changed.astype(int) - grey).max() <= 1
+def test_a_gray_image_changes_in_brightness_and_contrast_alone() -> None:
+    gray = IMAGE[..., :1]
+    changed = ColorJitter(saturation=0.9, hue=0.5)({"image": gray}, ItemDraws(0, 0, 0))["image"]
+    assert np.abs(changed.astype(int) - gray).max() <= 1
     jitter = ColorJitter(0.5, 0.5)
-    colored = jitter({"image": np.repeat(grey, 3, 2)}, ItemDraws(0, 0, 0))["image"]
-    assert np.abs(jitter({"image": grey}, ItemDraws(0, 0, 0))["image"].astype(int) - colored[..., :1]).max() <= 1
+    colored = jitter({"image": np.repeat(gray, 3, 2)}, ItemDraws(0, 0, 0))["image"]
+    assert np.abs(jitter({"image": gray}, ItemDraws(0, 0, 0))["image"].astype(int) - colored[..., :1]).max() <= 1
 
 
 def test_floats_change_as_bytes_do() -> None:
@@ -72,12 +72,12 @@ def test_floats_change_as_bytes_do() -> None:
     assert np.abs(255 * floats - jitter({"image": IMAGE}, ItemDraws(0, 0, 3))["image"]).max() <= 1.01
 
 
-def test_grey_is_that_of_pillow() -> None:
+def test_gray_is_that_of_pillow() -> None:
     expected = np.asarray(PICTURE.convert("L"))
-    grey = Grayscale()({"image": IMAGE}, ItemDraws(0, 0, 0))["image"]
-    np.testing.assert_array_equal(grey, np.repeat(expected[..., None], 3, axis=2))
+    gray = Grayscale()({"image": IMAGE}, ItemDraws(0, 0, 0))["image"]
+    np.testing.assert_array_equal(gray, np.repeat(expected[..., None], 3, axis=2))
     floats = Grayscale()({"image": IMAGE.astype(np.float32) / 255}, ItemDraws(0, 0, 0))["image"]
-    assert np.abs(255 * floats - grey).max() <= 1
+    assert np.abs(255 * floats - gray).max() <= 1
     assert Grayscale(channels=1)({"image": IMAGE}, ItemDraws(0, 0, 0))["image"].shape == (24, 32, 1)
     assert Grayscale(channels=3)({"image": IMAGE[..., :1]}, ItemDraws(0, 0, 0))["image"].shape == (24, 32, 3)
 

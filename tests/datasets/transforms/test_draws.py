@@ -8,7 +8,7 @@ from trainer.datasets.order import item_bits
 from trainer.datasets.transforms import ItemDraws
 
 
-def test_the_bits_are_those_of_the_vectorised_generator() -> None:
+def test_the_bits_are_those_of_the_vectorized_generator() -> None:
     # tests/datasets/test_order.py holds that one to the published vectors.
     for seed, epoch, index, position in [(0, 0, 0, 0), (2**40 + 7, 3, 2**35 + 1, 5), (123, 2**31, 9, 60_000)]:
         draws = ItemDraws(seed, epoch, index, position)

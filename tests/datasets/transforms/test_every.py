@@ -80,7 +80,7 @@ def kinds(make_item: Any, name: str) -> list[Item]:
     few = [{"seed": seed} for seed in range(3)]
     items = {
         "everything": lambda **seed: make_item(**seed),
-        "grey": lambda **seed: make_item(channels=1, **seed),
+        "gray": lambda **seed: make_item(channels=1, **seed),
         "one pixel": lambda **seed: make_item(1, 1, objects=1, **seed),
         "odd sizes": lambda seed: make_item(7 + 6 * seed, 31 - 4 * seed, seed=seed),
         "no boxes": lambda **seed: make_item(objects=0, **seed),
@@ -92,7 +92,7 @@ def kinds(make_item: Any, name: str) -> list[Item]:
     return [items(**one) for one in few]
 
 
-KINDS = ("everything", "grey", "one pixel", "odd sizes", "no boxes", "image and label", "image and mask", "boxes only",
+KINDS = ("everything", "gray", "one pixel", "odd sizes", "no boxes", "image and label", "image and mask", "boxes only",
          "floats")  # fmt: skip
 
 REFUSED = {

@@ -89,7 +89,7 @@ def test_the_rectangles_of_cutmix_have_beta_distributed_areas() -> None:
     pasted = []
     for item in results(CutMix(alpha=1.0), "label", "labels_hot", count=600):
         pasted.append(1 - item["labels_hot"][item["label"]])
-    # Uniform before rectangles are cut at the edges; a centre anywhere leaves (1 - s / 4)^2 of one of side s:
+    # Uniform before rectangles are cut at the edges; a center anywhere leaves (1 - s / 4)^2 of one of side s:
     # the mean of s^2 (1 - s / 4)^2 over uniform s^2 is 1/2 - 1/5 + 1/48, and a quarter is pasted on itself.
     np.testing.assert_allclose(np.mean(pasted), 0.75 * (1 / 2 - 1 / 5 + 1 / 48), atol=0.03)
 
@@ -145,7 +145,7 @@ def test_a_mosaic_shows_four_items_and_labels_by_area() -> None:
 
 @pytest.mark.parametrize(("transform", "name"), [(Mixup(), "mixup"), (CutMix(), "cutmix"), (Mosaic((9, 9)), "mosaic")])
 def test_items_of_one_class_are_told_to_be_made_soft_first(transform: Mixing, name: str) -> None:
-    with pytest.raises(TrainerError, match=f"{name} makes soft labels[\\s\\S]*Put one_hot before {name}"):
+    with pytest.raises(TrainerError, match=f"{name} needs soft labels[\\s\\S]*Put one_hot before {name}"):
         results(transform, "label", count=1)
     assert Pipeline(Shades("image", "label"), [OneHot(4), transform])[0]["labels_hot"].shape == (4,)
 
@@ -153,13 +153,13 @@ def test_items_of_one_class_are_told_to_be_made_soft_first(transform: Mixing, na
 def test_what_can_not_be_mixed_is_refused() -> None:
     with pytest.raises(TrainerError, match="classes of a mask"):
         results(Mixup(), "mask", count=1)
-    with pytest.raises(TrainerError, match=r"copy_paste pastes objects[\s\S]*boxes"):
+    with pytest.raises(TrainerError, match=r"copy_paste needs boxes[\s\S]*boxes"):
         results(CopyPaste(), "label", count=1)
-    grey = {"image": np.zeros((40, 60, 1), np.uint8)}
+    gray = {"image": np.zeros((40, 60, 1), np.uint8)}
     with pytest.raises(TrainerError, match=r"differ[\s\S]*uint8\[1\][\s\S]*uint8\[3\]"):
-        CutMix().mix(Shades("image")[0], ItemDraws(0, 0, 0), lambda: grey)
+        CutMix().mix(Shades("image")[0], ItemDraws(0, 0, 0), lambda: gray)
     with pytest.raises(TypeError, match="Pipeline"):
-        CutMix()(grey, ItemDraws(0, 0, 0))
+        CutMix()(gray, ItemDraws(0, 0, 0))
 
 
 def test_smoothed_labels() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -148,3 +149,20 @@ def test_candidates_stay_within_their_memory_and_give_the_same_bits(name: str) -
     assert bench.default.reason == "" and bench.default.seconds > 0
     for parameters in defaults.candidates(spec)[1:5]:
         assert bench.attempt(parameters).reason == ""
+
+
+def test_a_kernel_is_written_alike_from_the_specification_that_stands_for_it() -> None:
+    plain = ConvolutionSpec(
+        dtypes.float32, "forward", 1, 32, (14, 14), 48, (3, 3), (1, 1), ((1, 1), (1, 1)), packed=True
+    )
+    for template, direction in (
+        (templates.CONVOLUTION, "forward"),
+        (templates.CONVOLUTION, "input_gradient"),
+        (templates.WEIGHT_GRADIENT, "weight_gradient"),
+    ):
+        for size, images in product((7, 14, 56), (1, 2, 5, 6, 8, 9, 16)):
+            spec = replace(plain, direction=direction, spatial=(size, size), images=images)
+            for parameters in defaults.candidates(spec)[:4]:
+                assert template.render(template.coded(spec), parameters, "k") == template.render(spec, parameters, "k")
+        sizes = {template.coded(replace(plain, direction=direction, images=images)).images for images in range(20, 40)}
+        assert len(sizes) <= 2, "one code for batches whose last block is full, one for the others"

@@ -72,7 +72,7 @@ def test_what_was_read_can_be_written_again_and_nothing_is_lost(tmp_path: Path) 
     assert (tmp_path / "b").read_bytes() == (tmp_path / "a").read_bytes()
 
 
-def test_normalized_and_grey_pictures_keep_their_dtype_and_channels(tmp_path: Path) -> None:
+def test_normalized_and_gray_pictures_keep_their_dtype_and_channels(tmp_path: Path) -> None:
     net = features(3)
     pipeline = Pipeline(
         "classification", ("a", "b", "c"),
@@ -115,7 +115,7 @@ def test_pictures_of_many_sizes_need_the_sizes(tmp_path: Path) -> None:
     exported = read_exported(tmp_path / "model").pipeline
     for picture in pictures()[:2]:
         assert predicted(exported, picture) == predicted(of_any_size(), picture)
-    with pytest.raises(TrainerError, match="no program for pictures of this size"):
+    with pytest.raises(TrainerError, match="no program for images of this size"):
         predicted(exported, pictures()[2])
 
 
@@ -132,7 +132,7 @@ class OwnStep(Finishing):
 
 def test_a_step_of_the_user_s_own_is_refused_with_its_line(tmp_path: Path) -> None:
     pipeline = replace(PIPELINES["classification"](), finish=(OwnStep(),))
-    with pytest.raises(TrainerError, match="code of your own") as raised:
+    with pytest.raises(TrainerError, match="custom code,") as raised:
         write_exported(tmp_path / "model", pipeline, numerics=EXACT, card=CARD)
     assert "test_exported.py:" in str(raised.value.where) and raised.value.found == "OwnStep"
 
@@ -154,20 +154,20 @@ def test_python_within_the_network_is_refused_with_its_line(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda m: m["evaluation"]["metrics"].append({"name": "./evil.py:Metric"}), "settings of evaluation"),
-        (lambda m: m["evaluation"]["data"].update(reader={"name": "/tmp/evil.py:Reader"}), "settings of evaluation"),
-        (lambda m: m["evaluation"]["data"].update(reader={"name": "coco", "images": "../x"}), "settings of evaluation"),
-        (lambda m: m["evaluation"]["data"].update(reader={"name": "coco", "images": "/etc"}), "settings of evaluation"),
-        (lambda m: m["prepare"].insert(0, m["prepare"][0]), "the first step, and no other, is decode"),
+        (lambda m: m["evaluation"]["metrics"].append({"name": "./evil.py:Metric"}), "evaluation settings"),
+        (lambda m: m["evaluation"]["data"].update(reader={"name": "/tmp/evil.py:Reader"}), "evaluation settings"),
+        (lambda m: m["evaluation"]["data"].update(reader={"name": "coco", "images": "../x"}), "evaluation settings"),
+        (lambda m: m["evaluation"]["data"].update(reader={"name": "coco", "images": "/etc"}), "evaluation settings"),
+        (lambda m: m["prepare"].insert(0, m["prepare"][0]), "the first step must be decode, and only the first"),
         (lambda m: m["prepare"][1].update(settings={"size": [16]}), "size"),
         (lambda m: m["prepare"][1].update(transform="os:system"), "parameters"),
-        (lambda m: m["finish"][0].update(name="tile"), "other parameters"),
-        (lambda m: m["finish"][0].update(version=2), "another version of the step softmax"),
-        (lambda m: m["finish"].append(m["finish"][0]), "do not fit"),
-        (lambda m: m.update(kind="detections"), "the result is none of detections"),
+        (lambda m: m["finish"][0].update(name="tile"), "unknown parameters"),
+        (lambda m: m["finish"][0].update(version=2), "unknown version of the step softmax"),
+        (lambda m: m["finish"].append(m["finish"][0]), "don't fit"),
+        (lambda m: m.update(kind="detections"), "the result is not of the kind detections"),
         (lambda m: m["class_names"].append("more"), "the result's scores"),
-        (lambda m: m["input"].update(sizes=[[16, 25]]), "other programs than one for each size"),
-        (lambda m: m["input"].update(channels=1), "the input of the program"),
+        (lambda m: m["input"].update(sizes=[[16, 25]]), "expected one program per size"),
+        (lambda m: m["input"].update(channels=1), "invalid input of the program"),
         (lambda m: m["card"].update(metrics={"valid/accuracy": "high"}), "the card's metrics"),
         (lambda m: m["card"].update(html="<script>"), "fields"),
         (lambda m: m.update(category_ids=[1]), "category ids"),

@@ -61,7 +61,7 @@ def _of_masks(draws: np.random.Generator, boxes: np.ndarray) -> dict[str, object
 
 
 def _of_points(draws: np.random.Generator, boxes: np.ndarray) -> dict[str, object]:
-    """Points within the boxes, of which some aren't labelled; every fifth person has none."""
+    """Points within the boxes, of which some aren't labeled; every fifth person has none."""
     where = boxes[:, None, :2] + boxes[:, None, 2:] * draws.integers(0, 3, (len(boxes), POINTS, 2)) / 2
     seen = draws.integers(0, 3, (len(boxes), POINTS)) * (np.arange(len(boxes)) % 5 > 0)[:, None]
     return {"boxes": boxes, "keypoints": np.concatenate([where, seen[:, :, None]], axis=2)}

@@ -158,7 +158,7 @@ def test_an_image_that_is_not_evaluated_is_refused() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_numbers_that_are_not_finite_are_refused_with_the_image(bad: float) -> None:
-    with pytest.raises(TrainerError, match=r"row 0 \(image 40\): a number of the detections is not finite"):
+    with pytest.raises(TrainerError, match=r"row 0 \(image 40\): a value of the detections is not finite"):
         box(image=40, score=bad)
     with pytest.raises(TrainerError, match="boxes"):
         box(boxes=np.array([[0.0, bad, 1.0, 1.0]]))
@@ -187,7 +187,7 @@ def test_keypoints_of_another_number_than_the_sigmas_are_refused() -> None:
     truths, detections = random_scene(3, "keypoints")
     fewer = Truths(truths.image, truths.category, truths.area, truths.crowd, truths.boxes,
                    keypoints=truths.keypoints[:, :5])  # fmt: skip
-    with pytest.raises(TrainerError, match="numbers of keypoints differ"):
+    with pytest.raises(TrainerError, match="numbers of keypoints"):
         evaluate(SCENE, fewer, detections, kind="keypoints")
 
 

@@ -160,5 +160,5 @@ def test_the_papers_sentences_have_the_papers_rouge_l(text: str, score: float) -
 
 @pytest.mark.parametrize("metric", [ErrorRate, Bleu, RougeL])
 def test_other_shapes_are_refused(metric: Any) -> None:
-    with pytest.raises(TrainerError, match="compares sequences"):
+    with pytest.raises(TrainerError, match="needs sequences"):
         measured(metric(), **(roles([[1]], [[1]]) | {"tokens": np.zeros(1, np.int32)}))

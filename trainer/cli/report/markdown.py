@@ -16,7 +16,7 @@ def markdown_report(source: Source) -> str:
     """The whole report as Markdown: numbers first, the table of all metrics and the configuration folded."""
     parts = [f"# {_text(source.run.name)}", _text(" · ".join(source.facts)), *map(_text, source.texts)]
     if source.figures:
-        rows = [(name, value, told) for name, value, told in source.figures]
+        rows = [(name, value, when) for name, value, when in source.figures]
         parts.append(_table(("monitored metric", "value", "when"), rows))
     worst = worst_report(source)
     if worst is not None:

@@ -53,7 +53,7 @@ pre { overflow-x: auto; font-size: 13px; line-height: 1.35; } summary { cursor: 
 """
 
 Progress = Callable[[int, int, str], None]
-"""Hears of the sections: done, total, what it is on."""
+"""Receives progress by section: done, total, current section."""
 
 
 def report_page(source: Source, progress: Progress = lambda done, total, now: None) -> str:

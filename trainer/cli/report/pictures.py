@@ -37,8 +37,8 @@ def samples(source: Source) -> str:
     newest = _grid(source, [events[-1] for events in by_name.values()], has_step=len(steps) > 1)
     earlier = [event for events in by_name.values() for event in events[-2 : -source.samples - 1 : -1]]
     earlier.sort(key=lambda event: -event.step)
-    told = f'<p class="quiet">step {max(steps)}</p>' if len(steps) == 1 else ""
-    return (told + newest if newest else "") + (
+    caption = f'<p class="quiet">step {max(steps)}</p>' if len(steps) == 1 else ""
+    return (caption + newest if newest else "") + (
         folded("earlier", content) if (content := _grid(source, earlier)) else ""
     )
 
@@ -61,8 +61,8 @@ def worst_items(source: Source) -> str:
         return ""
     event, report = worst
     shown = _items_of(source, report) or table(report.header, report.rows)
-    told = f"{event.split} at step {event.step}, by {report.header[1]}, the worst first"
-    return f'<p class="quiet">{escape(told)}</p>{shown}'
+    caption = f"{event.split} at step {event.step}, by {report.header[1]}, the worst first"
+    return f'<p class="quiet">{escape(caption)}</p>{shown}'
 
 
 def _items_of(source: Source, report: Report) -> str:
@@ -100,12 +100,12 @@ class _Gallery:
         self._legend: dict[str, str] = {}
         self._is_tiny = True
 
-    def add(self, file: str, told: str, group: str) -> None:
+    def add(self, file: str, caption: str, group: str) -> None:
         """Add a sample's picture or text; nothing where the file lies outside the run or can't be read."""
         path = self._source.run.paths.inside(file)
-        content = None if path is None else self._content(path, told)
+        content = None if path is None else self._content(path, caption)
         if content is not None:
-            figure = f"<figure>{content}<figcaption>{escape(told)}</figcaption></figure>"
+            figure = f"<figure>{content}<figcaption>{escape(caption)}</figcaption></figure>"
             self._groups.setdefault(group, []).append(figure)
 
     def html(self) -> str:
@@ -119,7 +119,7 @@ class _Gallery:
         kind = "samples tiny" if self._is_tiny else "samples"
         return f'<div class="{kind}">{"".join(parts)}</div>{_legend(self._legend)}'
 
-    def _content(self, path: Path, told: str) -> str | None:
+    def _content(self, path: Path, caption: str) -> str | None:
         if path.suffix != ".png":
             self._is_tiny = False
             return preformatted(path.read_text(encoding="utf-8", errors="replace"))
@@ -130,7 +130,7 @@ class _Gallery:
         is_small = min(sample.size) < SMALL
         self._is_tiny = self._is_tiny and is_small
         style = ' class="small"' if is_small else ""
-        image = f'<img{style} alt="{escape(told, quote=True)}" src="{_photo(path)}">'
+        image = f'<img{style} alt="{escape(caption, quote=True)}" src="{_photo(path)}">'
         return f'<div class="picture">{image}{_masks(sample)}{_boxes(sample)}</div>'
 
 

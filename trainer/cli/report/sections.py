@@ -41,8 +41,8 @@ def headline(source: Source) -> str:
     if not source.quantities:
         return ""
     figures = "".join(
-        f'<p class="figure"><b>{number(value)}</b>{escape(name)}<br><span class="quiet">{escape(told)}</span></p>'
-        for name, value, told in source.figures
+        f'<p class="figure"><b>{number(value)}</b>{escape(name)}<br><span class="quiet">{escape(when)}</span></p>'
+        for name, value, when in source.figures
     )
     groups = _groups(source)
     charts = "".join(_chart(source, one, groups[one], is_large=True) for one in source.quantities if one in groups)
@@ -152,7 +152,7 @@ def checkpoints(source: Source) -> str:
 
 
 def phases(source: Source) -> str:
-    """What came before and beside the steps, and how long it took."""
+    """The phases of the run other than steps, and their durations."""
     began: dict[str, float] = {}
     took: dict[str, float] = {}
     for record in source.records:
@@ -204,12 +204,12 @@ def configuration(source: Source) -> str:
 def environment(source: Source) -> str:
     """Command, versions, devices."""
     path = source.run.paths.environment(max(source.run.paths.last_attempt, 1))
-    told = read_json(path)
-    if not isinstance(told, dict):
+    content = read_json(path)
+    if not isinstance(content, dict):
         return ""
-    command = told.get("command")
+    command = content.get("command")
     line = preformatted(" ".join(map(str, command))) if isinstance(command, list) else ""
-    return line + folded("versions and devices", preformatted(json.dumps(told, indent=1)))
+    return line + folded("versions and devices", preformatted(json.dumps(content, indent=1)))
 
 
 SECTIONS: tuple[tuple[str, Callable[[Source], str]], ...] = (

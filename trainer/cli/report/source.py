@@ -59,14 +59,14 @@ class Source:
     def facts(self) -> list[str]:
         """State, times, task, device, host, version and tags of the run, each in words."""
         run = self.run
-        told = [run.status + (f", attempt {run.attempt}" if run.attempt > 1 else "")]
+        words = [run.status + (f", attempt {run.attempt}" if run.attempt > 1 else "")]
         if self.records:
-            told += [moment(self.records[0].time), f"took {duration(run.seconds)}"]
+            words += [moment(self.records[0].time), f"took {duration(run.seconds)}"]
         if run.head is not None:
             threads = f", {run.head.threads} threads" if run.head.threads else ""
-            told += [f"task {task_name(run.head.task)}", f"{run.head.device}{threads}", run.head.host]
-            told.append(f"trainer {run.head.version}")
-        return [*told, *read_tags(run.paths)]
+            words += [f"task {task_name(run.head.task)}", f"{run.head.device}{threads}", run.head.host]
+            words.append(f"trainer {run.head.version}")
+        return [*words, *read_tags(run.paths)]
 
     @property
     def texts(self) -> list[str]:
@@ -94,9 +94,9 @@ class Source:
             if name.startswith("test"):
                 figures.append((name, series.value[-1], f"at step {series.step[-1]:g}"))
                 continue
-            told = f"best, at step {peak.step:g}" + (f", epoch {peak.epoch:g}" if peak.epoch else "")
+            when = f"best, at step {peak.step:g}" + (f", epoch {peak.epoch:g}" if peak.epoch else "")
             last = f"; last {number(series.value[-1])}" if series.step[-1] != peak.step else ""
-            figures.append((name, peak.value, told + last))
+            figures.append((name, peak.value, when + last))
         return figures
 
     @property

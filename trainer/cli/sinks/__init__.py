@@ -1,6 +1,6 @@
-"""Other tools that are told of a run: each a sink, in a process beside the training that reads the run directory.
+"""Sinks send the metrics of a run to other tools. Each one is a separate process that reads the run directory.
 
-A sink can neither slow training nor end it: one that fails is told of as a warning, and training goes on.
+A sink can neither slow down nor end the training: if it fails, a warning is logged and training continues.
 """
 
 from trainer.cli.sinks.sink import SINKS, Sink, make_sink

@@ -1,4 +1,4 @@
-"""A sink's process: reads the run's events as they come, until the run is over.
+"""The process of a sink: reads the events of a run until the run ends.
 
 python -P -m trainer.cli.sinks.follow RUN '{"name": "csv", "options": {}, "attempt": 1}'
 """
@@ -18,11 +18,13 @@ SECONDS_BETWEEN_LOOKS = 0.5
 
 
 def follow(paths: RunPaths, sink: Sink, *, attempt: int, worker: int) -> None:
-    """Give the sink the records of an attempt, until its end or until its process is gone."""
+    """Passes the records of an attempt to the sink, until its end or until its process is gone."""
     with EventTail(paths.events) as tail:
         is_over = False
         while not is_over:
-            was_alive = process_is_alive(worker)  # looked at first: what it wrote before it died is still read
+            was_alive = process_is_alive(
+                worker
+            )  # checked first, so that everything written before the process died is read
             records = [record for record in tail.poll() if record.attempt >= attempt]
             for record in records:
                 sink.record(record)
@@ -36,15 +38,15 @@ def follow(paths: RunPaths, sink: Sink, *, attempt: int, worker: int) -> None:
 
 
 def main(words: list[str]) -> int:
-    """The process: what goes wrong in the sink becomes a warning of the run."""
+    """The main function of the process: a failure of the sink becomes a warning of the run."""
     paths, order = RunPaths(Path(words[0])), json.loads(words[1])
     try:
         sink = make_sink(order["name"], paths, order["options"])
         follow(paths, sink, attempt=order["attempt"], worker=order["worker"])
-    except Exception as error:  # whatever another tool raises: training goes on
+    except Exception as error:  # any exception of another tool: training continues
         told = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
         with EventWriter(paths.events, attempt=order["attempt"], process_start=order["process_start"]) as writer:
-            writer.write(WarningEvent(f"the sink {order['name']} ended: {told}", where="sinks"))
+            writer.write(WarningEvent(f"the sink {order['name']} failed: {told}", where="sinks"))
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""MLflow, into a folder on this machine unless it is asked for otherwise: `mlflow ui` shows it."""
+"""MLflow, in a local folder unless another store is named; `mlflow ui` shows it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from trainer.rundir import EndEvent, MetricEvent, Record, RunPaths, SampleEvent
 from trainer.tui.comparison import leaves
 
 MOST_LETTERS = 500
-"""Of a parameter's value, as MLflow's stores take them."""
+"""Maximum length of a parameter value in MLflow's stores."""
 
 MOST_TOGETHER = 100
-"""Parameters in one call."""
+"""Parameters per call."""
 
 _STATUS = {"done": "FINISHED", "stopped": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 
 
 class MlflowSink(Sink):
-    """A run of the run's name, with the configuration as parameters.
+    """An MLflow run with the name of the run and its configuration as parameters.
 
     Args:
-        tracking_uri: the store; where none is named, a database in the run directory, and the samples beside it.
-        experiment: made where there is none of this name.
+        tracking_uri: the store; default: a database in the run directory, with the samples next to it.
+        experiment: the experiment's name; created if missing.
     """
 
     def __init__(self, paths: RunPaths, tracking_uri: str | None = None, experiment: str = "trainer") -> None:
@@ -34,7 +34,7 @@ class MlflowSink(Sink):
         self.place = tracking_uri or f"sqlite:///{paths.root.resolve() / 'mlflow.db'}"
         self._client: Any = MlflowClient(self.place)
         known = self._client.get_experiment_by_name(experiment)
-        # a database says nothing of where samples go: MLflow would put them into the folder one happens to be in
+        # a database has no artifact location: MLflow would use the current working directory
         samples = None if tracking_uri else (paths.root.resolve() / "mlflow").as_uri()
         made = known is None and self._client.create_experiment(experiment, artifact_location=samples)
         identity = made or known.experiment_id
@@ -52,7 +52,7 @@ class MlflowSink(Sink):
             values = [
                 Metric(_key(f"{event.split}/{name}"), value, milliseconds, event.step)
                 for name, value in event.values.items()
-                if not math.isnan(value)  # which its stores refuse
+                if not math.isnan(value)  # rejected by its stores
             ]
             self._client.log_batch(self._run, metrics=values)
         elif isinstance(event, SampleEvent):
@@ -67,5 +67,5 @@ class MlflowSink(Sink):
 
 
 def _key(name: str) -> str:
-    """A name with nothing in it but what MLflow allows."""
+    """A name with only the characters that MLflow allows."""
     return "".join(letter if letter.isalnum() or letter in "_-./ " else "_" for letter in name)

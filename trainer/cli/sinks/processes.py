@@ -1,4 +1,4 @@
-"""The processes of a run's sinks, from its beginning to its end."""
+"""The processes of a run's sinks, from start to end."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from trainer.configs.sinks import SinkConfig
 
 SECONDS_TO_FINISH = 20.0
-"""How long sinks may take, once the run is over, to write what they still have."""
+"""Seconds that sinks have after the end of the run to write their remaining records."""
 
 
 @contextlib.contextmanager
 def told(paths: RunPaths, sinks: Sequence[SinkConfig], *, attempt: int, process_start: float) -> Iterator[None]:
-    """Within, each sink has a process that reads the run's events; the end waits for them, for a while.
+    """Runs a process per sink inside this context; leaving it waits for them for a limited time.
 
     Raises:
-        TrainerError: there is no such sink, or what it needs is not installed.
+        TrainerError: no such sink, or a package that it needs is not installed.
     """
     for sink in sinks:
         check_sink(sink.name)

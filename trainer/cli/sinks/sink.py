@@ -1,4 +1,4 @@
-"""What a sink is, the table of those there are, and how one is made."""
+"""The base class of sinks, the table of available sinks, and their construction."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ SINKS: dict[str, tuple[str, str, str | None]] = {
     "wandb": ("trainer.cli.sinks.wandb_run", "WandbSink", "wandb"),
     "mlflow": ("trainer.cli.sinks.mlflow_run", "MlflowSink", "mlflow"),
 }
-"""By name: module, class, and the package that must be installed for it."""
+"""By name: module, class, and the package that it requires."""
 
 GROUP = "trainer.sinks"
-"""The entry points under which other packages offer sinks of their own."""
+"""The entry point group in which other packages register sinks."""
 
 
 class Sink:
-    """Takes the records of a run in their order, those that a resumed attempt took back included.
+    """Receives the records of a run in order, including those that a resumed attempt replaced.
 
-    Made with the run and the options of the configuration. `record` may raise: the sink is then over, and the run has
-    a warning. `place` is where the records can be found: a file, a folder or an address.
+    Created with the run and the options of the configuration. `record` may raise; the sink then ends and the run logs a
+    warning. `place` is where the records are written: a file, a folder or an address.
     """
 
     def __init__(self, paths: RunPaths) -> None:
@@ -34,18 +34,18 @@ class Sink:
         self.place = str(paths.root)
 
     def record(self, record: Record) -> None:
-        """Take in one record."""
-        raise TypeError(f"{type(self).__name__} takes no records")
+        """Receives one record."""
+        raise TypeError(f"{type(self).__name__} has no method `record`")
 
     def flush(self) -> None:
-        """Bring what was taken in to where it can be seen; called when there is nothing more to read for now."""
+        """Flushes received records; called when no more are available for now."""
 
     def close(self) -> None:
-        """The run is over, or this sink's part in it."""
+        """Closes the sink: the run has ended."""
 
 
 def configuration(paths: RunPaths) -> dict[str, Any]:
-    """The latest attempt's resolved configuration as plain values; empty where there is none."""
+    """The latest attempt's resolved configuration as plain values; empty if missing."""
     from trainer.configs.problems import Place
     from trainer.configs.reader import read_yaml
 
@@ -58,25 +58,25 @@ def configuration(paths: RunPaths) -> dict[str, Any]:
 
 
 def make_sink(name: str, paths: RunPaths, options: dict[str, Any]) -> Sink:
-    """The sink of a name.
+    """Creates the sink with a name.
 
     Raises:
-        TrainerError: there is none of that name, what it needs is not installed, or it has no such options.
+        TrainerError: no sink has this name, a required package is not installed, or an option is unknown.
     """
     kind = _kind(name)
     try:
         made = kind(paths, **options)
     except TypeError as error:
-        raise TrainerError(f"the sink {name} can't be made with these options", found=str(error)) from error
+        raise TrainerError(f"the sink {name} can't be created with these options", found=str(error)) from error
     assert isinstance(made, Sink)
     return made
 
 
 def check_sink(name: str) -> None:
-    """Look whether a sink of this name could be made, without importing what it needs.
+    """Checks that a sink can be created, without importing its packages.
 
     Raises:
-        TrainerError: there is none of that name, or what it needs is not installed.
+        TrainerError: no sink has this name, or a required package is not installed.
     """
     if name in SINKS:
         needs = SINKS[name][2]
@@ -84,7 +84,7 @@ def check_sink(name: str) -> None:
             raise TrainerError(f"the sink {name} needs a package that is not installed", hint=f"pip install {needs}")
     elif name not in (others := _others()):
         known = ", ".join([*SINKS, *others])
-        raise TrainerError(f"no sink {name}", expected=f"one of {known}, or an entry point under {GROUP}")
+        raise TrainerError(f"unknown sink {name}", expected=f"one of {known}, or an entry point of the group {GROUP}")
 
 
 def _kind(name: str) -> type[Any]:

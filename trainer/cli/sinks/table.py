@@ -1,4 +1,4 @@
-"""Metrics as one CSV file, a row a number: for spreadsheets and data frames."""
+"""Metrics as one CSV file, one value per row, for spreadsheets and data frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADER = ("time", "attempt", "step", "epoch", "split", "name", "value")
 class CsvSink(Sink):
     """Writes `metrics.csv` into the run directory, or the file that `path` names.
 
-    What a resumed attempt took back is taken out again, and so is what it measured anew at the step that it began from.
+    Rows that a resumed attempt replaced are removed, including those of the step that it resumed from.
     """
 
     def __init__(self, paths: RunPaths, path: str | None = None) -> None:
@@ -57,7 +57,7 @@ class CsvSink(Sink):
         return self._file
 
     def _keep(self, is_kept: Callable[[int, str, str], bool]) -> None:
-        """Leave only the rows whose step, split and name are to be kept."""
+        """Keeps only the rows whose step, split and name are selected."""
         self.close()
         if not self.path.exists():
             return

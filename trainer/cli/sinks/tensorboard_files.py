@@ -1,4 +1,4 @@
-"""TensorBoard's event files: scalars, images, texts, and the configuration with the final numbers as hparams."""
+"""TensorBoard event files: scalars, images, texts, and the configuration with final metrics as hparams."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TensorBoardSink(Sink):
             value = self._sample(event)
             if value is not None:
                 self._write(record, event.step, summary=Summary(value=[value]))
-        elif isinstance(event, ResumedEvent):  # TensorBoard forgets what it has from this step on
+        elif isinstance(event, ResumedEvent):  # TensorBoard discards its data from this step on
             self._write(record, event.from_step + 1, session_log=SessionLog(status=SessionLog.START))
         elif isinstance(event, EndEvent):
             self._write_hparams(record, event)
@@ -66,7 +66,7 @@ class TensorBoardSink(Sink):
         return Summary.Value(tag=tag, image=image)
 
     def _write_hparams(self, record: Record, end: EndEvent) -> None:
-        """The configuration's numbers and words, and the final metrics, for the table of the hparams page."""
+        """Numbers and text of the configuration, and the final metrics, for the table of the hparams page."""
         started = plugin_data_pb2.SessionStartInfo(start_time_secs=record.time - (end.seconds or 0.0))
         for key, value in leaves(configuration(self.paths)):
             if isinstance(value, bool):

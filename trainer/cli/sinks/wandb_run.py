@@ -1,4 +1,4 @@
-"""Weights & Biases, in its offline mode unless it is asked for otherwise: `wandb sync` uploads what it wrote."""
+"""Weights & Biases, offline unless another mode is set: `wandb sync` uploads the files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.rundir import EndEvent, MetricEvent, Record, RunPaths, SampleEvent
 
 
 class WandbSink(Sink):
-    """A run of the run's name, with the resolved configuration; files go to `wandb/` of the run directory.
+    """A W&B run with the name of the run and its resolved configuration; files go to `wandb/` in the run directory.
 
     Options are those of `wandb.init` (`project`, `entity`, `tags`, `mode`, …).
     """
@@ -43,7 +43,7 @@ class WandbSink(Sink):
 
 
 def _shown(path: Path, caption: str | None) -> Any:
-    """A picture, or a text as it stands."""
+    """A picture, or a preformatted text."""
     if path.suffix == ".png":
         return wandb.Image(str(path), caption=caption)
     return wandb.Html(f"<pre>{html.escape(path.read_text(encoding='utf-8', errors='replace'))}</pre>", inject=False)

@@ -1,4 +1,4 @@
-"""What can be set under `options:` of config.yaml. A wrong key or value there is reported with its line."""
+"""The `options:` of config.yaml. Unknown keys and invalid values are reported with their line."""
 
 from __future__ import annotations
 
@@ -10,4 +10,6 @@ from trainer.configs import Section
 class Options(Section):
     """Options of the task."""
 
-    width: int = Field(16, gt=0, description="Channels of the first convolution; each further one has twice as many.")
+    width: int = Field(
+        16, gt=0, description="Number of channels of the first convolution; each following one has twice as many."
+    )

@@ -1,4 +1,4 @@
-"""A task: which data, which network, how one step goes. Change anything; `trainer run config.yaml` trains it."""
+"""A task: its data, its network, its training step. Edit anything; `trainer run config.yaml` trains it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .options import Options
 
 
 class Classifier(Task):
-    """Tells the class of an image."""
+    """Classifies images."""
 
-    options: Options  # the values under `options:`; `self.config` is the whole configuration
+    options: Options  # the values of `options:`; `self.config` is the whole configuration
 
     def data(self) -> DataSplits:
-        """The splits that `data.reader` reads from `data.root`, in batches, after `data.transforms`."""
+        """The splits that `data.reader` reads from `data.root`, transformed by `data.transforms` and batched."""
         splits = self.read_splits()
         self.class_names = splits["train"].class_names
         made = loaders(splits, self.config)
@@ -28,7 +28,7 @@ class Classifier(Task):
         return DataSplits(**made)
 
     def build(self) -> None:
-        """The network and its optimizer, as attributes: checkpoints hold them."""
+        """Creates the network and its optimizer as attributes, so that checkpoints contain them."""
         width = self.options.width
         self.network = nn.Sequential(
             *stage(self.channels, width),
@@ -38,28 +38,28 @@ class Classifier(Task):
             nn.Flatten(),
             nn.Linear(4 * width, len(self.class_names)),
         )
-        self.optimizer = self.optimizer_for(self.network)  # the one that `optimizer:` describes
+        self.optimizer = self.optimizer_for(self.network)  # the optimizer of `optimizer:`
 
     def train_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
-        """Compiled once, for all batches: it computes with tensors and never reads their values."""
+        """One training step. Compiled once: it computes with tensors and never reads their values."""
         loss, classes = self.measure(batch)
         self.optimizer.minimize(loss.value)
         return {"loss": loss, "classes": classes}
 
     def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
-        """The same for validation and test, without the optimizer."""
+        """One validation step: the same without the optimizer."""
         loss, classes = self.measure(batch)
         return {"loss": loss, "classes": classes}
 
     def measure(self, batch: Batch) -> tuple[Mean, Predictions]:
-        """The loss, and what the metrics of the config are computed from; rows of weight 0 only fill the last batch."""
+        """The loss, and the predictions for the config's metrics; rows of weight 0 are padding."""
         logits = self.network(floats(batch["image"]))
         losses = nn.cross_entropy(logits, batch["label"], reduction="none")
         classes = Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])
         return Mean(losses, batch["weight"]), classes
 
     def samples(self, batch: Batch) -> Iterable[Sample]:
-        """Pictures to look at after each validation: here values may be read."""
+        """Images shown after each validation; values may be read here."""
         found = self.network(floats(batch["image"])).numpy().argmax(axis=1)
         images, labels = batch["image"].numpy(), batch["label"].numpy()
         for index in range(min(8, len(images))):
@@ -69,11 +69,11 @@ class Classifier(Task):
 
 
 def stage(channels: int, width: int) -> list[nn.Module]:
-    """Convolution, batch norm and ReLU, then half the height and width."""
+    """Convolution, batch norm and ReLU, then max pooling to half the height and width."""
     convolution = nn.Conv2d(channels, width, kernel_size=3, padding=1, bias=False)
     return [convolution, nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2)]
 
 
 def floats(images: Tensor) -> Tensor:
-    """uint8 from 0 to 255 as float32 from -1 to 1."""
+    """Converts uint8 0 to 255 to float32 -1 to 1."""
     return images.astype(float32) * (2 / 255) - 1

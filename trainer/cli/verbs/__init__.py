@@ -1,4 +1,4 @@
-"""The verbs of the command line, a file each, in the order in which `trainer --help` lists them."""
+"""The commands, one file each, in the order of `trainer --help`."""
 
 from __future__ import annotations
 
@@ -6,59 +6,63 @@ from collections.abc import Sequence
 
 VERBS: dict[str, str] = {
     "run": "train a config or a recipe",
-    "check": "check a config, every problem in one pass",
+    "check": "check a config and report all problems at once",
     "list": "the recipes that come with trainer",
-    "new": "a folder with a task and a config of your own, or a copy of a recipe",
+    "new": "create a project with its own task and config, or copy a recipe",
     "schema": "print the JSON Schema of configs, for editors",
-    "watch": "look at a run, live or finished",
-    "stop": "ask a run to finish its step, save and stop",
-    "runs list": "the runs of a folder in a table",
-    "runs rm": "delete runs that are over",
+    "watch": "show a run, live or finished",
+    "stop": "stop a run after its current step, with a checkpoint",
+    "runs list": "list the runs of a folder in a table",
+    "runs rm": "delete runs that have ended",
     "runs prune": "delete checkpoints that are neither latest nor best, or old and failed runs",
-    "runs tag": "give a run tags, which `runs list` shows",
-    "runs export": "what a run logged, for another tool: CSV, TensorBoard, W&B, MLflow",
-    "compare": "several runs side by side: metrics, curves, what differs in their configs",
-    "report": "one run as a web page in a single file",
-    "predict": "what a run's model makes of pictures: boxes, masks, classes",
-    "evaluate": "a run's metrics on a split or on other data, per class, worst items",
-    "checkpoint inspect": "the arrays of a checkpoint or a file of weights, PyTorch's too",
-    "checkpoint verify": "whether a run's checkpoints are as they were written",
-    "checkpoint convert": "weights as .safetensors or .npz, chosen and renamed",
-    "export": "a run's model as one file, which predicts without the task's code",
-    "autotune": "decide the kernels of a config now, for every later run",
-    "profile": "where the time of a training step goes",
-    "data inspect": "what is in a data set, and what is wrong with it",
-    "data convert": "boxes from one format to another: COCO, VOC, YOLO",
-    "data score": "the figures of a results file, COCO's 12 and per class",
-    "doctor resume": "whether a config that is killed and resumed comes to the same bits",
-    "doctor": "what this installation is, and what is wrong with it",
-    "completion": "print the completion script of a shell: bash, zsh, fish",
+    "runs tag": "add tags to a run, which `runs list` shows",
+    "runs export": "export a run's metrics to another tool: CSV, TensorBoard, W&B, MLflow",
+    "compare": "compare runs: metrics, curves, differences of their configs",
+    "report": "write a report of a run as a single web page",
+    "predict": "predict on images with a run's model: boxes, masks, classes",
+    "evaluate": "evaluate a run's model on a split or on other data: metrics, per class, worst items",
+    "checkpoint inspect": "list the arrays of a checkpoint or a weights file, including PyTorch's",
+    "checkpoint verify": "check that a run's checkpoints are undamaged",
+    "checkpoint convert": "convert weights to .safetensors or .npz, with selection and renaming",
+    "export": "export a run's model as one file that needs no task code",
+    "autotune": "measure and choose the kernels of a config now, for all later runs",
+    "profile": "measure where the time of a training step goes",
+    "data inspect": "describe a data set and list its problems",
+    "data convert": "convert boxes between formats: COCO, VOC, YOLO",
+    "data score": "score a results file: COCO's 12 metrics, and per class",
+    "doctor resume": "check that a config gives the same results, bit for bit, after a kill and resume",
+    "doctor": "describe this installation and its problems",
+    "completion": "print the completion script for a shell: bash, zsh, fish",
 }
 
 GROUPS: dict[str, str] = {
-    "runs": "the runs of a folder: list, rm, prune, tag, export",
-    "checkpoint": "checkpoints and files of weights: inspect, verify, convert",
+    "runs": "manage the runs of a folder: list, rm, prune, tag, export",
+    "checkpoint": "checkpoints and weights files: inspect, verify, convert",
     "data": "data sets: inspect, convert, score",
 }
-"""Words that several verbs begin with, as `trainer --help` lists them; alone they print their help."""
+"""Groups of commands, as listed by `trainer --help`; without a second word they print their help."""
 
 DEFAULTS: dict[str, str] = {"runs": "runs list"}
-"""The verb that a group's word means where nothing or options follow."""
+"""The default command of a group, if it is followed by nothing or by options."""
 
-EXAMPLES = """\
+EXAMPLES = (
+    """\
 examples:
   trainer run digits                     train a recipe
-  trainer run digits train.epochs=3      with another value
-  trainer new mine --recipe digits       make it your own, then: cd mine && trainer run config.yaml
-  trainer watch                          look at the latest run
+  trainer run digits train.epochs=3      """
+    """with a different number of epochs
+  trainer new mine --recipe digits       copy it to edit it, then: cd mine && """
+    """trainer run config.yaml
+  trainer watch                          show the latest run
 """
+)
 
 
 def verb_of(words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """The verb that a command line begins with, of one word or two, and the words after it."""
+    """The command at the start of a command line, of one word or two, and the remaining arguments."""
     for count in (2, 1):
         if (name := " ".join(words[:count])) in VERBS:
-            return name, [*words[count:]]  # `list` is a verb here
+            return name, [*words[count:]]  # `list` is a command here
     first, *rest = words or ("",)
     is_help = rest[:1] in (["--help"], ["-h"])
     if first in DEFAULTS and not is_help and (not rest or rest[0].startswith("-")):
@@ -67,7 +71,7 @@ def verb_of(words: Sequence[str]) -> tuple[str, list[str]] | None:
 
 
 def verbs_in(group: str) -> dict[str, str]:
-    """The verbs of a group, by their second word."""
+    """The commands of a group, by their second word."""
     return {name.removeprefix(f"{group} "): text for name, text in VERBS.items() if name.startswith(f"{group} ")}
 
 
@@ -78,20 +82,20 @@ def overview(version: str) -> str:
         group = name.partition(" ")[0]
         rows.update({group: GROUPS[group]} if group in GROUPS else {name: purpose})
     return (
-        f"trainer {version}: train vision models from one typed YAML file\n\n"
-        f"usage: trainer VERB ...\n\nverbs:\n{_rows(rows)}\n\n{EXAMPLES}\n"
-        "`trainer VERB --help` has the options and examples of each. `--debug` adds the traceback to an error.\n"
+        f"trainer {version}: train vision models from one typed YAML file\n\nusage: trainer COMMAND "
+        f"...\n\ncommands:\n{_rows(rows)}\n\n{EXAMPLES}\n`trainer COMMAND --help` shows the options and examples "
+        "of a command. `--debug` adds the traceback to an error.\n"
     )
 
 
 def group_help(group: str) -> str:
-    """The text of `trainer data` and of other groups."""
+    """The help text of `trainer data` and of other groups."""
     default = DEFAULTS.get(group)
     means = f"`trainer {group}` alone means `trainer {default}`. " if default else ""
     return (
-        f"usage: trainer {group} VERB ...\n\n{GROUPS[group][0].upper()}{GROUPS[group][1:]}.\n\n"
-        f"verbs:\n{_rows(verbs_in(group))}\n\n"
-        f"{means}`trainer {group} VERB --help` has the options and examples of each.\n"
+        f"usage: trainer {group} COMMAND ...\n\n{GROUPS[group][0].upper()}{GROUPS[group][1:]}.\n\n"
+        f"commands:\n{_rows(verbs_in(group))}\n\n"
+        f"{means}`trainer {group} COMMAND --help` shows the options and examples of a command.\n"
     )
 
 

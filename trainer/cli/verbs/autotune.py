@@ -1,4 +1,4 @@
-"""`trainer autotune`: decide the kernels of a config's steps now, for every later run. Makes no run directory."""
+"""`trainer autotune`: chooses the kernels of a config's steps now, for all later runs. Creates no run directory."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLES", "HINT", "describe", "execute", "summary"]
 
-EXAMPLES = """\
-  trainer autotune digits                            decide all kernels; later runs read the decisions
-  trainer autotune config.yaml data.batch_size=8     with other values: kernels are decided for exact shapes
-  trainer autotune digits --json > decisions.json    what was decided, and how much it gained
-  trainer doctor cache                               what is kept, and where
+EXAMPLES = (
+    """\
+  trainer autotune digits                            choose all kernels; later runs reuse the decisions
+  """
+    """trainer autotune config.yaml data.batch_size=8     with other values: kernels are chosen for exact shapes
+  """
+    """trainer autotune digits --json > decisions.json    the decisions, and the time that each saves
+  trainer doctor """
+    """cache                               the stored decisions, and where they are
 """
+)
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     add_words(parser)
-    parser.add_argument("--json", action="store_true", help="print the decisions as JSON, and no table")
+    parser.add_argument("--json", action="store_true", help="print the decisions as JSON instead of a table")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -40,13 +45,13 @@ def execute(arguments: argparse.Namespace) -> int:
             decisions.append(event)
         return isinstance(event, AutotuneEvent)
 
-    learner = learner_for_steps(arguments.words, "only compiled kernels are tuned", taken)
+    learner = learner_for_steps(arguments.words, "autotuning needs compiled kernels", taken)
     interrupted = False
     try:
         learner.autotune()
     except KeyboardInterrupt:
         interrupted = True
-        print("interrupted: what is decided is kept, and the same command goes on from there", file=sys.stderr)
+        print("interrupted: decisions so far are stored, and the same command continues from there", file=sys.stderr)
     if arguments.json:
         print(json.dumps([dataclasses.asdict(event) for event in decisions], indent=1))
     else:
@@ -55,7 +60,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def summary(decisions: list[AutotuneEvent]) -> list[str]:
-    """The decisions as a table, those that gained most first, and a line that says what they come to."""
+    """The decisions as a table, the largest gains first, and a line with their sum."""
     measured = [event for event in decisions if event.source == "measured"]
     known = len(decisions) - len(measured)
     rows = [
@@ -72,8 +77,8 @@ def summary(decisions: list[AutotuneEvent]) -> list[str]:
             lines.append(f"{default:11.3f} {best:9.3f} {1 - best / default:6.0%}  {shown}")
     gained = sum(default - best for default, best, _ in rows)
     lines.append(
-        f"{len(measured)} kernels decided, {len(rows)} of them better than the default by {gained:.2f} ms a step"
+        f"{len(measured)} kernels chosen, {len(rows)} of them faster than the default by {gained:.2f} ms per step"
     )
     if known:
-        lines.append(f"{known} kernels were decided earlier")
+        lines.append(f"{known} kernels had been chosen earlier")
     return lines

@@ -1,4 +1,4 @@
-"""`trainer check`: check a config and what it names, without running the task's code."""
+"""`trainer check`: checks a config and the files it names, without running task code."""
 
 from __future__ import annotations
 
@@ -16,27 +16,34 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLES", "HINT", "describe", "execute"]
 
-EXAMPLES = """\
+EXAMPLES = (
+    """\
   trainer check config.yaml
-  trainer check clothes data.root=photos       another folder of data, whose layout is detected
-  trainer check config.yaml --data             every item of every split: unreadable, wrong, copied
+  trainer check clothes data.root=photos       another data folder, with a """
+    """detected layout
+  trainer check config.yaml --data             read every item of every split: unreadable, """
+    """invalid, duplicated
   trainer check config.yaml --data --contact-sheet sheet.png
-  trainer check config.yaml --json
-  trainer check config.yaml --resolved         every value, and where it came from
+  trainer check config.yaml """
+    """--json
+  trainer check config.yaml --resolved         every value, and its origin
 """
+)
 
 PICTURES = 24
-"""Of a contact sheet."""
+"""Number of items on a contact sheet."""
 _ROOT = ("data", "root")
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="CONFIG_OR_RECIPE", help="a YAML file or a recipe's name")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="values to set")
-    parser.add_argument("--data", action="store_true", help="read every item of every split")
-    parser.add_argument("--contact-sheet", metavar="FILE.png", help="with --data: draw items with their annotations")
-    parser.add_argument("--json", action="store_true", help="problems and data as one JSON object")
-    parser.add_argument("--resolved", action="store_true", help="print the config with all values")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="values to set, as key=value")
+    parser.add_argument("--data", action="store_true", help="read and check every item of every split")
+    parser.add_argument(
+        "--contact-sheet", metavar="FILE.png", help="with --data: draw items with their annotations into this file"
+    )
+    parser.add_argument("--json", action="store_true", help="print problems and data as one JSON object")
+    parser.add_argument("--resolved", action="store_true", help="print the config with all values and their origin")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -46,7 +53,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from trainer.configs import ConfigError, dump_resolved, load
 
     if arguments.contact_sheet and not arguments.data:
-        raise TrainerError("--contact-sheet draws what --data reads", hint="Add --data.")
+        raise TrainerError("--contact-sheet needs --data", hint="Add --data.")
     surroundings = Surroundings()
     found: dict[str, Inspection] = {}
     try:
@@ -72,21 +79,21 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(surroundings, found, ())
         return DONE
-    print(f"{arguments.target}: good")
+    print(f"{arguments.target}: no problems")
     if surroundings.line is not None:
         print(f"  {surroundings.line}")
     _print_warnings(surroundings)
     for part in loaded.not_loaded:
         if not (found and part.startswith("its data")):
-            print(f"  not looked at: {part}")
+            print(f"  not checked: {part}")
     return DONE
 
 
 def _read(loaded: Loaded, surroundings: Surroundings, sheet: str | None) -> tuple[dict[str, Inspection], list[Problem]]:
-    """Every item of the config's data; what is wrong becomes problems, or warnings where the config skips it.
+    """Reads every item of the config's data. Invalid items become problems, or warnings if the config skips them.
 
     Raises:
-        TrainerError: only the task's code can read the data; the contact sheet can't be drawn or written.
+        TrainerError: only the task's code can read the data, or the contact sheet can't be drawn or written.
     """
     from trainer import TrainerError
     from trainer.cli.progress_line import ProgressLine
@@ -97,13 +104,13 @@ def _read(loaded: Loaded, surroundings: Surroundings, sheet: str | None) -> tupl
     data, line = loaded.config.data, ProgressLine()
     if data.reader is None or data.root is None or surroundings.splits is None:
         raise TrainerError(
-            "the task makes its data itself, and no task code is run here",
+            "the task creates its data itself, and this command runs no task code",
             where="data.reader",
             expected="data.root and data.reader",
-            hint="`trainer data inspect` runs it.",
+            hint="`trainer data inspect` runs the task's code.",
         )
     strays: list[TrainerError] = []
-    opening = Opening(line.of("reading"), strays.append, lambda text: None)  # copies are found below, one by one
+    opening = Opening(line.of("reading"), strays.append, lambda text: None)  # duplicates are found below, one by one
     try:
         splits = read_splits(data.reader, data.root, seed=loaded.config.seed, opening=opening)
     except TrainerError as error:

@@ -1,4 +1,4 @@
-"""`trainer checkpoint convert`: weights as `.safetensors` or `.npz`, chosen and renamed."""
+"""`trainer checkpoint convert`: converts weights to `.safetensors` or `.npz`, with selection and renaming."""
 
 from __future__ import annotations
 
@@ -16,17 +16,30 @@ SUFFIXES = (".safetensors", ".npz")
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "source", metavar="SOURCE", help="a run or its name, a checkpoint, or a .safetensors, .pt, .pth, .npz file"
+        "source", metavar="SOURCE", help="a run or its name, a checkpoint, or a .safetensors, .pt, .pth or .npz file"
     )
-    parser.add_argument("target", metavar="TARGET", help="a new .safetensors or .npz file")
-    parser.add_argument("--entry", metavar="NAME", help="`ema` of a checkpoint, or a dictionary in a PyTorch file")
-    parser.add_argument("--part", metavar="NAME", help="this part of the model, without its name in front")
+    parser.add_argument("target", metavar="TARGET", help="the new .safetensors or .npz file")
     parser.add_argument(
-        "--include", action="append", metavar="PATTERN", help="only such names; may be given repeatedly"
+        "--entry",
+        metavar="NAME",
+        help="`ema` for a checkpoint's averaged weights, or the key of a dictionary in a PyTorch file",
     )
-    parser.add_argument("--exclude", action="append", metavar="PATTERN", help="not such names; may be given repeatedly")
-    parser.add_argument("--rename", action="append", metavar="REGEX=TEXT", help="change names first; the same")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument(
+        "--part", metavar="NAME", help="only this part of the model, with its name removed from the parameter names"
+    )
+    parser.add_argument(
+        "--include", action="append", metavar="PATTERN", help="only parameters that match this pattern; may be repeated"
+    )
+    parser.add_argument(
+        "--exclude", action="append", metavar="PATTERN", help="no parameters that match this pattern; may be repeated"
+    )
+    parser.add_argument(
+        "--rename",
+        action="append",
+        metavar="REGEX=TEXT",
+        help="replace a regular expression in parameter names first; may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -37,15 +50,15 @@ def execute(arguments: argparse.Namespace) -> int:
 
     source, target = find_source(arguments.source), Path(arguments.target)
     if target.suffix not in SUFFIXES:
-        raise TrainerError("no such format to write", where=str(target), found=target.suffix or "no ending",
-                           expected=" or ".join(SUFFIXES))  # fmt: skip
+        raise TrainerError("unknown format of the target file", where=str(target),
+                           found=target.suffix or "no file extension", expected=" or ".join(SUFFIXES))  # fmt: skip
     if target.exists():
-        raise TrainerError("there is such a file already", where=str(target))
+        raise TrainerError("the file already exists", where=str(target))
     renames = []
     for text in arguments.rename or ():
         pattern, found, replacement = text.partition("=")
         if not found:
-            raise TrainerError("--rename takes REGEX=TEXT", found=text)
+            raise TrainerError("--rename needs REGEX=TEXT", found=text)
         renames.append((pattern, replacement))
     from trainer.learner.weights import Selection, read_weights
     from trainer.learner.weights.write import selected, write_weights

@@ -1,4 +1,4 @@
-"""`trainer checkpoint inspect`: the arrays of a checkpoint or of a file of weights."""
+"""`trainer checkpoint inspect`: lists the arrays of a checkpoint or a weights file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ EXAMPLES = """\
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "source", metavar="SOURCE", help="a run or its name, a checkpoint, or a .safetensors, .pt, .pth, .npz file"
+        "source", metavar="SOURCE", help="a run or its name, a checkpoint, or a .safetensors, .pt, .pth or .npz file"
     )
-    parser.add_argument("--entry", metavar="NAME", help="`ema` of a checkpoint, or a dictionary in a PyTorch file")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument(
+        "--entry",
+        metavar="NAME",
+        help="`ema` for a checkpoint's averaged weights, or the key of a dictionary in a PyTorch file",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -1,18 +1,21 @@
-"""`trainer checkpoint verify`: whether every file of a run's checkpoints is as it was written."""
+"""`trainer checkpoint verify`: checks that every file of a run's checkpoints is undamaged."""
 
 from __future__ import annotations
 
 import argparse
 
-EXAMPLES = """\
-  trainer checkpoint verify runs/digits                       every checkpoint of a run; exit code 1: one is damaged
+EXAMPLES = (
+    """\
+  trainer checkpoint verify runs/digits                       every checkpoint of a run; exit code 1 if one """
+    """is damaged
   trainer checkpoint verify runs/digits/checkpoints/step-250
 """
+)
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help="a run or its name, or a checkpoint")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -33,5 +36,5 @@ def execute(arguments: argparse.Namespace) -> int:
         print(json.dumps({name: {"good": found is None, "problem": found} for name, found in problems.items()}))
     else:
         for name, found in problems.items():
-            print(f"{name}: every file is as it was written" if found is None else f"DAMAGED {found}")
+            print(f"{name}: all files are undamaged" if found is None else f"DAMAGED {found}")
     return 1 if any(problems.values()) else 0

@@ -1,4 +1,4 @@
-"""`trainer compare`: runs side by side — their metrics, their curves in one chart, what differs in their configs."""
+"""`trainer compare`: compares runs — their metrics, their curves in one chart, the differences of their configs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ WITHOUT_TERMINAL = 100
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directories, or their names below runs/")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directories, or names of runs in runs/")
     parser.add_argument(
-        "--metric", action="append", metavar="NAME", help="show this metric's curves; may be given repeatedly"
+        "--metric", action="append", metavar="NAME", help="show the curves of this metric; may be repeated"
     )
-    parser.add_argument("--json", action="store_true", help="the same as one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -36,7 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from trainer.tui.comparison import compare
 
     if not 2 <= len(arguments.runs) <= MOST_RUNS:
-        raise TrainerError("a comparison is of several runs", found=str(len(arguments.runs)), expected="2 to 26 runs")
+        raise TrainerError("compare needs several runs", found=str(len(arguments.runs)), expected="2 to 26 runs")
     runs = [open_run(find_run(word).root) for word in arguments.runs]
     found = compare(runs)
     curves = arguments.metric or _telling(found, [run.paths.leading_metric for run in runs])
@@ -75,7 +75,7 @@ def _lines(runs: Sequence[Run], found: Comparison, curves: Sequence[str]) -> lis
             for mark, run in zip(marks, runs, strict=True)
             if name in run.metrics and len(run.metrics[name])
         }
-        lines += ["", f"{name}   (* where curves meet)", *overlaid(series, width, CHART_LINES)]
+        lines += ["", f"{name}   (* marks overlapping curves)", *overlaid(series, width, CHART_LINES)]
     for title, differences in (("config", found.config), ("environment", found.environment)):
         if not differences:
             lines += ["", f"{title}: no difference"]
@@ -103,9 +103,9 @@ def _value(value: Any) -> str:
 
 
 def _telling(found: Comparison, leading: Sequence[str | None]) -> list[str]:
-    """The metrics whose curves tell most: that which chooses checkpoints, and a loss.
+    """The default metrics: the one that selects checkpoints, and a loss.
 
-    Without one, the first of the validation split that is no loss.
+    Without such a metric, the first of the validation split that is not a loss.
     """
     measured = [name for name in found.metrics if name.startswith("valid/")]
     best = next((name for name in leading if name in found.metrics), None)

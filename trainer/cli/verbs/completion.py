@@ -1,4 +1,4 @@
-"""`trainer completion`: a script with which a shell completes verbs, options, recipes and names of runs."""
+"""`trainer completion`: prints a script for shell completion of commands, options, recipes and run names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXAMPLES = """\
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, help="the shell that the script is for")
+    parser.add_argument("shell", choices=SHELLS, help="shell of the script")
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`trainer data convert`: annotations of boxes from one format to another."""
+"""`trainer data convert`: converts box annotations between formats."""
 
 from __future__ import annotations
 
@@ -21,19 +21,24 @@ _FORMATS = ("coco", "voc", "yolo")
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SRC", help="a COCO annotation file, or the folder of a VOC or YOLO data set")
-    parser.add_argument("target", metavar="DST", help="a new folder")
-    parser.add_argument("--from", dest="source_format", choices=_FORMATS, help="the format of SRC (told by its files)")
-    parser.add_argument("--to", dest="target_format", choices=_FORMATS, required=True, help="the format of DST")
-    parser.add_argument("--images-in", metavar="FOLDER", help="where the images lie (found beside the annotations)")
+    parser.add_argument("target", metavar="DST", help="new folder for the converted data set")
+    parser.add_argument("--from", dest="source_format", choices=_FORMATS, help="format of SRC (default: detected)")
+    parser.add_argument("--to", dest="target_format", choices=_FORMATS, required=True, help="format of DST")
+    parser.add_argument(
+        "--images-in", metavar="FOLDER", help="folder of the images (default: found next to the annotations)"
+    )
     parser.add_argument(
         "--images",
         choices=("copy", "link", "none"),
         default="copy",
-        help="what becomes of the images: copied (default), hard links, left out",
+        help="how images get into DST: copy (default), link (hard links), or none",
     )
-    parser.add_argument("--split", help="of SRC with several splits: only this one")
+    parser.add_argument("--split", help="convert only this split, if SRC has several")
     parser.add_argument(
-        "--on-error", choices=("raise", "skip"), default="raise", help="what an image that can't be used does"
+        "--on-error",
+        choices=("raise", "skip"),
+        default="raise",
+        help="what happens at an unreadable image: raise (end with an error) or skip",
     )
 
 
@@ -55,7 +60,7 @@ def execute(arguments: argparse.Namespace) -> int:
     dataset = next(iter(parts.values()))
     target = Path(arguments.target)
     if not target.absolute().parent.is_dir():
-        raise write_error(target, FileNotFoundError(2, "there is no such folder to put it in"))
+        raise write_error(target, FileNotFoundError(2, "the parent folder doesn't exist"))
     is_undivided = list(parts) in ([""], ["train"])
     done = convert(
         dataset if is_undivided else parts, arguments.target_format, target, images=arguments.images,
@@ -69,14 +74,14 @@ def execute(arguments: argparse.Namespace) -> int:
         print(f"skipped: {source}: {reason}", file=sys.stderr)
     print(f"{target}: {done.images} images with {done.boxes} boxes of {len(dataset.class_names)} classes")
     if done.skipped:
-        print(f"  {len(done.skipped)} images skipped")
+        print(f"  {len(done.skipped)} images were skipped")
     for what, count in sorted(done.unsaid.items()):
         print(f"  {count} {what}")
     return 0
 
 
 def _sections(arguments: argparse.Namespace) -> Any:
-    """The reader's section of each split of SRC that is converted, by its word, and the root of their paths."""
+    """The reader sections of the converted splits, by name, and the root of their paths."""
     from pathlib import Path
 
     from trainer import TrainerError
@@ -87,7 +92,7 @@ def _sections(arguments: argparse.Namespace) -> Any:
     if arguments.images_in is not None:
         images = Path(arguments.images_in).absolute()
         if source.suffix != ".json" or not source.is_file():
-            raise TrainerError("--images-in is for a COCO file", where=arguments.source)
+            raise TrainerError("--images-in applies to a COCO file only", where=arguments.source)
         root = Path(os.path.commonpath((source, images)))
         settings = {"images": str(images.relative_to(root)), "annotations": str(source.relative_to(root))}
         return {"": section_of({"name": "coco", **settings})}, root
@@ -95,7 +100,7 @@ def _sections(arguments: argparse.Namespace) -> Any:
     found = layout.splits
     if layout.reader not in _FORMATS:
         raise TrainerError(
-            "SRC is of another format",
+            "SRC has another format",
             where=arguments.source,
             found=layout.line(),
             expected=" or ".join(_FORMATS),

@@ -1,4 +1,4 @@
-"""`trainer data inspect`: what is in a data set, and what is wrong with the items that can't be used."""
+"""`trainer data inspect`: describes a data set, and lists the items that can't be used."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLES", "HINT", "describe", "execute"]
 
-EXAMPLES = """\
+EXAMPLES = (
+    """\
   trainer data inspect config.yaml                         every split of a config, as training reads it
-  trainer data inspect bccd                                a folder: its layout is detected
-  trainer data inspect instances_val2017.json --items 500  500 items, spread evenly
-  trainer data inspect bccd --contact-sheet bccd.png       pictures with their annotations drawn
+  """
+    """trainer data inspect bccd                                a folder, with a detected layout
+  trainer data """
+    """inspect instances_val2017.json --items 500  500 evenly spaced items
+  trainer data inspect bccd --contact-sheet """
+    """bccd.png       images with their annotations drawn
   trainer data inspect bccd --json > bccd.json
 """
+)
 
 MOST_BAD, MOST_CLASSES = 20, 30
 _BAR = 24
@@ -32,14 +37,18 @@ def describe(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="+",
         metavar="CONFIG|FOLDER|FILE",
-        help="a YAML file or recipe with values to set (key=value), a folder, or a file of a data set",
+        help="a YAML file or recipe with key=value, a folder, or a file of a data set",
     )
-    parser.add_argument("--from", dest="form", metavar="FORMAT", help="the format of a folder (detected by its files)")
-    parser.add_argument("--split", help="only this split")
-    parser.add_argument("--items", type=int, metavar="N", help="look at N items of each split, spread evenly (all)")
-    parser.add_argument("--contact-sheet", metavar="FILE.png", help="draw pictures with their annotations")
-    parser.add_argument("--pictures", type=int, default=24, metavar="N", help="of the contact sheet (default 24)")
-    parser.add_argument("--json", action="store_true", help="all of it as one JSON object, with every bad item")
+    parser.add_argument("--from", dest="form", metavar="FORMAT", help="format of a folder (default: detected)")
+    parser.add_argument("--split", help="inspect only this split")
+    parser.add_argument(
+        "--items", type=int, metavar="N", help="inspect N evenly spaced items of each split (default: all)"
+    )
+    parser.add_argument("--contact-sheet", metavar="FILE.png", help="draw images with their annotations into this file")
+    parser.add_argument(
+        "--pictures", type=int, default=24, metavar="N", help="number of images on the contact sheet (default 24)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, with all invalid items")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -52,7 +61,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from trainer.datasets.readers import Opening
 
     if min(1 if arguments.items is None else arguments.items, arguments.pictures) < 1:
-        raise TrainerError("--items and --pictures are counts", expected="at least 1")
+        raise TrainerError("--items and --pictures must be positive", expected="at least 1")
     line = ProgressLine()
     strays: list[TrainerError] = []
     splits = _splits(arguments.words, Opening(line.of("reading"), strays.append), arguments.form)
@@ -74,19 +83,19 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def report(name: str, inspection: Inspection) -> list[str]:
-    """An inspection in lines for people."""
-    sample = "" if inspection.looked_at == inspection.items else f" ({inspection.looked_at} looked at)"
+    """An inspection as text."""
+    sample = "" if inspection.looked_at == inspection.items else f" ({inspection.looked_at} inspected)"
     lines = [f"{name}: {inspection.items} items{sample}, {len(inspection.bad)} can't be used"]
     for field, form in inspection.fields.items():
         lines.append(f"  {field:12} {form}")
     for part, content in inspection.found.items():
         if part == "classes":
             for unit, counts in content.items():
-                lines += ["", f"  {unit} by class", *_bars(counts)]
+                lines += ["", f"  {unit} per class", *_bars(counts)]
         else:
             lines += ["", f"  {part}", *(f"    {key:22} {_words(value)}" for key, value in content.items())]
     if inspection.bad:
-        lines += ["", "  what can't be used"]
+        lines += ["", "  invalid items"]
         lines += [f"    {count:6}  {reason}" for reason, count in inspection.reasons.items()]
         for source, error in inspection.bad[:MOST_BAD]:
             lines += ["", *(f"    {text}" for text in _with_source(source, error))]
@@ -101,7 +110,7 @@ def _with_source(source: str, error: Exception) -> list[str]:
 
 
 def _bars(counts: Mapping[str, int]) -> list[str]:
-    """Classes with their counts and shares, the most frequent first."""
+    """Classes with their counts and fractions, the most frequent first."""
     total, most = max(1, sum(counts.values())), max([1, *counts.values()])
     rows = sorted(counts.items(), key=lambda row: -row[1])
     width = max(len(name) for name, _ in rows[:MOST_CLASSES])
@@ -111,7 +120,7 @@ def _bars(counts: Mapping[str, int]) -> list[str]:
     ]
     if len(rows) > MOST_CLASSES:
         rest = sum(count for _, count in rows[MOST_CLASSES:])
-        lines.append(f"    and {len(rows) - MOST_CLASSES} more classes with {rest} in all")
+        lines.append(f"    and {len(rows) - MOST_CLASSES} more classes with {rest} in total")
     return lines
 
 
@@ -133,10 +142,12 @@ def _splits(words: Sequence[str], opening: Opening, form: str | None) -> Mapping
     path = Path(words[0])
     if not path.is_dir() and not (path.is_file() and path.suffix not in (".yaml", ".yml")):
         if form is not None:
-            raise TrainerError("--from is for a folder or a file", hint="In a config, `data.reader.format` says it.")
+            raise TrainerError(
+                "--from applies to a folder or a file only", hint="In a config, set `data.reader.format`."
+            )
         return _of_config(words, opening)
     if len(words) > 1:
-        raise TrainerError("values are set in a config, not in a folder", found=words[1])
+        raise TrainerError("key=value applies to a config, not to a folder", found=words[1])
     layout, splits = read_detected(path, opening, form)
     print(f"{words[0]}: {layout.line()}", file=sys.stderr)
     return splits
@@ -170,7 +181,7 @@ def _of_config(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:
 
 
 def draw(splits: Mapping[str, Dataset], found: Mapping[str, Inspection], file: str, most: int) -> None:
-    """The contact sheet of the first split: items spread evenly, up to a quarter of them such that can't be used."""
+    """The contact sheet of the first split: evenly spaced items, up to a quarter of them invalid ones."""
     import sys
     from pathlib import Path
 
@@ -188,14 +199,14 @@ def draw(splits: Mapping[str, Dataset], found: Mapping[str, Inspection], file: s
         raise write_error(Path(file), error) from error
     except ValueError as error:
         raise TrainerError(
-            "not a kind of picture", where=file, found=error, expected="a name that ends in .png"
+            "unknown image format", where=file, found=error, expected="a file name that ends in .png"
         ) from None
     of_them = f", {len(faulty)} of which can't be used" if faulty else ""
     print(f"{file}: {len(chosen)} items of {name}{of_them}", file=sys.stderr)
 
 
 def _spread(items: Sequence[int], most: int) -> list[int]:
-    """At most so many of the items, spread evenly."""
+    """At most `count` evenly spaced items."""
     import numpy as np
 
     return [items[place] for place in np.linspace(0, len(items) - 1, min(most, len(items))).astype(int)]

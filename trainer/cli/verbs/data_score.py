@@ -1,4 +1,4 @@
-"""`trainer data score`: a file of results against a file of annotations, by COCO's rules."""
+"""`trainer data score`: evaluates a results file against an annotation file by COCO's rules."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trainer.metrics.coco import Evaluation, Truths
 
-EXAMPLES = """\
+EXAMPLES = (
+    """\
   trainer data score instances_val2017.json results.json
-  trainer data score instances_val2017.json masks.json --kind segm
+  trainer data score instances_val2017.json """
+    """masks.json --kind segm
   trainer data score person_keypoints_val2017.json people.json --kind keypoints
-  trainer data score truth.json results.json --classes      a line for each category
-  trainer data score truth.json results.json --json > evaluation.json
+  """
+    """trainer data score truth.json results.json --classes      one line per category
+  trainer data score truth.json """
+    """results.json --json > evaluation.json
 """
+)
 
 _COLUMN = 7
 
@@ -23,14 +28,17 @@ _COLUMN = 7
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("truth", metavar="ANNOTATIONS", help="a COCO annotation file")
     parser.add_argument("results", metavar="RESULTS", help="a COCO results file: a list of detections")
-    parser.add_argument("--kind", choices=("bbox", "segm", "keypoints"), default="bbox", help="what is compared")
-    parser.add_argument("--no-categories", action="store_true", help="take all objects for one category")
-    parser.add_argument("--classes", action="store_true", help="also the figures of each category")
     parser.add_argument(
-        "--json", action="store_true", help="all of it as one JSON object, with precision-recall curves"
+        "--kind", choices=("bbox", "segm", "keypoints"), default="bbox", help="what to compare: bbox, segm or keypoints"
     )
+    parser.add_argument("--no-categories", action="store_true", help="treat all objects as one class")
+    parser.add_argument("--classes", action="store_true", help="also print the metrics of each category")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, with precision-recall curves")
     parser.add_argument(
-        "--evaluator", choices=("own", "pycocotools"), default="own", help="who counts: the same figures, slower"
+        "--evaluator",
+        choices=("own", "pycocotools"),
+        default="own",
+        help="implementation: own (default), or pycocotools (the same values, slower)",
     )
 
 
@@ -64,7 +72,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def class_lines(evaluation: Evaluation) -> list[str]:
-    """A table of all categories: how many truths, and the figures; "-" where there is nothing to measure."""
+    """A table of all categories: number of ground truths, and metrics; "-" if undefined."""
     rows = evaluation.per_class()
     width = max(len("category"), *(len(str(row["name"])) for row in rows)) if rows else 0
     heads = [key for key in rows[0] if key != "name"] if rows else []
@@ -82,9 +90,13 @@ def _figure(value: Any) -> str:
 def _warnings(evaluation: Evaluation, truths: Truths, unattached: Any) -> list[str]:
     warnings = []
     if evaluation.unknown:
-        warnings.append(f"{evaluation.unknown} results have a category that the annotations don't; they don't count")
+        warnings.append(
+            f"{evaluation.unknown} results have a category that is not in the annotations; they are ignored"
+        )
     if unattached:
-        warnings.append(f"{len(unattached)} annotations belong to no image of the file; they don't count")
+        warnings.append(f"{len(unattached)} annotations belong to no image of the file; they are ignored")
     if truths.annotation is not None and (truths.annotation == 0).any():
-        warnings.append("an annotation has the id 0: as in pycocotools, a result that matches it counts as wrong")
+        warnings.append(
+            "an annotation has the id 0: as in pycocotools, a result that matches it counts as a false positive"
+        )
     return warnings

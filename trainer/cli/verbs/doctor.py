@@ -1,4 +1,4 @@
-"""`trainer doctor`: what this installation is, and what is wrong with it."""
+"""`trainer doctor`: describes this installation and its problems."""
 
 from __future__ import annotations
 
@@ -9,21 +9,26 @@ if TYPE_CHECKING:
     from trainer.cli.examination import Findings
     from trainer.engine.autotune.cache import Entry
 
-EXAMPLES = """\
+EXAMPLES = (
+    """\
   trainer doctor
   trainer doctor --json
-  trainer doctor resume config.yaml    whether a kill changes its results; see its own --help
-  trainer doctor cache                 the caches on disk: where, how large, what is in them
-  trainer doctor cache --decisions     each autotuning decision too
-  trainer doctor cache --clear         delete compiled kernels and autotuning decisions
+  trainer doctor resume config.yaml    check that a kill doesn't """
+    """change results; see its --help
+  trainer doctor cache                 the caches on disk: location, size, """
+    """contents
+  trainer doctor cache --decisions     and every autotuning decision
+  trainer doctor cache --clear    """
+    """     delete compiled kernels and autotuning decisions
 """
+)
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("about", nargs="?", choices=("cache",), help="cache: the caches alone")
-    parser.add_argument("--json", action="store_true", help="the same as one JSON object")
+    parser.add_argument("about", nargs="?", choices=("cache",), help="cache: show the caches only")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--decisions", action="store_true", help="with cache: list every autotuning decision")
-    parser.add_argument("--clear", action="store_true", help="with cache: delete what is in the caches")
+    parser.add_argument("--clear", action="store_true", help="with cache: delete the contents of the caches")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -32,7 +37,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.clear or arguments.decisions:
         from trainer import TrainerError
 
-        raise TrainerError("--clear and --decisions go with `trainer doctor cache`")
+        raise TrainerError("--clear and --decisions need `trainer doctor cache`")
     from trainer.cli.examination import examine
 
     findings = examine()
@@ -50,7 +55,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _cache(arguments: argparse.Namespace) -> int:
-    """List the caches, or clear them."""
+    """Lists the caches, or clears them."""
     import dataclasses
     import json
 
@@ -92,7 +97,7 @@ def _decisions() -> list[Entry]:
 
 
 def report_lines(findings: Findings, columns: int | None) -> list[str]:
-    """The facts in two columns, then the problems; what is longer than the screen goes on below, set in."""
+    """The facts in two columns, then the problems; long lines wrap with an indent."""
     import textwrap
 
     width = max(map(len, findings.facts), default=0)

@@ -1,4 +1,4 @@
-"""`trainer evaluate`: the metrics of a run's weights on a split, computed as validation does."""
+"""`trainer evaluate`: computes the metrics of a run's model on a split, as validation does."""
 
 from __future__ import annotations
 
@@ -10,26 +10,35 @@ if TYPE_CHECKING:
     from trainer.learner.inference.evaluation import EvaluationReport
     from trainer.rundir import Event
 
-EXAMPLES = """\
+EXAMPLES = (
+    """\
   trainer evaluate cells                          the validation split, with the best weights
-  trainer evaluate cells --split test --json
-  trainer evaluate cells --data my_data           a folder of data with the same classes
-  trainer evaluate cells --report found           reports and pictures of the worst items in found/
+  trainer """
+    """evaluate cells --split test --json
+  trainer evaluate cells --data my_data           a data folder with the """
+    """same classes
+  trainer evaluate cells --report found           reports and pictures of the worst items in """
+    """found/
   trainer evaluate runs/cells/checkpoints/step-300
 """
+)
 
 WORST = 5
-"""So many of the worst items are listed."""
+"""Number of worst items in the output."""
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run, its name below runs/, a checkpoint or an exported file")
-    parser.add_argument("--split", default="valid", metavar="NAME", help="train, valid (default), test or another")
-    parser.add_argument("--data", metavar="FOLDER", help="other data than the run's own")
-    parser.add_argument("--weights", default="best", metavar="W", help="best (default), latest, or a checkpoint's name")
-    parser.add_argument("--json", action="store_true", help="all of it as one JSON object")
-    parser.add_argument("--report", metavar="DIR", help="a folder for reports and pictures of the worst items")
-    parser.add_argument("--device", metavar="D", help="in place of the run's own: cpu, cuda")
+    parser.add_argument("run", metavar="RUN", help="a run, its name in runs/, a checkpoint or an exported file")
+    parser.add_argument(
+        "--split", default="valid", metavar="NAME", help="split: train, valid (default), test or another"
+    )
+    parser.add_argument("--data", metavar="FOLDER", help="folder of other data (default: the run's own)")
+    parser.add_argument(
+        "--weights", default="best", metavar="W", help="weights: best (default), latest, or a checkpoint's name"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--report", metavar="DIR", help="write reports and images of the worst items to this folder")
+    parser.add_argument("--device", metavar="D", help="device instead of the run's own: cpu, cuda")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -85,7 +94,7 @@ def _lines(report: EvaluationReport) -> Iterator[str]:
 
 
 def _per_class(content: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The columns of a report that has a row for each class; none of another."""
+    """The columns of a report with a row per class; none for other reports."""
     names = list(content["class_names"])
     if content["kind"] == "per_class":
         return {"class": names, **content["columns"]}

@@ -1,33 +1,41 @@
-"""`trainer export`: a run's model as one file that predicts without the run, the task's code or its author's."""
+"""`trainer export`: writes a run's model to one file that predicts without the run and without the task's code."""
 
 from __future__ import annotations
 
 import argparse
 
-EXAMPLES = """\
+EXAMPLES = (
+    """\
   trainer export cells                               cells.model, of the run's best weights
-  trainer export cells out/cells.model --weights latest
-  trainer export cells --size 480x640 --size 640x480    where pictures are not resized to one size
+  trainer export """
+    """cells out/cells.model --weights latest
+  trainer export cells --size 480x640 --size 640x480    if images are """
+    """not resized to one size
 """
+)
 
 SINKS = ("csv", "tensorboard", "wandb", "mlflow")
 ENDING = ".model"
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run directory, its name below runs/, or a checkpoint")
-    parser.add_argument("out", nargs="?", metavar="OUT", help="the file (default: the run's name with .model)")
-    parser.add_argument("--to", default="trainer", metavar="FORMAT", help="trainer (default); others are to come")
+    parser.add_argument("run", metavar="RUN", help="a run directory, its name in runs/, or a checkpoint")
+    parser.add_argument("out", nargs="?", metavar="OUT", help="the new file (default: the run's name with .model)")
+    parser.add_argument("--to", default="trainer", metavar="FORMAT", help="format: trainer (default)")
     parser.add_argument(
-        "--weights", default="best", metavar="NAME", help="best (default), latest, or a checkpoint such as step-300"
+        "--weights",
+        default="best",
+        metavar="NAME",
+        help="weights: best (default), latest, or a checkpoint such as step-300",
     )
     parser.add_argument(
         "--size", action="append", default=[], metavar="HEIGHTxWIDTH",
-        help="a size of pictures, in pixels, that the model is to take, where its transforms keep sizes apart; "
-        "may be given several times",
+        help="a size of input images in pixels, needed if the transforms don't produce a fixed size; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--license", metavar="TEXT", help="the data's license (default: what its folder says)")
-    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    parser.add_argument(
+        "--license", metavar="TEXT", help="license of the training data (default: from the data folder)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -39,15 +47,15 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.to != "trainer":
         is_sink = arguments.to in SINKS
         raise TrainerError(
-            f"models are not exported to {arguments.to}", expected="trainer",
-            hint=f"A run's log goes there with: trainer runs export RUN --to {arguments.to}" if is_sink else None,
+            f"models can't be exported to {arguments.to}", expected="trainer",
+            hint=f"To export a run's metrics to it: trainer runs export RUN --to {arguments.to}" if is_sink else None,
         )  # fmt: skip
     sizes = [size_of(text) for text in arguments.size]
     out = Path(arguments.out or f"{Path(arguments.run).resolve().name}{ENDING}")
     if out.is_dir():
-        raise TrainerError("this is a folder", where=str(out), expected="the path of a file to write")
+        raise TrainerError("the path is a folder", where=str(out), expected="the path of a file to write")
     if out.exists() and not arguments.force:
-        raise TrainerError("there is such a file already", where=str(out), hint="--force replaces it.")
+        raise TrainerError("the file already exists", where=str(out), hint="--force replaces it.")
     model = load_model(arguments.run, arguments.weights)
     model.export(out, picture_sizes=sizes, data_license=arguments.license)
     print(f"{out}: {model.kind} of {model.about.task}, {model.about.weights}, {out.stat().st_size / 1e6:.1f} MB")
@@ -55,14 +63,14 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def size_of(text: str) -> tuple[int, int]:
-    """(height, width) of a text such as 480x640.
+    """(height, width) from text such as 480x640.
 
     Raises:
-        TrainerError: it is none.
+        TrainerError: the text is not a size.
     """
     from trainer import TrainerError
 
     height, by, width = text.partition("x")
     if not by or not (height.isdecimal() and width.isdecimal()) or not (int(height) and int(width)):
-        raise TrainerError("no size of pictures", where="--size", found=text, expected="HEIGHTxWIDTH, such as 480x640")
+        raise TrainerError("invalid image size", where="--size", found=text, expected="HEIGHTxWIDTH, such as 480x640")
     return int(height), int(width)

@@ -1,4 +1,4 @@
-"""`trainer list`: the recipes, one line each."""
+"""`trainer list`: lists the recipes, one line each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXAMPLES = """\
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON object a recipe")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per recipe")
 
 
 def execute(arguments: argparse.Namespace) -> int:

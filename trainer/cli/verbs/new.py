@@ -1,22 +1,27 @@
-"""`trainer new`: a folder with a configuration and a task, ready to be changed and run."""
+"""`trainer new`: creates a folder with a configuration and a task, ready to edit and run."""
 
 from __future__ import annotations
 
 import argparse
 
-EXAMPLES = """\
-  trainer new mine                                    a small classifier with comments, on data that comes with it
-  trainer new mine --data photos                      the same for your folder of images
-  trainer new mine --recipe detection                 a copy of a recipe, with its data
-  trainer new mine --recipe detection --data cells    a copy of a recipe for your data
+EXAMPLES = (
+    """\
+  trainer new mine                                    a small commented classifier, with bundled data
+  """
+    """trainer new mine --data photos                      the same for your own folder of images
+  trainer new mine """
+    """--recipe detection                 a copy of a recipe, with its data
+  trainer new mine --recipe detection """
+    """--data cells    a copy of a recipe, for your own data
   cd mine && trainer run config.yaml
 """
+)
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="DIR", help="where to; must be new or empty")
-    parser.add_argument("--recipe", metavar="RECIPE", help="the recipe to copy, see `trainer list` (default: none)")
-    parser.add_argument("--data", metavar="FOLDER", help="your data set (default: data that comes with trainer)")
+    parser.add_argument("folder", metavar="DIR", help="folder of the project; new or empty")
+    parser.add_argument("--recipe", metavar="RECIPE", help="recipe to copy, see `trainer list` (default: a template)")
+    parser.add_argument("--data", metavar="FOLDER", help="your data set (default: bundled data)")
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`trainer predict`: what the model of a run makes of pictures."""
+"""`trainer predict`: predicts on images with the model of a run."""
 
 from __future__ import annotations
 
@@ -13,39 +13,50 @@ if TYPE_CHECKING:
     from trainer.learner.inference.model import Model
     from trainer.learner.inference.results import Result
 
-EXAMPLES = """\
-  trainer predict cells photo.jpg                        draws into predictions/
-  trainer predict cells photos/ --out found --threshold 0.5
-  trainer predict cells photos/ --format coco --out found.json
-  trainer predict cells photos/*.png --json              a line of JSON for each picture
-  ls photos/*.jpg | trainer predict cells -              paths from standard input, one a line
+EXAMPLES = (
+    """\
+  trainer predict cells photo.jpg                        writes drawn images to predictions/
+  trainer """
+    """predict cells photos/ --out found --threshold 0.5
+  trainer predict cells photos/ --format coco --out """
+    """found.json
+  trainer predict cells photos/*.png --json              one line of JSON per image
+  ls """
+    """photos/*.jpg | trainer predict cells -              paths from standard input, one per line
 """
+)
 
 FORMATS = ("images", "txt", "coco", "masks")
 DEFAULT_OUT = "predictions"
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run, its name below runs/, a checkpoint or an exported file")
+    parser.add_argument("run", metavar="RUN", help="a run, its name in runs/, a checkpoint or an exported file")
     parser.add_argument(
-        "inputs", nargs="+", metavar="INPUT", help="picture files, folders, patterns, or - for paths on standard input"
+        "inputs",
+        nargs="+",
+        metavar="INPUT",
+        help="image files, folders, glob patterns, or - for paths from standard input",
     )
     parser.add_argument(
         "--out", metavar="DIR",
-        help=f"the folder for files, with `--format coco` the file (default: {DEFAULT_OUT}, {DEFAULT_OUT}.json)",
+        help=f"output folder, or output file with `--format coco` (default: {DEFAULT_OUT}, {DEFAULT_OUT}.json)",
     )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one line of JSON per image; draw only with --out")
     parser.add_argument(
-        "--json", action="store_true", help="print a line of JSON for each picture; draw only with --out"
+        "--threshold", type=float, metavar="T", help="score threshold; lower-scoring objects are dropped"
     )
-    parser.add_argument("--threshold", type=float, metavar="T", help="leave out objects that score less")
     parser.add_argument("--classes", metavar="A,B", help="only objects of these classes, separated by commas")
     parser.add_argument(
         "--format", choices=FORMATS, default="images",
-        help="images: drawn in the picture; txt: a line for each object; coco: one results file; masks: PNG of numbers",
+        help="images: drawn into the image; txt: one line per object; coco: one results file; masks: PNG of class or "
+        "object numbers",
     )  # fmt: skip
-    parser.add_argument("--weights", default="best", metavar="W", help="best (default), latest, or a checkpoint's name")
-    parser.add_argument("--batch-size", type=int, metavar="N", help="pictures at a time; results are the same")
-    parser.add_argument("--device", metavar="D", help="in place of the run's own: cpu, cuda")
+    parser.add_argument(
+        "--weights", default="best", metavar="W", help="weights: best (default), latest, or a checkpoint's name"
+    )
+    parser.add_argument("--batch-size", type=int, metavar="N", help="images per batch; results don't depend on it")
+    parser.add_argument("--device", metavar="D", help="device instead of the run's own: cpu, cuda")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -60,11 +71,11 @@ def execute(arguments: argparse.Namespace) -> int:
     threshold = arguments.threshold
     if threshold is not None and not 0 <= threshold <= 1:
         raise TrainerError(
-            "the score threshold is not a share", where="--threshold", found=threshold, expected="0 to 1"
+            "invalid score threshold", where="--threshold", found=threshold, expected="a number from 0 to 1"
         )
     sources = list(_sources(arguments.inputs))
     if not sources:
-        raise TrainerError("no input", found="nothing on standard input", expected="a path a line")
+        raise TrainerError("no input images", found="nothing on standard input", expected="one path per line")
     with warnings_as_lines():
         model = load_model(arguments.run, arguments.weights, device=arguments.device)
     writes = not arguments.json or arguments.out is not None
@@ -101,7 +112,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _sources(words: Sequence[str]) -> Iterator[tuple[Path, Path]]:
-    """Each picture's path, and the path that its files get below the output folder."""
+    """Each image's path, and the path of its output files relative to the output folder."""
     import glob
     from pathlib import Path
 
@@ -119,7 +130,7 @@ def _sources(words: Sequence[str]) -> Iterator[tuple[Path, Path]]:
         elif not place.exists() and glob.has_magic(word):
             found = sorted(glob.glob(word, recursive=True))
             if not found:
-                raise TrainerError("the pattern matches no file", found=word)
+                raise TrainerError("no file matches the pattern", found=word)
             yield from ((Path(one), Path(Path(one).name)) for one in found if Path(one).is_file())
         else:
             yield place, Path(place.name)
@@ -136,9 +147,9 @@ def _print_json(value: Any) -> None:
 
 
 class _Writer:
-    """Writes results; files of the same name from different folders get numbers.
+    """Writes results. Files with the same name from different folders get a number.
 
-    Raises `TrainerError` in `__init__` where the model has no results of this form.
+    Raises `TrainerError` in `__init__` if the format doesn't support the model's results.
     """
 
     kinds: tuple[str, ...] = ("classification", "detections", "instances", "semantic", "image")
@@ -148,13 +159,13 @@ class _Writer:
         from trainer import TrainerError
 
         if model.kind not in self.kinds:
-            raise TrainerError("the model has no results of this format", where="--format", found=model.kind,
+            raise TrainerError("the format doesn't support the model's results", where="--format", found=model.kind,
                                expected=f"a model for {' or '.join(self.kinds)}")  # fmt: skip
         self.out = out
         self._taken: set[Path] = set()
 
     def add(self, result: Result, relative: Path) -> None:
-        """Write a result under the name of its picture."""
+        """Writes a result under the name of its image."""
         from trainer.rundir import write_error
 
         target = self._free(self.out / relative.with_suffix(self.suffix or _drawable(relative)))
@@ -165,11 +176,11 @@ class _Writer:
             raise write_error(target, error) from error
 
     def write(self, result: Result, target: Path) -> None:
-        """Write the file of one result."""
+        """Writes the file of one result."""
         result.save(target)
 
     def close(self) -> str:
-        """Complete what is written; where it is."""
+        """Finishes writing; returns the location."""
         return str(self.out)
 
     def _free(self, target: Path) -> Path:
@@ -181,9 +192,9 @@ class _Writer:
 
 
 class _Text(_Writer):
-    """A line for each object: class, then center, width and height as shares of the picture, then the score.
+    """One line per object: class, then center, width and height as fractions of the image, then the score.
 
-    Of a classification the classes by score: name and score.
+    For classification, the classes sorted by score: name and score.
     """
 
     kinds = ("classification", "detections", "instances")
@@ -205,7 +216,7 @@ class _Text(_Writer):
 
 
 class _Masks(_Writer):
-    """A PNG of each picture's size: class numbers (8 bits), or the numbers of objects (16 bits, 0: none)."""
+    """A PNG of each image's size: class indices (8 bits), or object numbers (16 bits, 0: background)."""
 
     kinds = ("instances", "semantic")
     suffix = ".png"
@@ -249,7 +260,7 @@ _WRITERS: dict[str, Callable[[Model, Path], _Writer]] = {
 
 
 def _drawable(path: Path) -> str:
-    """The ending of a drawn picture: the picture's own where that can be written."""
+    """The file extension of a drawn image: the image's own if it can be written."""
     from trainer.learner.inference.drawing import FORMATS as KNOWN
 
     return path.suffix if path.suffix.lower() in KNOWN else ".png"

@@ -1,4 +1,6 @@
-"""`trainer profile`: where the time of a config's training step goes. Makes no run and writes nothing unasked."""
+"""`trainer profile`: measures where the time of a training step goes. Creates no run and writes files only on
+request.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +10,33 @@ from trainer.cli.rehearsal import HINT, WIDTH, add_words, learner_for_steps
 
 __all__ = ["EXAMPLES", "HINT", "describe", "execute"]
 
-EXAMPLES = """\
-  trainer profile digits                                  the kernels that take most of a step
-  trainer profile config.yaml data.batch_size=8           with other values
-  trainer profile digits --by module                      the modules instead
-  trainer profile digits --trace step.json                every thread's time line, for ui.perfetto.dev
-  trainer profile digits --json > profile.json            every launch's figures
+EXAMPLES = (
+    """\
+  trainer profile digits                                  the kernels that take the most time
+  trainer """
+    """profile config.yaml data.batch_size=8           with other values
+  trainer profile digits --by module          """
+    """            modules instead of kernels
+  trainer profile digits --trace step.json                a timeline of """
+    """every thread, for ui.perfetto.dev
+  trainer profile digits --json > profile.json            measurements of """
+    """every launch
 """
+)
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     add_words(parser)
-    parser.add_argument("--steps", type=int, default=10, help="steps that are measured (default 10)")
-    parser.add_argument("--warm-up", type=int, default=3, help="steps before them (default 3)")
+    parser.add_argument("--steps", type=int, default=10, help="number of measured steps (default 10)")
+    parser.add_argument("--warm-up", type=int, default=3, help="number of steps before the measurement (default 3)")
     parser.add_argument(
-        "--by", choices=("kernel", "launch", "module"), default="kernel", help="what a row of the table is"
+        "--by", choices=("kernel", "launch", "module"), default="kernel", help="what the rows of the table are"
     )
-    parser.add_argument("--rows", type=int, default=30, help="rows of the table (default 30)")
-    parser.add_argument("--trace", metavar="FILE", help="write the time line of every thread, as JSON")
-    parser.add_argument("--json", action="store_true", help="print every launch's figures as JSON, and no table")
+    parser.add_argument("--rows", type=int, default=30, help="number of rows of the table (default 30)")
+    parser.add_argument("--trace", metavar="FILE", help="write a timeline of every thread as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print measurements of every launch as JSON instead of a table"
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -39,10 +49,10 @@ def execute(arguments: argparse.Namespace) -> int:
     from trainer.rundir import write_error
 
     if arguments.steps < 1 or arguments.warm_up < 1 or arguments.rows < 1:
-        raise TrainerError("--steps, --warm-up and --rows are counts", expected="at least 1")
-    learner = learner_for_steps(arguments.words, "profiles are of compiled programs")
+        raise TrainerError("--steps, --warm-up and --rows must be positive", expected="at least 1")
+    learner = learner_for_steps(arguments.words, "profiling needs compiled programs")
     if arguments.trace and not Path(arguments.trace).absolute().parent.is_dir():
-        raise TrainerError("there is no such folder", where=arguments.trace, expected="a file in an existing folder")
+        raise TrainerError("the folder doesn't exist", where=arguments.trace, expected="a file in an existing folder")
     found = learner.profile(steps=arguments.steps, warm_up=arguments.warm_up)
     if arguments.trace:
         try:

@@ -1,14 +1,14 @@
-"""`trainer report`: one run as a web page in a single file that opens without a network, or as Markdown."""
+"""`trainer report`: writes a report of a run as a single web page that needs no network, or as Markdown."""
 
 from __future__ import annotations
 
 import argparse
 
 EXAMPLES = """\
-  trainer report                       the latest run, to digits.html for a run named digits
+  trainer report                       the latest run; a run named digits gives digits.html
   trainer report digits-2 -o report.html
   trainer report digits-2 -o report.md     numbers and tables as Markdown
-  trainer report digits --samples 20   more of the pictures' history
+  trainer report digits --samples 20   more images from earlier steps
 """
 
 HINT = ""
@@ -16,7 +16,15 @@ HINT = ""
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "run", nargs="?", metavar="RUN", help="a run directory, or its name below runs/ (default: the latest)"
+        "run", nargs="?", metavar="RUN", help="a run directory, or the name of a run in runs/ (default: the latest)"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: the run's name with .html)")
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=4,
+        metavar="N",
+        help="number of images per sample name, the newest ones (default: 4)",
     )
     parser.add_argument(
         "-o",
@@ -39,7 +47,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from trainer.tui.numbers import size
 
     if arguments.samples < 0:
-        raise TrainerError("no such number of pictures", found=str(arguments.samples), expected="0 or more")
+        raise TrainerError("invalid number of images", found=str(arguments.samples), expected="0 or more")
     run = open_run(find_run(arguments.run).root)
     file = Path(arguments.output or f"{run.name}.html")
 

@@ -1,25 +1,35 @@
-"""`trainer run`: check the config, make the run directory, start the worker, and show what it does."""
+"""`trainer run`: checks the config, creates the run directory, starts the worker, and shows its progress."""
 
 from __future__ import annotations
 
 import argparse
 
-EXAMPLES = """\
-  trainer run digits                                a recipe, on the dashboard
-  trainer run config.yaml train.epochs=3 seed=1     a file, with other values
-  trainer run digits --plain | tee log.txt          lines of key=value
-  trainer run digits --json > events.jsonl          the events themselves
-  trainer run config.yaml --dry-run                 a few steps of everything: what the run will take; leaves no files
-  trainer run digits --detach                       start and return; then: trainer watch
-  trainer run --resume digits-2 train.epochs=40     go on from the latest checkpoint
-  trainer run --resume digits-2/checkpoints/step-250
-  trainer run config.yaml --name night --resume auto    go on with runs/night, or start it
+EXAMPLES = (
+    """\
+  trainer run digits                                a recipe, with the dashboard
+  trainer run config.yaml """
+    """train.epochs=3 seed=1     a file, with two values changed
+  trainer run digits --plain | tee log.txt          """
+    """lines of key=value
+  trainer run digits --json > events.jsonl          all events as JSON
+  trainer run """
+    """config.yaml --dry-run                 estimate time and memory from a few steps; leaves no files
+  trainer run """
+    """digits --detach                       run in the background; then: trainer watch
+  trainer run --resume """
+    """digits-2 train.epochs=40     resume from the latest checkpoint
+  trainer run --resume """
+    """digits-2/checkpoints/step-250
+  trainer run config.yaml --name night --resume auto    resume runs/night, or """
+    """start it
   trainer run --resume digits-2 optimizer.learning_rate=0.01 --force
-  trainer run config.yaml --in-process              no worker process, for a debugger
+  trainer run config.yaml """
+    """--in-process              train in this process, for a debugger
 """
+)
 _OF_RUNS = ("detach", "in_process", "name", "run_dir", "resume")
-"""Options that say something of a run directory or of the worker."""
-HINT = "Values are set as key=value, for instance train.epochs=3. "
+"""Options that concern a run directory or the worker."""
+HINT = "Set values as key=value, for instance train.epochs=3. "
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
@@ -30,30 +40,31 @@ def describe(parser: argparse.ArgumentParser) -> None:
         help="a YAML file or a recipe's name, then values to set (a.b=c, a[0].b=c; parsed as YAML)",
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--plain", action="store_true", help="lines of key=value (the default without a terminal)")
-    form.add_argument("--json", action="store_true", help="the events themselves, one JSON object a line")
-    form.add_argument("--detach", action="store_true", help="start the run and return at once")
+    form.add_argument("--plain", action="store_true", help="print lines of key=value (the default without a terminal)")
+    form.add_argument("--json", action="store_true", help="print events, one JSON object per line")
+    form.add_argument("--detach", action="store_true", help="start the run in the background and return")
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="run some steps, a validation and a checkpoint, say what the run will take, and leave no files",
+        help="run a few steps, a validation and a checkpoint, print the estimated time and memory, and leave no files",
     )
     parser.add_argument(
         "--pictures", choices=("half", "kitty", "sixel"),
-        help="samples in half-blocks (the default), or in pixels on terminals that can (default: TRAINER_PICTURES)",
+        help="how samples are drawn: half-blocks (the default), or pixels on terminals that support it (default: "
+        "TRAINER_PICTURES)",
     )  # fmt: skip
-    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal, which selects text")
+    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal, for selecting text")
     parser.add_argument("--in-process", action="store_true", help="train in this process, for a debugger")
-    parser.add_argument("--name", help="the run's name: its directory is runs/NAME")
-    parser.add_argument("--run-dir", metavar="DIR", help="the run's directory; must be new or empty")
+    parser.add_argument("--name", help="name of the run: its directory is runs/NAME")
+    parser.add_argument("--run-dir", metavar="DIR", help="directory of the run; new or empty")
     parser.add_argument(
         "--resume",
         metavar="RUN",
-        help="go on with a run, from its latest checkpoint or RUN/checkpoints/step-N; "
-        "auto: with the run of the config's name (--name, --run-dir), which is started if there is none",
+        help="resume a run from its latest checkpoint or from RUN/checkpoints/step-N; auto: resume the run with the "
+        "config's name (or --name, --run-dir), or start it if it doesn't exist",
     )
     parser.add_argument(
-        "--force", action="store_true", help="with --resume: also with values that change what the saved state means"
+        "--force", action="store_true", help="with --resume: accept changed values that contradict the saved state"
     )
 
 
@@ -67,11 +78,11 @@ def execute(arguments: argparse.Namespace) -> int:
     from trainer.cli.order import Order
 
     if arguments.force and arguments.resume is None:
-        raise TrainerError("--force goes with --resume")
+        raise TrainerError("--force needs --resume")
     if arguments.dry_run and (
         found := [f"--{name.replace('_', '-')}" for name in _OF_RUNS if getattr(arguments, name)]
     ):
-        raise TrainerError("--dry-run makes no run", found=" ".join(found), expected="a config, key=value and --json")
+        raise TrainerError("--dry-run creates no run", found=" ".join(found), expected="a config, key=value and --json")
     order = Order(
         tuple(arguments.words),
         os.getpid(),

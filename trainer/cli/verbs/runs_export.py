@@ -1,4 +1,4 @@
-"""`trainer runs export`: what a run logged, for another tool."""
+"""`trainer runs export`: exports the metrics of a run to another tool."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ EXAMPLES = """\
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "run", nargs="?", metavar="RUN", help="a run directory, or its name below runs/ (default: the latest)"
+        "run", nargs="?", metavar="RUN", help="a run directory, or the name of a run in runs/ (default: the latest)"
     )
     parser.add_argument(
-        "--to", required=True, metavar="SINK", help="csv, tensorboard, wandb or mlflow, or another's name"
+        "--to", required=True, metavar="SINK", help="csv, tensorboard, wandb, mlflow, or a sink of another package"
     )
-    parser.add_argument("options", nargs="*", metavar="key=value", help="what the sink is made with")
+    parser.add_argument("options", nargs="*", metavar="key=value", help="options of the sink")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def execute(arguments: argparse.Namespace) -> int:
     words = [word for word in (arguments.run, *arguments.options) if word is not None]
     names = [word for word in words if "=" not in word]
     if len(names) > 1:
-        raise TrainerError("one run is exported at a time", found=", ".join(names), expected="RUN key=value …")
+        raise TrainerError("only one run can be exported at a time", found=", ".join(names), expected="RUN key=value …")
     paths = find_run(names[0] if names else None)
     pairs = (word.partition("=") for word in words if "=" in word)
     try:
@@ -44,7 +44,9 @@ def execute(arguments: argparse.Namespace) -> int:
         raise TrainerError(str(error)) from error
     sink = make_sink(arguments.to, paths, options)
     if Path(sink.place).is_file():
-        raise TrainerError("there is such a file already", where=sink.place, hint="Delete it, or name another: path=….")
+        raise TrainerError(
+            "the file already exists", where=sink.place, hint="Delete it, or choose another with path=…."
+        )
     records = read_events(paths.events)
     line = ProgressLine()
     show = line.of("records")

@@ -1,4 +1,4 @@
-"""`trainer runs list`: the runs of a folder in a table, the latest last."""
+"""`trainer runs list`: lists the runs of a folder in a table, the latest last."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from trainer.rundir import RunSummary
 
 EXAMPLES = """\
-  trainer runs                              the runs below runs/
-  trainer runs list /data/experiments       of another folder
+  trainer runs                              the runs in runs/
+  trainer runs list /data/experiments       the runs of another folder
   trainer runs --sort best                  the best value of the monitored metric last
   trainer runs --metric valid/loss --key optimizer.learning_rate
   trainer runs --where task=digits --where optimizer.learning_rate=0.001
   trainer runs --status failed --json
-  trainer runs --tag baseline               with this tag, see `trainer runs tag`
+  trainer runs --tag baseline               runs with this tag, see `trainer runs tag`
 """
 
 PLAIN_KEYS = ("name", "task", "status", "started", "took", "step", "best")
@@ -26,7 +26,7 @@ PLAIN_KEYS = ("name", "task", "status", "started", "took", "step", "best")
 def describe(parser: argparse.ArgumentParser) -> None:
     from trainer.rundir import STATES
 
-    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the folder of the runs (default: runs)")
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="folder of the runs (default: runs)")
     parser.add_argument(
         "--metric", action="append", metavar="NAME", help="show the latest value of this metric; may be repeated"
     )
@@ -38,13 +38,14 @@ def describe(parser: argparse.ArgumentParser) -> None:
         "--sort", metavar="NAME",
         help="best, a metric (the best run last), name, task, status, started, took, step, or a config key",
     )  # fmt: skip
-    parser.add_argument("--reverse", action="store_true", help="the other way round")
-    parser.add_argument("--status", action="append", choices=STATES, help="only these; may be repeated")
+    parser.add_argument("--reverse", action="store_true", help="reverse the order")
+    parser.add_argument("--status", action="append", choices=STATES, help="only runs with this status; may be repeated")
     parser.add_argument("--tag", action="append", metavar="TAG", help="only runs with this tag; may be repeated")
     parser.add_argument(
         "--where", action="append", metavar="KEY=VALUE", help="only runs with this config value; may be repeated"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a run")
+    parser.add_argument("--tag", action="append", metavar="TAG", help="only runs with this tag; may be repeated")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per run")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -57,7 +58,7 @@ def execute(arguments: argparse.Namespace) -> int:
     folder = arguments.folder or RUNS
     found = summaries(list_runs(folder))
     if not found:
-        raise TrainerError("no runs here", where=folder, hint="`trainer run digits` makes one.")
+        raise TrainerError("no runs here", where=folder, hint="`trainer run digits` creates one.")
     configs = configs_of(found)
     _refuse_unknown(found, configs, arguments)
     shown = [pair for pair in zip(found, configs, strict=True) if _is_asked_for(*pair, arguments)]

@@ -1,4 +1,4 @@
-"""`trainer runs prune`: delete checkpoints that are neither latest nor best, or whole runs that failed or are old."""
+"""`trainer runs prune`: deletes checkpoints that are neither latest nor best, or whole runs that failed or are old."""
 
 from __future__ import annotations
 
@@ -10,27 +10,35 @@ if TYPE_CHECKING:
 
     from trainer.rundir import RunPaths, RunSummary
 
-EXAMPLES = """\
-  trainer runs prune --dry-run                  which checkpoints of the runs below runs/ would go
-  trainer runs prune digits-2 --yes             of one run
-  trainer runs prune --failed                   runs that failed
+EXAMPLES = (
+    """\
+  trainer runs prune --dry-run                  which checkpoints of the runs in runs/ would be deleted
+  """
+    """trainer runs prune digits-2 --yes             checkpoints of one run
+  trainer runs prune --failed              """
+    """     runs that failed
   trainer runs prune --older-than 30            runs without an event for 30 days
-  trainer runs prune --failed --older-than 7    runs that failed, and are that old
+  """
+    """trainer runs prune --failed --older-than 7    runs that failed and are older than a week
 """
+)
 
 DAY = 86_400
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "runs", nargs="*", metavar="RUN", help="run directories, or their names (default: all of runs/)"
+        "runs", nargs="*", metavar="RUN", help="run directories, or names of runs in runs/ (default: all of runs/)"
     )
-    parser.add_argument("--failed", action="store_true", help="delete runs that failed or were lost, not checkpoints")
+    parser.add_argument("--failed", action="store_true", help="delete failed and lost runs instead of checkpoints")
     parser.add_argument(
-        "--older-than", type=float, metavar="DAYS", help="delete runs whose last event is older, not checkpoints"
+        "--older-than",
+        type=float,
+        metavar="DAYS",
+        help="delete runs without an event for this many days, instead of checkpoints",
     )
-    parser.add_argument("--dry-run", action="store_true", help="list what would be deleted, and delete nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="list what would be deleted without deleting it")
+    parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -41,10 +49,10 @@ def execute(arguments: argparse.Namespace) -> int:
     from trainer.rundir import ALIVE, list_runs
 
     if arguments.older_than is not None and not arguments.older_than >= 0:
-        raise TrainerError("no such age", found=str(arguments.older_than), expected="days, 0 or more")
+        raise TrainerError("invalid age", found=str(arguments.older_than), expected="days, 0 or more")
     found = summaries([find_run(word) for word in arguments.runs] or list_runs(RUNS))
     if not found:
-        raise TrainerError("no runs here", where=RUNS, hint="`trainer run digits` makes one.")
+        raise TrainerError("no runs here", where=RUNS, hint="`trainer run digits` creates one.")
     over = [run for run in found if run.status not in ALIVE]
     are_runs = arguments.failed or arguments.older_than is not None
     runs = [run.paths for run in over if _is_meant(run, arguments)] if are_runs else []
@@ -55,7 +63,7 @@ def execute(arguments: argparse.Namespace) -> int:
         held = bytes_below(folder)
         size += held
         print(f"{folder}  {held / 1e6:.1f} MB")
-    skipped = "".join(f"; {run.name} still trains" for run in found if run.status in ALIVE)
+    skipped = "".join(f"; {run.name} is still training" for run in found if run.status in ALIVE)
     if not folders or arguments.dry_run:
         print(f"{len(folders)} to delete, {size / 1e6:.1f} MB{skipped}")
         return 0
@@ -81,7 +89,7 @@ def _is_meant(run: RunSummary, arguments: argparse.Namespace) -> bool:
 
 
 def _superfluous(paths: RunPaths) -> list[int]:
-    """Steps of the checkpoints that neither `latest` nor `best` names; without a `latest`, the last one stays."""
+    """Steps of the checkpoints that are neither `latest` nor `best`; without `latest`, the last one is kept."""
     from trainer.learner.checkpoints import pointed, steps_in
 
     steps = steps_in(paths.checkpoints)

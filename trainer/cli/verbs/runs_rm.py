@@ -1,18 +1,18 @@
-"""`trainer runs rm`: delete runs that are over, with everything in their directories."""
+"""`trainer runs rm`: deletes runs that have ended, with everything in their directories."""
 
 from __future__ import annotations
 
 import argparse
 
 EXAMPLES = """\
-  trainer runs rm digits-2                asks first
+  trainer runs rm digits-2                asks for confirmation
   trainer runs rm digits-2 digits-3 --yes
 """
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directories, or their names below runs/")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directories, or names of runs in runs/")
+    parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`trainer runs tag`: words and a note stored in a run's directory, which `trainer runs list` shows."""
+"""`trainer runs tag`: adds tags and a note to a run, which `trainer runs list` shows."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ EXAMPLES = """\
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run directory, or its name below runs/")
-    parser.add_argument("tags", nargs="*", metavar="TAG", help="words without spaces; none: print those it has")
+    parser.add_argument("run", metavar="RUN", help="a run directory, or the name of a run in runs/")
+    parser.add_argument("tags", nargs="*", metavar="TAG", help="tags, words without spaces; none: print the run's tags")
     parser.add_argument("--note", metavar="TEXT", help='replace the run\'s note with this text; "" deletes it')
-    parser.add_argument("--remove", action="store_true", help="take these tags away")
+    parser.add_argument("--remove", action="store_true", help="remove these tags")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -29,7 +29,7 @@ def execute(arguments: argparse.Namespace) -> int:
     had, given = set(read_tags(paths)), set(arguments.tags)
     for tag in sorted(given):
         if not tag.strip() or any(character.isspace() or character == "," for character in tag):
-            raise TrainerError("not a usable tag", found=repr(tag), expected="a word without spaces and commas")
+            raise TrainerError("invalid tag", found=repr(tag), expected="a word without spaces and commas")
     if arguments.remove and (missing := given - had):
         raise TrainerError("the run has no such tag", where=paths.name, found=", ".join(sorted(missing)),
                            expected=", ".join(sorted(had)) or "no tag: it has none")  # fmt: skip

@@ -1,4 +1,4 @@
-"""`trainer schema`: the JSON Schema of configs, for editors that complete and check YAML."""
+"""`trainer schema`: prints the JSON Schema of configs, for editors that complete and check YAML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ EXAMPLES = """\
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", nargs="?", metavar="CONFIG_OR_RECIPE", help="whose task's options are to be in it")
+    parser.add_argument(
+        "target", nargs="?", metavar="CONFIG_OR_RECIPE", help="recipe or config whose task options to include"
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:

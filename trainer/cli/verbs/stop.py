@@ -1,4 +1,4 @@
-"""`trainer stop`: ask a run's worker to finish its step, write a checkpoint and stop."""
+"""`trainer stop`: asks a run to finish its step, write a checkpoint and stop."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SECONDS_BETWEEN_LOOKS = 0.1
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "run", nargs="?", metavar="RUN", help="a run directory, or its name below runs/ (default: the latest)"
+        "run", nargs="?", metavar="RUN", help="a run directory, or the name of a run in runs/ (default: the latest)"
     )
-    parser.add_argument("--abort", action="store_true", help="end at once, without a checkpoint")
-    parser.add_argument("--no-wait", action="store_true", help="return when the request is placed")
+    parser.add_argument("--abort", action="store_true", help="end immediately, without a checkpoint")
+    parser.add_argument("--no-wait", action="store_true", help="return without waiting for the end")
 
 
 def execute(arguments: argparse.Namespace) -> int:

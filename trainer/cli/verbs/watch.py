@@ -1,4 +1,4 @@
-"""`trainer watch`: a run on the dashboard, or in lines; leaving changes nothing about the run."""
+"""`trainer watch`: shows a run on the dashboard or as text; closing it doesn't affect the run."""
 
 from __future__ import annotations
 
@@ -8,38 +8,49 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-EXAMPLES = """\
+EXAMPLES = (
+    """\
   trainer watch                   the latest run
   trainer watch digits-2          by name
-  trainer watch digits digits-2   both at once: their curves over each other; [ and ] change the run that is shown
+  trainer watch """
+    """digits digits-2   both runs, with overlaid curves; [ and ] switch the run
   trainer watch runs/digits --plain
-  trainer watch digits --read-only     without the keys that stop, pause, save
-  trainer watch digits --web           in a browser on this machine; --control lets it stop, pause, save
-  trainer watch runs/digits --json | grep '"kind":"metric"'
+  """
+    """trainer watch digits --read-only     without the keys that stop, pause or save
+  trainer watch digits --web     """
+    """      in a browser on this machine; --control allows stop, pause and save
+  trainer watch runs/digits --json | """
+    """grep '"kind":"metric"'
 """
+)
 
 SERVED_GB = 1.0
-"""Memory of a dashboard that is served: one of the largest size takes 0.1 GB."""
+"""Maximum memory of a served dashboard; one of the largest size takes 0.1 GB."""
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "runs", nargs="*", metavar="RUN",
-        help="a run directory, or its name below runs/ (default: the latest); several: over each other, a tab each",
+        help="a run directory, or the name of a run in runs/ (default: the latest); several: overlaid, one tab each",
     )  # fmt: skip
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--plain", action="store_true", help="lines of key=value (the default without a terminal)")
-    form.add_argument("--json", action="store_true", help="the events themselves, one JSON object a line")
-    form.add_argument("--web", action="store_true", help="in a browser, on this machine alone, behind a token")
-    parser.add_argument("--port", type=int, metavar="N", help="with --web: the port (default: a free one)")
-    parser.add_argument("--control", action="store_true", help="with --web: let the browser stop, pause and save")
-    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # of a dashboard that is served: it ends with it
+    form.add_argument("--plain", action="store_true", help="print lines of key=value (the default without a terminal)")
+    form.add_argument("--json", action="store_true", help="print events, one JSON object per line")
+    form.add_argument(
+        "--web", action="store_true", help="show the dashboard in a browser on this machine, protected by a token"
+    )
+    parser.add_argument("--port", type=int, metavar="N", help="with --web: port (default: a free one)")
+    parser.add_argument("--control", action="store_true", help="with --web: allow the browser to stop, pause and save")
+    parser.add_argument(
+        "--parent", type=int, help=argparse.SUPPRESS
+    )  # of a served dashboard: it ends with its parent process
     parser.add_argument(
         "--pictures", choices=("half", "kitty", "sixel"),
-        help="samples in half-blocks (the default), or in pixels on terminals that can (default: TRAINER_PICTURES)",
+        help="how samples are drawn: half-blocks (the default), or pixels on terminals that support it (default: "
+        "TRAINER_PICTURES)",
     )  # fmt: skip
-    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal, which selects text")
-    parser.add_argument("--read-only", action="store_true", help="look, but send the run no requests")
+    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal, for selecting text")
+    parser.add_argument("--read-only", action="store_true", help="show the run without the keys that control it")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -50,7 +61,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if not arguments.web and (arguments.port is not None or arguments.control):
         from trainer import TrainerError
 
-        raise TrainerError("--port and --control go with --web")
+        raise TrainerError("--port and --control need --web")
     if arguments.parent is not None:
         import signal
 
@@ -65,10 +76,10 @@ def execute(arguments: argparse.Namespace) -> int:
         from trainer import TrainerError
 
         raise TrainerError(
-            "several runs are watched on the dashboard alone",
+            "only the dashboard can show several runs",
             found=", ".join(arguments.runs),
-            expected="one run, without a terminal or with --plain or --json",
-            hint="`trainer compare` prints several runs side by side.",
+            expected="one run if there is no terminal, or with --plain or --json",
+            hint="`trainer compare` compares several runs as text.",
         )
     if on_terminal(arguments):
         from trainer.cli.exit_codes import BY_WAY_OF_LEAVING
@@ -95,12 +106,14 @@ def execute(arguments: argparse.Namespace) -> int:
     if run.status == "lost":
         from trainer import TrainerError
 
-        raise TrainerError("the run's process is gone without an end", where=str(paths.root), hint=f"See {paths.log}.")
+        raise TrainerError(
+            "the run's process is gone without an end event", where=str(paths.root), hint=f"See {paths.log}."
+        )
     return 0
 
 
 def _serve(runs: list[Path], arguments: argparse.Namespace) -> int:
-    """Serve the dashboard until interrupted."""
+    """Serves the dashboard until interrupted."""
     try:
         from trainer.cli.web import serve
     except ImportError as error:
@@ -111,7 +124,7 @@ def _serve(runs: list[Path], arguments: argparse.Namespace) -> int:
         ) from error
 
     def say(address: str) -> None:
-        print(f"{address}\nCtrl-C ends it; the run goes on.", flush=True)
+        print(f"{address}\nCtrl-C ends the dashboard; the run continues.", flush=True)
 
     serve(runs, arguments.port, can_control=arguments.control and not arguments.read_only, say=say)
     return 0

@@ -1,4 +1,4 @@
-"""Metrics of a whole confusion matrix."""
+"""Metrics of a confusion matrix."""
 
 from typing import ClassVar, Literal
 
@@ -8,17 +8,19 @@ from trainer.configs.metrics.classification import OF_ONE_LABEL, Chosen
 
 
 class BalancedAccuracyConfig(Chosen):
-    """The mean recall of the classes that occur."""
+    """Balanced accuracy: the mean recall of the classes that occur in the ground truth."""
 
     code: ClassVar[str] = "agreement:BalancedAccuracy"
     needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
 
     name: Literal["balanced_accuracy"]
-    adjusted: bool = Field(False, description="0 for guessing and 1 for right, whatever the number of classes.")
+    adjusted: bool = Field(
+        False, description="Rescale the value so that random guessing scores 0 and perfect predictions score 1."
+    )
 
 
 class MatthewsConfig(Chosen):
-    """Matthews' correlation of right and chosen classes, of any number of classes (Gorodkin 2004)."""
+    """Matthews correlation coefficient of target and predicted classes, for any number of classes (Gorodkin 2004)."""
 
     code: ClassVar[str] = "agreement:Matthews"
     needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
@@ -27,19 +29,21 @@ class MatthewsConfig(Chosen):
 
 
 class KappaConfig(Chosen):
-    """Cohen's kappa: agreement beyond what chance gives."""
+    """Cohen's kappa: agreement of target and predicted classes, corrected for chance."""
 
     code: ClassVar[str] = "agreement:Kappa"
     needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
 
     name: Literal["kappa"]
     weights: Literal["none", "linear", "quadratic"] = Field(
-        "none", description="How a wrong class counts: alike, by its distance from the right one, or by its square."
+        "none",
+        description="How much a misclassification counts. none: all the same; linear: by the distance between "
+        "the class numbers; quadratic: by the squared distance.",
     )
 
 
 class HammingConfig(Chosen):
-    """The share of labels that are wrong; of multi-label examples each class counts."""
+    """Hamming loss: the fraction of wrong labels. With multi-label data every class counts separately."""
 
     code: ClassVar[str] = "agreement:Hamming"
 

@@ -1,4 +1,4 @@
-"""Metrics of classes that were chosen."""
+"""Metrics of predicted classes."""
 
 from typing import ClassVar, Literal
 
@@ -7,25 +7,35 @@ from pydantic import Field
 from trainer.configs.metrics.metric import MetricConfig
 
 OF_ONE_LABEL = ("logits|scores", "labels")
-"""What metrics need that know no multi-label tasks."""
+"""The roles of metrics without multi-label support."""
 
 
 class OfClasses(MetricConfig):
-    """What metrics of classes have."""
+    """Base of the classification metrics."""
 
     needs: ClassVar[tuple[str, ...]] = ("logits|scores", "labels|labels_hot")
 
-    ignore_index: int | None = Field(None, description="Labels that count for nothing; null: -1, and 255 of pixels.")
+    ignore_index: int | None = Field(
+        None, description="Target label that is ignored; null: -1, and 255 in segmentation masks."
+    )
 
 
 class Chosen(OfClasses):
-    """What metrics of chosen classes have."""
+    """Base of the metrics of predicted classes."""
 
-    threshold: float = Field(0.5, gt=0, lt=1, description="From which probability on; binary and multi-label only.")
+    threshold: float = Field(
+        0.5,
+        gt=0,
+        lt=1,
+        description="Probability from which a class is predicted, between 0 and 1. Used by binary and multi-label "
+        "tasks only.",
+    )
 
 
 class AccuracyConfig(Chosen):
-    """The share of examples whose class is the right one; of multi-label ones all classes."""
+    """Accuracy: the fraction of examples whose predicted class is the target. With multi-label data all classes must
+    match.
+    """
 
     code: ClassVar[str] = "accuracy:Accuracy"
 
@@ -33,7 +43,7 @@ class AccuracyConfig(Chosen):
 
 
 class PixelAccuracyConfig(Chosen):
-    """The share of pixels whose class is the right one."""
+    """Pixel accuracy: the fraction of pixels whose predicted class is the target."""
 
     code: ClassVar[str] = "accuracy:Accuracy"
 
@@ -41,17 +51,17 @@ class PixelAccuracyConfig(Chosen):
 
 
 class TopKConfig(OfClasses):
-    """The share of examples whose right class is among the `k` of greatest score."""
+    """Top-k accuracy: the fraction of examples whose target class is among the `k` highest scores."""
 
     code: ClassVar[str] = "accuracy:TopK"
     needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
 
     name: Literal["top_k"]
-    k: int = Field(5, gt=0)
+    k: int = Field(5, gt=0, description="Number of highest scores that may contain the target class.")
 
 
 class ConfusionMatrixConfig(Chosen):
-    """How often each class was taken for each: a report."""
+    """Confusion matrix: how often each target class was predicted as each class. Written as a report."""
 
     code: ClassVar[str] = "confusion:ConfusionMatrix"
     needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
@@ -60,17 +70,24 @@ class ConfusionMatrixConfig(Chosen):
 
 
 class ByClass(Chosen):
-    """What metrics by class have; with a table by class as a report."""
+    """Base of the metrics with one value per class, which are also written as a report."""
 
     average: Literal["macro", "micro", "weighted"] = Field(
-        "macro", description="Over classes alike, of all counts together, or by how often each class is right."
+        "macro",
+        description="How classes are averaged. macro: unweighted mean; micro: pooled counts of all classes; "
+        "weighted: weighted by class frequency in the ground truth.",
     )
-    top_k: int | None = Field(None, gt=0, description="Choose the classes of greatest score instead.")
-    exclude: tuple[int, ...] = Field((), description="Classes that are left out of the average.")
+    top_k: int | None = Field(
+        None,
+        gt=0,
+        description="Count a class as predicted if it is among the k highest scores; null: the highest score, or the "
+        "scores above `threshold`.",
+    )
+    exclude: tuple[int, ...] = Field((), description="Class indices, from 0, that are left out of the average.")
 
 
 class PrecisionConfig(ByClass):
-    """How much of what is chosen is right: TP / (TP + FP)."""
+    """Precision: TP / (TP + FP)."""
 
     code: ClassVar[str] = "counts:Precision"
 
@@ -78,7 +95,7 @@ class PrecisionConfig(ByClass):
 
 
 class RecallConfig(ByClass):
-    """How much of what is right is chosen: TP / (TP + FN)."""
+    """Recall: TP / (TP + FN)."""
 
     code: ClassVar[str] = "counts:Recall"
 
@@ -86,16 +103,20 @@ class RecallConfig(ByClass):
 
 
 class FBetaConfig(ByClass):
-    """The weighted harmonic mean of precision and recall (van Rijsbergen 1979)."""
+    """F-beta score: the weighted harmonic mean of precision and recall (van Rijsbergen 1979)."""
 
     code: ClassVar[str] = "counts:FBeta"
 
     name: Literal["f_beta"]
-    beta: float = Field(1.0, gt=0, description="How much more recall counts than precision.")
+    beta: float = Field(
+        1.0,
+        gt=0,
+        description="Weight of recall relative to precision; 1: equal weight (F1), 2: recall counts more (F2).",
+    )
 
 
 class F1Config(ByClass):
-    """The harmonic mean of precision and recall."""
+    """F1 score: the harmonic mean of precision and recall."""
 
     code: ClassVar[str] = "counts:FBeta"
 
@@ -103,7 +124,7 @@ class F1Config(ByClass):
 
 
 class SpecificityConfig(ByClass):
-    """How much of what is not right is not chosen: TN / (TN + FP)."""
+    """Specificity, the true negative rate: TN / (TN + FP)."""
 
     code: ClassVar[str] = "counts:Specificity"
 
@@ -119,12 +140,14 @@ class IoUConfig(ByClass):
 
 
 class MeanIoUConfig(OfClasses):
-    """The mean of the classes' intersections over union."""
+    """Mean intersection over union of the classes."""
 
     code: ClassVar[str] = "counts:IoU"
 
     name: Literal["mean_iou"]
-    exclude: tuple[int, ...] = Field((), description="Classes that are left out of the mean: the background, say.")
+    exclude: tuple[int, ...] = Field(
+        (), description="Class indices, from 0, that are left out of the mean, such as the background."
+    )
 
 
 class DiceConfig(ByClass):
@@ -136,7 +159,7 @@ class DiceConfig(ByClass):
 
 
 class LogLossConfig(OfClasses):
-    """The mean of -log p of the right class, in nats."""
+    """Log loss (cross entropy): the mean of -log p of the target class, in nats."""
 
     code: ClassVar[str] = "log_loss:LogLoss"
 
@@ -144,7 +167,7 @@ class LogLossConfig(OfClasses):
 
 
 class PerplexityConfig(OfClasses):
-    """exp of the log loss, of next tokens."""
+    """Perplexity: exp of the mean log loss of the next token."""
 
     code: ClassVar[str] = "log_loss:Perplexity"
 

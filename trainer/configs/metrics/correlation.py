@@ -1,4 +1,4 @@
-"""Metrics of predicted numbers beside the right ones, and of probabilities beside how often they are right."""
+"""Metrics of predicted numbers relative to their targets, and of the calibration of probabilities."""
 
 from typing import ClassVar, Literal
 
@@ -9,7 +9,7 @@ from trainer.configs.metrics.metric import OF_NUMBERS, MetricConfig
 
 
 class R2Config(MetricConfig):
-    """The coefficient of determination."""
+    """Coefficient of determination, R²."""
 
     code: ClassVar[str] = "correlation:R2"
     needs: ClassVar[tuple[str, ...]] = OF_NUMBERS
@@ -18,7 +18,7 @@ class R2Config(MetricConfig):
 
 
 class PearsonConfig(MetricConfig):
-    """Pearson's correlation."""
+    """Pearson correlation coefficient of predictions and targets."""
 
     code: ClassVar[str] = "correlation:Pearson"
     needs: ClassVar[tuple[str, ...]] = OF_NUMBERS
@@ -27,7 +27,7 @@ class PearsonConfig(MetricConfig):
 
 
 class SpearmanConfig(MetricConfig):
-    """Pearson's correlation of ranks."""
+    """Spearman rank correlation of predictions and targets."""
 
     code: ClassVar[str] = "correlation:Spearman"
     needs: ClassVar[tuple[str, ...]] = OF_NUMBERS
@@ -36,10 +36,10 @@ class SpearmanConfig(MetricConfig):
 
 
 class CalibrationErrorConfig(OfClasses):
-    """The expected calibration error (Guo et al. 2017): how far confidence and accuracy lie apart."""
+    """Expected calibration error (Guo et al. 2017): the mean difference between confidence and accuracy."""
 
     code: ClassVar[str] = "calibration:CalibrationError"
     needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
 
     name: Literal["calibration_error"]
-    bins: int = Field(15, gt=0, le=10_000, description="Of confidence, equally wide.")
+    bins: int = Field(15, gt=0, le=10_000, description="Number of equally wide bins of confidence between 0 and 1.")

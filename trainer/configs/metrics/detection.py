@@ -1,4 +1,4 @@
-"""Metrics of detections."""
+"""Metrics of object detection."""
 
 from typing import ClassVar, Literal
 
@@ -8,18 +8,31 @@ from trainer.configs.metrics.metric import MetricConfig
 
 
 class CocoConfig(MetricConfig):
-    """Average precision and recall by COCO's rules: pycocotools' 12 numbers (10 of keypoints), evaluated in a process
-    of their own while training goes on."""
+    """COCO average precision and recall: pycocotools' 12 values (10 for keypoints), computed in a separate process
+    while training continues.
+    """
 
     code: ClassVar[str] = "detection:CocoFigures"
     needs: ClassVar[tuple[str, ...]] = ("image_id", "classes", "scores", "true_classes")
 
     name: Literal["coco"]
-    kind: Literal["bbox", "segm", "keypoints"] = Field("bbox", description="What is compared: boxes, masks, keypoints.")
-    class_names: tuple[str, ...] = Field((), description="For the table of classes; none: the data set's.")
-    use_categories: bool = Field(True, description="False takes all objects for one class.")
-    evaluator: Literal["own", "pycocotools"] = Field("own", description="Who counts: the same figures, slower.")
-    sigmas: tuple[float, ...] | None = Field(None, description="One a keypoint; null: those of COCO's 17 of a person.")
+    kind: Literal["bbox", "segm", "keypoints"] = Field(
+        "bbox", description="What is matched with the ground truth: bounding boxes, masks (segm) or keypoints."
+    )
+    class_names: tuple[str, ...] = Field(
+        (), description="Class names for the report by class; empty: the names of the data set."
+    )
+    use_categories: bool = Field(
+        True, description="Match objects of the same class only; false: treat all objects as one class."
+    )
+    evaluator: Literal["own", "pycocotools"] = Field(
+        "own",
+        description="Implementation of the metric. own: this project's; pycocotools: the original, with the same "
+        "values but slower.",
+    )
+    sigmas: tuple[float, ...] | None = Field(
+        None, description="OKS constants, one per keypoint; null: COCO's 17 constants for people."
+    )
 
     def roles(self) -> tuple[str, ...]:
         of_kind = {"bbox": ("boxes",), "segm": ("masks",), "keypoints": ("keypoints", "boxes")}[self.kind]

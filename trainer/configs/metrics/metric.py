@@ -1,4 +1,4 @@
-"""What every entry of `metrics:` has, and metrics of the user's own."""
+"""The base of all entries of `metrics:`, and custom metrics."""
 
 from typing import Any, ClassVar, Self
 
@@ -11,64 +11,71 @@ OF_NUMBERS = ("predicted", "target")
 
 
 class MetricConfig(Section):
-    """A metric by name with its options. The section of each kind derives from this; `code` says where the metric is.
+    """A metric by name with its options. The section of each metric derives from this; `code` locates the class.
 
-    A word alone stands for its name: `[accuracy, {name: top_k, k: 5}]`.
+    A single word is short for its name: `[accuracy, {name: top_k, k: 5}]`.
     """
 
     code: ClassVar[str] = ""
-    """Where the metric is: file:Class in trainer/metrics, or an absolute path:Class of the user's own."""
+    """The class of the metric: file:Class in trainer/metrics, or an absolute path:Class of a custom metric."""
 
     needs: ClassVar[tuple[str, ...]] = ()
-    """The roles of predictions that the metric is computed from; alternatives as "logits|scores"."""
+    """The roles of predictions that the metric needs; alternatives as "logits|scores"."""
 
     name: str
     as_: str | None = Field(
-        None, alias="as", pattern=r"^[^/\s][^\s]*$", description="What its numbers are called; null: its name."
+        None,
+        alias="as",
+        pattern=r"^[^/\s][^\s]*$",
+        description="Name under which the metric is logged; null: the metric's own name.",
     )
     of: str | None = Field(
-        None, description="Which predictions of the step, where several would do, by the name the task gives them."
+        None,
+        description="Name of the step's predictions that the metric uses, as the task names them; null: the only "
+        "ones that fit.",
     )
     _place: str = PrivateAttr("")
 
     @property
     def place(self) -> str:
-        """Where the metric is asked for, as file:line:column; empty where that is not known."""
+        """Where the metric is requested, as file:line:column; empty if unknown."""
         return self._place
 
     def at(self, place: str) -> Self:
-        """The same, asked for at `place`."""
+        """The same metric, requested at `place`."""
         copy = self.model_copy()
         copy._place = place
         return copy
 
     @property
     def shown_as(self) -> str:
-        """What its numbers are called."""
+        """The name under which the metric is logged."""
         return self.as_ or self.name
 
     def roles(self) -> tuple[str, ...] | None:
-        """What `needs` is with these settings; None where only the metric's own code tells."""
+        """The roles needed with these settings; None if only the metric's code knows."""
         return type(self).needs
 
     def where(self) -> str:
-        """The class that it is made of."""
+        """The metric's class, as in `code`."""
         return type(self).code
 
     def settings(self) -> dict[str, Any]:
-        """What the class is made with."""
+        """The keyword arguments of the metric's class."""
         return {name: getattr(self, name) for name in type(self).model_fields if name not in MetricConfig.model_fields}
 
 
 class OwnMetric(MetricConfig):
-    """A class derived from trainer.metrics.Metric, named as ./file.py:Class."""
+    """A custom metric: a class derived from trainer.metrics.Metric."""
 
-    name: str = Field(pattern=PATTERN, description="The class, as ./file.py:Class.")
-    options: dict[str, Any] = Field(default_factory=dict, description="What it is made with.")
+    name: str = Field(
+        pattern=PATTERN, description="Metric class, as ./file.py:Class, relative to the YAML file that sets it."
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the metric's constructor.")
 
     @staticmethod
     def is_meant_by(value: dict[str, Any]) -> bool:
-        """Whether a mapping names a class of the user's own: every one of this kind does."""
+        """Whether a mapping selects this section; always true for a mapping with a file name."""
         return True
 
     @property

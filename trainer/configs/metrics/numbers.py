@@ -8,7 +8,7 @@ from trainer.configs.metrics.metric import OF_NUMBERS, MetricConfig
 
 
 class MeanAbsoluteErrorConfig(MetricConfig):
-    """The mean of |predicted - target| over all values."""
+    """Mean absolute error: the mean of |predicted - target| over all values."""
 
     code: ClassVar[str] = "errors:MeanAbsoluteError"
     needs: ClassVar[tuple[str, ...]] = OF_NUMBERS
@@ -17,7 +17,7 @@ class MeanAbsoluteErrorConfig(MetricConfig):
 
 
 class MeanSquaredErrorConfig(MetricConfig):
-    """The mean of (predicted - target)² over all values."""
+    """Mean squared error: the mean of (predicted - target)² over all values."""
 
     code: ClassVar[str] = "errors:MeanSquaredError"
     needs: ClassVar[tuple[str, ...]] = OF_NUMBERS
@@ -26,7 +26,7 @@ class MeanSquaredErrorConfig(MetricConfig):
 
 
 class RootMeanSquaredErrorConfig(MetricConfig):
-    """The square root of the mean squared error of the whole period."""
+    """Root mean squared error: the square root of the mean squared error over the whole split."""
 
     code: ClassVar[str] = "errors:RootMeanSquaredError"
     needs: ClassVar[tuple[str, ...]] = OF_NUMBERS
@@ -35,7 +35,7 @@ class RootMeanSquaredErrorConfig(MetricConfig):
 
 
 class GradientNormConfig(MetricConfig):
-    """The L2 norm of all gradients of a step before clipping, a mean over steps; of the training alone."""
+    """L2 norm of all gradients of a step before clipping, averaged over steps. For the train split only."""
 
     code: ClassVar[str] = "gradients:GradientNorm"
     needs: ClassVar[tuple[str, ...]] = ("gradient_norm",)
@@ -44,17 +44,20 @@ class GradientNormConfig(MetricConfig):
 
 
 class OfImages(MetricConfig):
-    """What metrics of images have."""
+    """Base of the image metrics."""
 
     needs: ClassVar[tuple[str, ...]] = OF_NUMBERS
 
     data_range: float = Field(
-        1.0, gt=0, description="The greatest value of a pixel less the least: 1 of 0 to 1, 2 of -1 to 1, 255 of bytes."
+        1.0,
+        gt=0,
+        description="Data range: maximum minus minimum possible pixel value. 1 for values from 0 to 1, 2 for -1 "
+        "to 1, 255 for bytes.",
     )
 
 
 class PsnrConfig(OfImages):
-    """The peak signal-to-noise ratio in dB, a mean over images."""
+    """Peak signal-to-noise ratio in dB, averaged over images."""
 
     code: ClassVar[str] = "images:Psnr"
 
@@ -62,7 +65,7 @@ class PsnrConfig(OfImages):
 
 
 class SsimConfig(OfImages):
-    """Structural similarity with a Gaussian window (Wang et al. 2004), a mean over images."""
+    """Structural similarity (SSIM) with a Gaussian window (Wang et al. 2004), averaged over images."""
 
     code: ClassVar[str] = "images:Ssim"
 

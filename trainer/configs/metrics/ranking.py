@@ -1,4 +1,4 @@
-"""Metrics of scores that rank."""
+"""Metrics that rank examples by score."""
 
 from typing import Any, ClassVar, Literal
 
@@ -8,43 +8,48 @@ from trainer.configs.metrics.classification import OfClasses
 
 
 class Area(OfClasses):
-    """What areas under curves have."""
+    """Base of the areas under curves."""
 
     binned: ClassVar[str] = ""
-    """Where the binned form is."""
+    """The class of the binned variant."""
 
     average: Literal["macro", "weighted", "micro"] = Field(
-        "macro", description="Over classes alike, by how often each occurs, or of all (example, class) pairs as one."
+        "macro",
+        description="How classes are averaged. macro: unweighted mean; weighted: weighted by class frequency; "
+        "micro: pooled, all (example, class) pairs as one binary problem.",
     )
     bins: int | None = Field(
         None,
         gt=1,
         le=100_000,
-        description="Count probabilities in so many bins, on the device; null: exactly, from all scores of the period.",
+        description="Number of probability bins for an approximate value that is computed on the device; null: the "
+        "exact value from all scores of the split.",
     )
 
     def where(self) -> str:
         return type(self).code if self.bins is None else type(self).binned
 
     def settings(self) -> dict[str, Any]:
-        """`bins` is the binned form's alone, `pairs` the exact one's."""
+        """The keyword arguments of the metric's class: `bins` for the binned variant, `pairs` for the exact one."""
         settings = super().settings()
         settings.pop("bins" if self.bins is None else "pairs", None)
         return settings
 
 
 class RocAucConfig(Area):
-    """The area under the ROC curve (Fawcett 2006)."""
+    """Area under the ROC curve (Fawcett 2006)."""
 
     code: ClassVar[str] = "ranking:RocAuc"
     binned: ClassVar[str] = "binned:RocAuc"
 
     name: Literal["roc_auc"]
-    pairs: bool = Field(False, description="Compare classes two by two (Hand and Till 2001), not each with the rest.")
+    pairs: bool = Field(
+        False, description="Average over pairs of classes, one-vs-one (Hand and Till 2001); false: one-vs-rest."
+    )
 
 
 class AveragePrecisionConfig(Area):
-    """The area under the precision-recall curve as a sum of steps."""
+    """Average precision: the area under the precision-recall curve, as a sum of steps."""
 
     code: ClassVar[str] = "ranking:AveragePrecision"
     binned: ClassVar[str] = "binned:AveragePrecision"
@@ -53,13 +58,18 @@ class AveragePrecisionConfig(Area):
 
 
 class Curve(OfClasses):
-    """What curves have."""
+    """Base of the curves."""
 
-    points: int = Field(1000, gt=1, le=100_000, description="A longer curve is thinned out to so many.")
+    points: int = Field(
+        1000,
+        gt=1,
+        le=100_000,
+        description="Maximum number of points of the reported curve; longer curves are thinned out.",
+    )
 
 
 class RocCurveConfig(Curve):
-    """False against true positive rate by class: a report."""
+    """ROC curve by class: true positive rate over false positive rate. Written as a report."""
 
     code: ClassVar[str] = "curves:RocCurve"
 
@@ -67,7 +77,7 @@ class RocCurveConfig(Curve):
 
 
 class PrecisionRecallCurveConfig(Curve):
-    """Recall against precision by class: a report."""
+    """Precision-recall curve by class. Written as a report."""
 
     code: ClassVar[str] = "curves:PrecisionRecallCurve"
 

@@ -7,12 +7,14 @@ from trainer.configs.section import Section
 
 
 class MetricsConfig(Section):
-    """What is measured beside what the task itself returns (its loss, say)."""
+    """Metrics to compute in addition to those that the task returns itself (its loss, say)."""
 
-    train: tuple[AnyMetric, ...] = Field((), description="Of the training steps between two logs.")
-    valid: tuple[AnyMetric, ...] = Field((), description="Of each validation.")
-    test: tuple[AnyMetric, ...] | None = Field(None, description="Of each test split; null: the same as valid.")
+    train: tuple[AnyMetric, ...] = Field(
+        (), description="Metrics of the train split, computed over the steps between two log records."
+    )
+    valid: tuple[AnyMetric, ...] = Field((), description="Metrics of the valid split, computed at every validation.")
+    test: tuple[AnyMetric, ...] | None = Field(None, description="Metrics of test splits; null: the same as valid.")
 
     def of_tests(self) -> tuple[AnyMetric, ...]:
-        """The metrics of the test splits."""
+        """The metrics of test splits."""
         return self.valid if self.test is None else self.test

@@ -1,4 +1,4 @@
-"""Metrics of segmentations."""
+"""Metrics of segmentation."""
 
 from typing import ClassVar, Literal
 
@@ -9,23 +9,30 @@ from trainer.configs.metrics.metric import MetricConfig
 
 
 class BoundaryFConfig(OfClasses):
-    """The F-score of boundary pixels (Csurka et al. 2013), the mean over images, then classes."""
+    """Boundary F-score (Csurka et al. 2013): averaged over images, then over classes."""
 
     code: ClassVar[str] = "boundary:BoundaryF"
     needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
 
     name: Literal["boundary_f"]
     tolerance: float | None = Field(
-        None, ge=0, description="How many pixels off still count; null: 0.75 % of the image's diagonal, rounded up."
+        None,
+        ge=0,
+        description="Maximum distance in pixels between a predicted and a target boundary pixel that match; "
+        "null: 0.75 % of the image diagonal, rounded up.",
     )
 
 
 class PanopticQualityConfig(MetricConfig):
-    """Panoptic quality (Kirillov et al. 2019), the mean over the classes that occur."""
+    """Panoptic quality (Kirillov et al. 2019), averaged over the classes that occur."""
 
     code: ClassVar[str] = "panoptic:PanopticQuality"
     needs: ClassVar[tuple[str, ...]] = ("segments", "true_segments")
 
     name: Literal["panoptic_quality"]
-    classes: int = Field(gt=0, le=100_000, description="How many there are.")
-    per_class: int = Field(1000, gt=0, description="A pixel's segment is class * per_class + number.")
+    classes: int = Field(gt=0, le=100_000, description="Number of classes.")
+    per_class: int = Field(
+        1000,
+        gt=0,
+        description="Maximum number of segments per class: a pixel's segment id is class * per_class + number.",
+    )

@@ -1,4 +1,4 @@
-"""Metrics of images that a model made."""
+"""Metrics of generated images."""
 
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -11,30 +11,39 @@ from trainer.configs.section import Section
 
 
 class MsSsimConfig(MetricConfig):
-    """Structural similarity at five scales (Wang, Simoncelli and Bovik 2003)."""
+    """Multi-scale structural similarity (MS-SSIM) at five scales (Wang, Simoncelli and Bovik 2003)."""
 
     code: ClassVar[str] = "ms_ssim:MsSsim"
     needs: ClassVar[tuple[str, ...]] = OF_NUMBERS
 
     name: Literal["ms_ssim"]
-    data_range: float = Field(1.0, gt=0, description="The largest value less the smallest that images may have.")
+    data_range: float = Field(
+        1.0,
+        gt=0,
+        description="Data range: maximum minus minimum possible pixel value. 1 for values from 0 to 1, 2 for -1 to "
+        "1, 255 for bytes.",
+    )
 
 
 class FeaturesConfig(Section):
-    """A module of one's own that makes features [B, D] of images [B, C, H, W]."""
+    """A custom module that computes features [B, D] of images [B, C, H, W]."""
 
-    name: str = Field(pattern=PATTERN, description="The class, as ./file.py:Class.")
-    options: dict[str, Any] = Field(default_factory=dict, description="What it is made with.")
-    weights: Path | None = Field(None, description="A safetensors file with its state dictionary.")
+    name: str = Field(
+        pattern=PATTERN, description="Module class, as ./file.py:Class, relative to the YAML file that sets it."
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the module's constructor.")
+    weights: Path | None = Field(
+        None, description="Safetensors file with the module's state dictionary; null: the module's own initial weights."
+    )
 
     @staticmethod
     def is_meant_by(value: dict[str, Any]) -> bool:
-        """Whether a mapping names a class of the user's own: every one of this kind does."""
+        """Always true: every feature extractor is a custom class."""
         return True
 
 
 class FrechetConfig(MetricConfig):
-    """The Fréchet distance between the features of two sets of images (Heusel et al. 2017)."""
+    """Fréchet distance between the features of predicted and target images (FID, Heusel et al. 2017)."""
 
     code: ClassVar[str] = "frechet:FrechetDistance"
     needs: ClassVar[tuple[str, ...]] = ("features|predicted", "target_features|target")
@@ -42,8 +51,7 @@ class FrechetConfig(MetricConfig):
     name: Literal["frechet"]
     model: FeaturesConfig | None = Field(
         None,
-        description="What makes features of images: `name: ./file.py:Class`, `options` `weights` as "
-        "a safetensors file; null: the step gives features.",
+        description="Custom module that computes image features; null: the validation step returns the features.",
     )
 
     def roles(self) -> tuple[str, ...]:

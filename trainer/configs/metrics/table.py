@@ -1,4 +1,4 @@
-"""The metrics by name, a row each."""
+"""The metrics by name."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ METRICS: Mapping[str, str] = {
 
 
 def metric_config(name: str) -> type[MetricConfig]:
-    """The section of a metric by its name.
+    """The section class of a metric by its name.
 
     Raises:
-        KeyError: there is no such metric.
+        KeyError: unknown metric.
     """
     file, _, class_name = METRICS[name].partition(":")
     section: type[MetricConfig] = getattr(importlib.import_module(f"trainer.configs.metrics.{file}"), class_name)
@@ -73,7 +73,7 @@ def metric_config(name: str) -> type[MetricConfig]:
 
 
 def _in_one_piece(schema: dict[str, Any]) -> dict[str, Any]:
-    """A section's JSON Schema with the sections inside it in their places, so that it can stand anywhere."""
+    """A section's JSON Schema with nested definitions inlined, so that it is valid anywhere."""
     definitions = schema.pop("$defs", {})
 
     def whole(value: Any) -> Any:
@@ -89,7 +89,7 @@ def _in_one_piece(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class _MetricChoice(Choice):
-    """A word alone stands for its metric."""
+    """Expands a single word to the metric of that name."""
 
     def validated(self, value: Any, info: ValidationInfo) -> Section:
         value = {"name": value} if isinstance(value, str) else value
@@ -101,7 +101,7 @@ class _MetricChoice(Choice):
         if section is None:
             name = value["name"]
             known = did_you_mean(str(name), METRICS)
-            message = f"no metric {name!r}{known} (one of your own is ./file.py:Class)"
+            message = f"no metric {name!r}{known} (a custom metric is ./file.py:Class)"
             raise PydanticCustomError("metric", "{message}", {"message": message})
         return section.model_validate_json(json.dumps(value))  # from Python too, plain values are as in YAML
 

@@ -1,4 +1,4 @@
-"""Metrics of texts that a model wrote."""
+"""Metrics of generated text."""
 
 from typing import ClassVar, Literal
 
@@ -7,7 +7,7 @@ from pydantic import Field
 from trainer.configs.metrics.metric import MetricConfig
 
 _NEEDS = ("predicted_tokens", "predicted_length", "tokens", "length")
-_SEPARATOR = "The token between words, where tokens are characters; null: tokens are compared as they are."
+_SEPARATOR = "Token that separates words, if tokens are characters; null: every token is a word."
 
 
 class _OfWords(MetricConfig):
@@ -17,7 +17,7 @@ class _OfWords(MetricConfig):
 
 
 class CerConfig(MetricConfig):
-    """Edits per right token: the character error rate where tokens are characters."""
+    """Error rate: edits per target token. The character error rate if tokens are characters."""
 
     code: ClassVar[str] = "text.sequences:ErrorRate"
     needs: ClassVar[tuple[str, ...]] = _NEEDS
@@ -26,7 +26,7 @@ class CerConfig(MetricConfig):
 
 
 class WerConfig(_OfWords):
-    """Edits per right word."""
+    """Word error rate: edits per target word."""
 
     code: ClassVar[str] = "text.sequences:ErrorRate"
 
@@ -34,7 +34,7 @@ class WerConfig(_OfWords):
 
 
 class BleuConfig(_OfWords):
-    """BLEU in percent, sacrebleu's definition."""
+    """BLEU in percent, as sacrebleu defines it."""
 
     code: ClassVar[str] = "text.sequences:Bleu"
 

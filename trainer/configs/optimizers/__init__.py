@@ -1,5 +1,5 @@
-"""`optimizer:` one optimizer, or `optimizers:` several by name. A further one is a file in `learner/optimizers`, its
-section here, which says in `code` where that is, and its row in table.py; no other place knows of it.
+"""`optimizer:` one optimizer, or `optimizers:` several by name. To add one, write a file in `learner/optimizers`, a
+section here whose `code` names it, and a row in table.py.
 """
 
 from trainer.configs.optimizers.optimizing import Optimizing, OwnOptimizer, ParameterGroup

@@ -1,10 +1,10 @@
-"""Optimizers with a step size for each weight."""
+"""Optimizers with a separate step size for each weight."""
 
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainer.configs.optimizers.optimizing import Optimizing
+from trainer.configs.optimizers.optimizing import EPSILON, LEARNING_RATE, MOMENTUM, Optimizing
 
 _Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -15,22 +15,35 @@ class AdamConfig(Optimizing):
     code: ClassVar[str] = "adam:Adam"
 
     name: Literal["adam"]
-    learning_rate: float = Field(1e-3, gt=0, le=1e6)
-    betas: tuple[_Beta, _Beta] = Field((0.9, 0.999), description="Decay of the two moments.")
-    epsilon: float = Field(1e-8, gt=0)
-    weight_decay: float = Field(0.0, ge=0, description="L2 penalty, added to the gradient.")
+    learning_rate: float = Field(1e-3, gt=0, le=1e6, description=LEARNING_RATE)
+    betas: tuple[_Beta, _Beta] = Field(
+        (0.9, 0.999),
+        description="Decay rates of the moving averages of the gradient and of its square, each from 0 to below 1.",
+    )
+    epsilon: float = Field(1e-8, gt=0, description=EPSILON)
+    weight_decay: float = Field(
+        0.0, ge=0, description="L2 penalty: this factor times the weights is added to the gradient; 0: none."
+    )
 
 
 class AdamWConfig(Optimizing):
-    """Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
+    """AdamW: Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
 
     code: ClassVar[str] = "adam:AdamW"
 
     name: Literal["adamw"]
-    learning_rate: float = Field(1e-3, gt=0, le=1e6)
-    betas: tuple[_Beta, _Beta] = Field((0.9, 0.999), description="Decay of the two moments.")
-    epsilon: float = Field(1e-8, gt=0)
-    weight_decay: float = Field(0.01, ge=0, description="Share of the weights taken off, times the learning rate.")
+    learning_rate: float = Field(1e-3, gt=0, le=1e6, description=LEARNING_RATE)
+    betas: tuple[_Beta, _Beta] = Field(
+        (0.9, 0.999),
+        description="Decay rates of the moving averages of the gradient and of its square, each from 0 to below 1.",
+    )
+    epsilon: float = Field(1e-8, gt=0, description=EPSILON)
+    weight_decay: float = Field(
+        0.01,
+        ge=0,
+        description="Decoupled weight decay: each step subtracts this factor times the learning rate times the "
+        "weights; 0: none.",
+    )
 
 
 class RmsPropConfig(Optimizing):
@@ -39,12 +52,18 @@ class RmsPropConfig(Optimizing):
     code: ClassVar[str] = "rmsprop:RMSProp"
 
     name: Literal["rmsprop"]
-    learning_rate: float = Field(0.01, gt=0, le=1e6)
-    alpha: float = Field(0.99, ge=0, lt=1, description="Decay of the average of squares.")
-    epsilon: float = Field(1e-8, gt=0)
-    momentum: float = Field(0.0, ge=0, lt=1)
-    centered: bool = Field(False, description="Divide by the deviation from the gradient's own average.")
-    weight_decay: float = Field(0.0, ge=0, description="L2 penalty, added to the gradient.")
+    learning_rate: float = Field(0.01, gt=0, le=1e6, description=LEARNING_RATE)
+    alpha: float = Field(
+        0.99, ge=0, lt=1, description="Decay rate of the moving average of squared gradients, from 0 to below 1."
+    )
+    epsilon: float = Field(1e-8, gt=0, description=EPSILON)
+    momentum: float = Field(0.0, ge=0, lt=1, description=MOMENTUM)
+    centered: bool = Field(
+        False, description="Normalize by the standard deviation of the gradient instead of its root mean square."
+    )
+    weight_decay: float = Field(
+        0.0, ge=0, description="L2 penalty: this factor times the weights is added to the gradient; 0: none."
+    )
 
 
 class AdaGradConfig(Optimizing):
@@ -53,32 +72,55 @@ class AdaGradConfig(Optimizing):
     code: ClassVar[str] = "adagrad:AdaGrad"
 
     name: Literal["adagrad"]
-    learning_rate: float = Field(0.01, gt=0, le=1e6)
-    learning_rate_decay: float = Field(0.0, ge=0, description="The rate is divided by 1 + this times the step.")
-    initial_sum: float = Field(0.0, ge=0, description="What the sum of squares begins with.")
-    epsilon: float = Field(1e-10, gt=0)
-    weight_decay: float = Field(0.0, ge=0, description="L2 penalty, added to the gradient.")
+    learning_rate: float = Field(0.01, gt=0, le=1e6, description=LEARNING_RATE)
+    learning_rate_decay: float = Field(
+        0.0,
+        ge=0,
+        description="Learning-rate decay: the learning rate is divided by 1 + this factor times the step; 0: none.",
+    )
+    initial_sum: float = Field(0.0, ge=0, description="Initial value of the sum of squared gradients.")
+    epsilon: float = Field(1e-10, gt=0, description=EPSILON)
+    weight_decay: float = Field(
+        0.0, ge=0, description="L2 penalty: this factor times the weights is added to the gradient; 0: none."
+    )
 
 
 class AdanConfig(Optimizing):
-    """Adan, adaptive Nesterov momentum (Xie et al. 2022)."""
+    """Adan: adaptive Nesterov momentum (Xie et al. 2022)."""
 
     code: ClassVar[str] = "adan:Adan"
 
     name: Literal["adan"]
-    learning_rate: float = Field(1e-3, gt=0, le=1e6)
-    betas: tuple[_Beta, _Beta, _Beta] = Field((0.98, 0.92, 0.99), description="Decay of the three moments.")
-    epsilon: float = Field(1e-8, gt=0)
-    weight_decay: float = Field(0.0, ge=0, description="Share of the weights taken off, times the learning rate.")
+    learning_rate: float = Field(1e-3, gt=0, le=1e6, description=LEARNING_RATE)
+    betas: tuple[_Beta, _Beta, _Beta] = Field(
+        (0.98, 0.92, 0.99),
+        description="Decay rates of the moving averages of the gradient, of its change and of its square, each from "
+        "0 to below 1.",
+    )
+    epsilon: float = Field(1e-8, gt=0, description=EPSILON)
+    weight_decay: float = Field(
+        0.0,
+        ge=0,
+        description="Decoupled weight decay: each step subtracts this factor times the learning rate times the "
+        "weights; 0: none.",
+    )
 
 
 class LambConfig(Optimizing):
-    """LAMB, Adam with a learning rate by layer, for large batches (You et al. 2020)."""
+    """LAMB: Adam with a layer-wise learning rate, for large batches (You et al. 2020)."""
 
     code: ClassVar[str] = "lamb:LAMB"
 
     name: Literal["lamb"]
-    learning_rate: float = Field(1e-3, gt=0, le=1e6)
-    betas: tuple[_Beta, _Beta] = Field((0.9, 0.999), description="Decay of the two moments.")
-    epsilon: float = Field(1e-6, gt=0)
-    weight_decay: float = Field(0.01, ge=0, description="Share of the weights in the direction of the step.")
+    learning_rate: float = Field(1e-3, gt=0, le=1e6, description=LEARNING_RATE)
+    betas: tuple[_Beta, _Beta] = Field(
+        (0.9, 0.999),
+        description="Decay rates of the moving averages of the gradient and of its square, each from 0 to below 1.",
+    )
+    epsilon: float = Field(1e-6, gt=0, description=EPSILON)
+    weight_decay: float = Field(
+        0.01,
+        ge=0,
+        description="Weight decay: this factor times the weights is added to the update before it is scaled by "
+        "layer; 0: none.",
+    )

@@ -1,4 +1,4 @@
-"""What every optimizer's section has, parameter groups, and optimizers of the user's own."""
+"""The base of all optimizer sections, parameter groups, and custom optimizers."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -8,55 +8,81 @@ from trainer.configs.own import PATTERN, names_own_class
 from trainer.configs.schedules import ScheduleConfig
 from trainer.configs.section import Section
 
+LEARNING_RATE = "Learning rate at full height; the schedule multiplies it."
+MOMENTUM = "Momentum, from 0 (none) to below 1; 0.9 is common."
+EPSILON = "Small number added to the denominator, against division by zero."
+
 _Pattern = Annotated[str, Field(min_length=1)]
 
 
 class ParameterGroup(Section):
-    """Parameters by the pattern of their names, with settings of their own; of several that match the first holds."""
+    """Settings for the parameters whose names match a pattern. If several groups match, the first one applies."""
 
     match: _Pattern | tuple[_Pattern, ...] = Field(
-        description="A pattern of the parameters' names, such as backbone.* or *.bias, or several."
+        description="Shell pattern of parameter names, such as backbone.* or *.bias, or a list of patterns."
     )
-    learning_rate: float | None = Field(None, gt=0, le=1e6, description="Null: the optimizer's.")
-    weight_decay: float | None = Field(None, ge=0, description="Null: the optimizer's.")
-    schedule: ScheduleConfig | None = Field(None, description="Null: the optimizer's.")
-    frozen: bool = Field(False, description="Leave the parameters as they are.")
-    unfreeze_at_step: int = Field(0, ge=0, description="Leave them as they are until so many steps are done.")
+    learning_rate: float | None = Field(
+        None, gt=0, le=1e6, description="Learning rate of these parameters; null: the optimizer's learning rate."
+    )
+    weight_decay: float | None = Field(
+        None, ge=0, description="Weight decay of these parameters; null: the optimizer's weight decay."
+    )
+    schedule: ScheduleConfig | None = Field(
+        None, description="Learning-rate schedule of these parameters; null: the optimizer's schedule."
+    )
+    frozen: bool = Field(False, description="Freeze these parameters: they are not trained.")
+    unfreeze_at_step: int = Field(
+        0,
+        ge=0,
+        description="Number of optimizer steps for which these parameters are frozen; 0: trained from the beginning.",
+    )
 
 
 class Optimizing(Section):
-    """What every optimizer has."""
+    """Settings of every optimizer."""
 
     code: ClassVar[str] = ""
-    """Where the optimizer is: file:Class in learner/optimizers."""
+    """The class of the optimizer: file:Class in learner/optimizers."""
     is_own: ClassVar[bool] = False
 
     name: str
-    learning_rate: float = Field(gt=0, le=1e6)
-    weight_decay: float = Field(0.0, ge=0)
+    learning_rate: float = Field(gt=0, le=1e6, description=LEARNING_RATE)
+    weight_decay: float = Field(0.0, ge=0, description="Weight decay, as the optimizer applies it; 0: none.")
     decay_norms_and_biases: bool = Field(
-        True, description="Whether weight decay also concerns parameters of one axis: biases, scales of norms."
+        True,
+        description="Apply weight decay to parameters with one axis, too: biases, and scales and shifts of "
+        "normalization layers.",
     )
-    schedule: ScheduleConfig | None = Field(None, description="This optimizer's own schedule; null: the run's.")
-    groups: tuple[ParameterGroup, ...] = Field((), description="Parameters with settings of their own.")
+    schedule: ScheduleConfig | None = Field(
+        None, description="Learning-rate schedule of this optimizer; null: the top-level `schedule`."
+    )
+    groups: tuple[ParameterGroup, ...] = Field(
+        (),
+        description="Parameter groups with different settings; empty: all parameters have the settings of this "
+        "section.",
+    )
 
     def settings(self) -> dict[str, Any]:
-        """What the optimizer's class is given beside the learning rate, the groups and the clipping."""
+        """The keyword arguments of the optimizer's class, without learning rate, groups and clipping."""
         common = set(Optimizing.model_fields) - {"weight_decay"}
         return {name: getattr(self, name) for name in type(self).model_fields if name not in common}
 
 
 class OwnOptimizer(Optimizing):
-    """A class derived from trainer.learner.Optimizer, named as ./file.py:Class."""
+    """A custom optimizer: a class derived from trainer.learner.Optimizer."""
 
     is_own: ClassVar[bool] = True
 
-    name: str = Field(pattern=PATTERN, description="The class, as ./file.py:Class.")
-    options: dict[str, Any] = Field(default_factory=dict, description="Its own settings.")
+    name: str = Field(
+        pattern=PATTERN, description="Optimizer class, as ./file.py:Class, relative to the YAML file that sets it."
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Keyword arguments of the optimizer's constructor."
+    )
 
     @staticmethod
     def is_meant_by(value: dict[str, Any]) -> bool:
-        """Whether a mapping names a class of the user's own."""
+        """Whether a mapping names a custom class."""
         return names_own_class(value.get("name"))
 
     def settings(self) -> dict[str, Any]:

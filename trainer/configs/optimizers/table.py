@@ -1,4 +1,4 @@
-"""The optimizers by name, a row each."""
+"""The optimizers by name."""
 
 from __future__ import annotations
 

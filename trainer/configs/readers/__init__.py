@@ -1,5 +1,5 @@
-"""`data.reader:` where the items come from, one section a format. A further one is a file in `datasets/readers`, its
-section here, which says in `code` where that is, and its row in table.py; no other place knows of it.
+"""`data.reader:` the format of the data set, one section per format. To add one, write a file in `datasets/readers`, a
+section here whose `code` names it, and a row in table.py.
 """
 
 from trainer.configs.readers.reading import OwnReader, Reading

@@ -1,6 +1,6 @@
-"""The formats, a section each.
+"""The data formats, one section each.
 
-A path may have `{split}` in it, which stands for each split's word.
+A path may contain `{split}`, which is replaced by the name of each split.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from trainer.configs.readers.reading import Reading
 
-_Colour = tuple[
+_Color = tuple[
     Annotated[int, Field(ge=0, le=255)], Annotated[int, Field(ge=0, le=255)], Annotated[int, Field(ge=0, le=255)]
 ]
 _Classes = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -20,27 +20,34 @@ _OBJECTS = ("image", "boxes", "labels", "crowd", "area", "image_id", "size", "pl
 
 
 class _Images(Reading):
-    channels: Literal[1, 3] | None = Field(3, description="Of every image; null: 1 for grey ones, else 3.")
+    channels: Literal[1, 3] | None = Field(
+        3,
+        description="Number of channels of every image, 1 (grayscale) or 3 (RGB); null: 1 if the image is grayscale, "
+        "otherwise 3.",
+    )
 
 
 class AutoReader(Reading):
-    """Detected: the format and the paths of each split are those that `trainer data inspect` says of the folder."""
+    """Detects the format and the paths of each split, as `trainer data inspect` reports them."""
 
     code: ClassVar[str] = "auto"
 
     name: Literal["auto"]
     format: Literal["coco", "yolo", "voc", "image_folder", "segmentation", "pairs", "table", "idx", "text",
                     "text_classes"] | None = Field(
-        None, description="Only layouts of this format, for a folder that can be read in several ways; null: any."
+        None, description="Consider layouts of this format only, for a folder that can be read in several ways; null: "
+            "all formats."
     )  # fmt: skip
-    classes: _Classes | None = Field(None, description="Class names in the order of the labels; null: those detected.")
-    channels: Literal[1, 3] | None = Field(
-        None, description="Channels of every image: 1 or 3; null: the format's default."
+    classes: _Classes | None = Field(
+        None, description="Class names in the order of the labels; null: the detected names."
     )
-    masks: bool = Field(False, description="Read the segmentations of COCO too.")
-    keypoints: bool = Field(False, description="Read the keypoints of COCO too.")
+    channels: Literal[1, 3] | None = Field(
+        None, description="Number of channels of every image, 1 (grayscale) or 3 (RGB); null: the format's default."
+    )
+    masks: bool = Field(False, description="Read instance masks as well, from COCO segmentations.")
+    keypoints: bool = Field(False, description="Read keypoints as well, from COCO annotations.")
     direction: Literal["left_to_right", "right_to_left"] | None = Field(
-        None, description="From the image to its target, of pairs; null: left_to_right."
+        None, description="Direction from input to target image, if both are in one file; null: left_to_right."
     )
 
     def fields(self) -> None:
@@ -48,23 +55,23 @@ class AutoReader(Reading):
 
     @property
     def form(self) -> str | None:
-        """The format that is looked for: the one that is named, or the one whose reader has the keys that are set."""
+        """The format to look for: the named one, or the one whose reader has the given keys."""
         needed = {"coco": self.masks or self.keypoints, "pairs": self.direction is not None}
         return self.format or next((form for form, is_needed in needed.items() if is_needed), None)
 
 
 class CocoReader(_Images):
-    """COCO: boxes, and masks or keypoints, of one JSON file."""
+    """COCO: boxes, and masks or keypoints, from one JSON file per split."""
 
     code: ClassVar[str] = "coco:CocoDataset"
     gives: ClassVar[tuple[str, ...]] = _OBJECTS
     paths: ClassVar[tuple[str, ...]] = ("images", "annotations")
 
     name: Literal["coco"]
-    images: str = Field("images", description="Folder of the images, in data.root.")
-    annotations: str = Field(description="The JSON file, in data.root.")
-    masks: bool = Field(False, description="Read the segmentations too.")
-    keypoints: bool = Field(False, description="Read the keypoints too.")
+    images: str = Field("images", description="Folder of the images, relative to data.root.")
+    annotations: str = Field(description="JSON annotation file, relative to data.root.")
+    masks: bool = Field(False, description="Read instance masks as well, from the segmentations.")
+    keypoints: bool = Field(False, description="Read keypoints as well.")
 
     def fields(self) -> tuple[str, ...]:
         asked = {"masks": self.masks, "keypoints": self.keypoints}
@@ -72,144 +79,166 @@ class CocoReader(_Images):
 
 
 class CocoPanopticReader(_Images):
-    """COCO's panoptic segmentation: a JSON file and a PNG of segments for each image."""
+    """COCO panoptic segmentation: a JSON file per split and a PNG file of segments per image."""
 
     code: ClassVar[str] = "coco_panoptic:CocoPanoptic"
     gives: ClassVar[tuple[str, ...]] = (*_OBJECTS, "mask", "masks")
     paths: ClassVar[tuple[str, ...]] = ("images", "segments", "annotations")
 
     name: Literal["coco_panoptic"]
-    images: str = Field("images", description="Folder of the images, in data.root.")
-    segments: str = Field(description="Folder of the PNG files, in data.root.")
-    annotations: str = Field(description="The JSON file, in data.root.")
+    images: str = Field("images", description="Folder of the images, relative to data.root.")
+    segments: str = Field(description="Folder of the PNG files with segments, relative to data.root.")
+    annotations: str = Field(description="JSON annotation file, relative to data.root.")
 
 
 class VocReader(_Images):
-    """Pascal VOC: an XML file of boxes for each image."""
+    """Pascal VOC: an XML file of boxes per image."""
 
     code: ClassVar[str] = "voc:VocDataset"
     gives: ClassVar[tuple[str, ...]] = _OBJECTS
     paths: ClassVar[tuple[str, ...]] = ("images", "annotations", "image_set")
 
     name: Literal["voc"]
-    images: str = Field("JPEGImages", description="Folder of the images, in data.root.")
-    annotations: str = Field("Annotations", description="Folder of the XML files, in data.root.")
+    images: str = Field("JPEGImages", description="Folder of the images, relative to data.root.")
+    annotations: str = Field("Annotations", description="Folder of the XML annotation files, relative to data.root.")
     image_set: str | None = Field(
-        None, description="File of names, one a line, such as ImageSets/Main/{split}.txt; null: every XML file."
+        None,
+        description="Text file with one image name per line, such as ImageSets/Main/{split}.txt; null: every XML file.",
     )
-    classes: _Classes | None = Field(None, description="In the order of the labels; null: those that occur, sorted.")
+    classes: _Classes | None = Field(
+        None, description="Class names in the order of the labels; null: the names that occur, sorted."
+    )
     one_based: bool = Field(
-        False, description="The first pixel is called 1, as in the original sets; otherwise 0, as most tools write."
+        False,
+        description="Whether pixel coordinates start at 1, as in the original VOC data; false: at 0, as most "
+        "tools write them.",
     )
 
 
 class YoloReader(_Images):
-    """YOLO: a text file of boxes for each image."""
+    """YOLO: a text file of boxes per image."""
 
     code: ClassVar[str] = "yolo:YoloDataset"
     gives: ClassVar[tuple[str, ...]] = ("image", "boxes", "labels", "image_id", "size", "placement")
     paths: ClassVar[tuple[str, ...]] = ("images", "labels", "image_set", "classes")
 
     name: Literal["yolo"]
-    images: str = Field("images", description="Folder of the images, in data.root.")
+    images: str = Field("images", description="Folder of the images, relative to data.root.")
     labels: str | None = Field(
-        None, description="Folder of the label files, in data.root; null: the images' with `labels` for `images`."
+        None,
+        description="Folder of the label files, relative to data.root; null: the path of the images with "
+        "`labels` instead of `images`.",
     )
     image_set: str | None = Field(
-        None, description="File with the path of an image a line, such as {split}.txt; null: every image of the folder."
+        None,
+        description="Text file with one image path per line, such as {split}.txt; null: every image of the folder.",
     )
     classes: str | _Classes = Field(
         "data.yaml",
-        description="Names in the order of the classes, or the file that has them: `names` of a YAML file, or a name a "
-        "line.",
+        description="Class names in the order of the labels, or a file that contains them: `names` of a YAML file, "
+        "or one name per line.",
     )
 
 
 class ImageFolderReader(_Images):
-    """Classification: a folder of images for each class."""
+    """Image classification: a folder of images per class."""
 
     code: ClassVar[str] = "image_folder:ImageFolder"
     gives: ClassVar[tuple[str, ...]] = ("image", "label", "size")
     paths: ClassVar[tuple[str, ...]] = ("images",)
 
     name: Literal["image_folder"]
-    images: str = Field(".", description="Folder of the classes' folders, in data.root.")
-    classes: _Classes | None = Field(None, description="In the order of the labels; null: all folders, sorted.")
+    images: str = Field(".", description="Folder that contains one folder per class, relative to data.root.")
+    classes: _Classes | None = Field(
+        None, description="Class names in the order of the labels; null: the names of all folders, sorted."
+    )
 
 
 class SegmentationReader(_Images):
-    """Semantic segmentation: images and masks of the same names in two folders."""
+    """Semantic segmentation: images and masks with the same names in two folders."""
 
     code: ClassVar[str] = "segmentation:SegmentationFolders"
     gives: ClassVar[tuple[str, ...]] = ("image", "mask", "size")
     paths: ClassVar[tuple[str, ...]] = ("images", "masks")
 
     name: Literal["segmentation"]
-    images: str = Field("images", description="Folder of the images, in data.root.")
-    masks: str = Field("masks", description="Folder of the masks, in data.root.")
+    images: str = Field("images", description="Folder of the images, relative to data.root.")
+    masks: str = Field("masks", description="Folder of the masks, relative to data.root.")
     classes: _Classes | None = Field(
-        None, description="Names in the order of the indices; null: the numbers that occur in the masks."
+        None, description="Class names in the order of the mask values; null: the values that occur in the masks."
     )
-    colours: tuple[_Colour, ...] | None = Field(
-        None, description="The colour of each class, for masks in RGB; null: masks hold class indices."
+    colors: tuple[_Color, ...] | None = Field(
+        None, description="RGB color of each class in the masks, from 0 to 255; null: mask pixels hold class indices."
     )
-    ignore: tuple[int, ...] = Field((255,), description="Values of mask pixels that don't count.")
-    ignore_colours: tuple[_Colour, ...] = Field((), description="Colours of mask pixels that don't count.")
-    mask_suffix: str = Field("", description="What a mask's name has after its image's, such as _mask.")
+    ignore: tuple[int, ...] = Field((255,), description="Values of mask pixels that are ignored by losses and metrics.")
+    ignore_colors: tuple[_Color, ...] = Field(
+        (), description="RGB colors of mask pixels that are ignored by losses and metrics."
+    )
+    mask_suffix: str = Field("", description="Suffix of a mask's file name after the name of its image, such as _mask.")
 
 
 class PairsReader(_Images):
-    """Paired images: side by side in one picture, or in two folders under the same names."""
+    """Image pairs: side by side in one file, or in two folders under the same names."""
 
     code: ClassVar[str] = "pairs:PairedImages"
     gives: ClassVar[tuple[str, ...]] = ("image", "target", "size")
     paths: ClassVar[tuple[str, ...]] = ("images", "targets")
 
     name: Literal["pairs"]
-    images: str = Field(".", description="Folder of the images or of pictures of both, in data.root.")
+    images: str = Field(
+        ".", description="Folder of the input images, or of files with both images side by side, relative to data.root."
+    )
     targets: str | None = Field(
-        None, description="Folder of what the images are to become, in data.root; null: side by side."
+        None,
+        description="Folder of the target images, relative to data.root; null: both images are side by side in "
+        "one file.",
     )
     direction: Literal["left_to_right", "right_to_left"] = Field(
-        "left_to_right", description="From the image to its target; right_to_left also swaps two folders."
+        "left_to_right", description="Direction from input to target image; right_to_left also swaps two folders."
     )
 
 
 class IdxReader(Reading):
-    """IDX files of images and labels, as of the MNIST family."""
+    """IDX: one file of images and one of labels, as in MNIST."""
 
     code: ClassVar[str] = "idx:idx_images"
     gives: ClassVar[tuple[str, ...]] = ("image", "label")
     paths: ClassVar[tuple[str, ...]] = ("images", "labels")
 
     name: Literal["idx"]
-    images: str = Field(description="The file of the images, in data.root.")
-    labels: str = Field(description="The file of the labels, in data.root.")
-    classes: _Classes = Field(tuple("0123456789"), description="What the labels 0, 1, … stand for.")
+    images: str = Field(description="IDX file of the images, relative to data.root.")
+    labels: str = Field(description="IDX file of the labels, relative to data.root.")
+    classes: _Classes = Field(tuple("0123456789"), description="Class names of the labels 0, 1, …; null: the numbers.")
 
 
 class TableReader(_Images):
-    """A table: CSV with column names in its first line, or JSON lines."""
+    """Table: CSV with column names in its first line, or JSON lines."""
 
     code: ClassVar[str] = "table:Table"
     paths: ClassVar[tuple[str, ...]] = ("file", "images")
 
     name: Literal["table"]
-    file: str = Field(description="A .csv, .tsv, .jsonl or .ndjson file, in data.root.")
+    file: str = Field(description="Table file (.csv, .tsv, .jsonl or .ndjson), relative to data.root.")
     features: _Classes | None = Field(
-        None, description="Columns of numbers; null: all that are named nowhere else, or none with image."
+        None,
+        description="Columns of numbers used as input; null: all columns without another use, or none if `image` "
+        "is set.",
     )
-    label: str | None = Field(None, description="Column of the class.")
-    labels: tuple[str, ...] = Field((), description="Columns of 0 or 1, each a class that may apply beside others.")
-    value: str | None = Field(None, description="Column of the number that is to be predicted.")
-    image: str | None = Field(None, description="Column of the image's path.")
-    images: str = Field(".", description="Folder of the images, in data.root.")
-    classes: _Classes | None = Field(None, description="In the order of the labels; null: those that occur, sorted.")
+    label: str | None = Field(None, description="Column of the class; null: none.")
+    labels: tuple[str, ...] = Field(
+        (), description="Columns of 0 or 1, one per class, for multi-label data; empty: none."
+    )
+    value: str | None = Field(None, description="Column of the number to predict (regression); null: none.")
+    image: str | None = Field(None, description="Column of the image path; null: none.")
+    images: str = Field(".", description="Folder of the images, relative to data.root.")
+    classes: _Classes | None = Field(
+        None, description="Class names in the order of the labels; null: the values that occur, sorted."
+    )
     split_column: str | None = Field(
-        None, description="Column of the split that a row belongs to: train, val, test; null: the file is one split."
+        None, description="Column with each row's split (train, val or test); null: the file is one split."
     )
     split_value: str | None = Field(
-        None, description="With split_column: rows of this value alone; null: each split has its own rows."
+        None, description="Read only the rows whose `split_column` has this value; null: each split gets its own rows."
     )
 
     def fields(self) -> tuple[str, ...]:
@@ -220,31 +249,39 @@ class TableReader(_Images):
 
 
 class TextReader(Reading):
-    """One text, cut into pieces, to predict the next token."""
+    """One text, cut into sequences, to predict the next token."""
 
     code: ClassVar[str] = "text:TextFile"
     gives: ClassVar[tuple[str, ...]] = ("tokens",)
     paths: ClassVar[tuple[str, ...]] = ("file",)
 
     name: Literal["text"]
-    file: str = Field(description="The text, UTF-8, in data.root.")
-    unit: _Unit = Field("characters", description="What a token is.")
-    length: int = Field(129, ge=2, description="Tokens of an item; the first is the last of the item before.")
-    most_tokens: int | None = Field(None, gt=0, description="Keep the most frequent ones; null: all.")
+    file: str = Field(description="Text file in UTF-8, relative to data.root.")
+    unit: _Unit = Field("characters", description="Unit of a token.")
+    length: int = Field(129, ge=2, description="Number of tokens per item. Consecutive items overlap by one token.")
+    vocabulary_size: int | None = Field(
+        None, gt=0, description="Maximum number of tokens in the vocabulary, the most frequent ones; null: all tokens."
+    )
     fractions_by: Literal["seed", "order"] = Field(
-        "order", description="seed: a random choice, the same for the same seed; order: from the end."
+        "order",
+        description="How a split is taken from train. seed: a random choice, the same for the same seed; order: "
+        "from the end.",
     )
 
 
 class TextClassesReader(Reading):
-    """Texts with classes: a file for each class, a text a line."""
+    """Text classification: a file per class with one text per line."""
 
     code: ClassVar[str] = "text:TextClasses"
     gives: ClassVar[tuple[str, ...]] = ("tokens", "label")
     paths: ClassVar[tuple[str, ...]] = ("folder",)
 
     name: Literal["text_classes"]
-    folder: str = Field(".", description="Where the files <class>.txt are, in data.root.")
-    unit: _Unit = Field("characters", description="What a token is.")
-    most_tokens: int | None = Field(None, gt=0, description="Keep the most frequent ones; null: all.")
-    classes: _Classes | None = Field(None, description="In the order of the labels; null: all files, sorted.")
+    folder: str = Field(".", description="Folder of the files <class>.txt, relative to data.root.")
+    unit: _Unit = Field("characters", description="Unit of a token.")
+    vocabulary_size: int | None = Field(
+        None, gt=0, description="Maximum number of tokens in the vocabulary, the most frequent ones; null: all tokens."
+    )
+    classes: _Classes | None = Field(
+        None, description="Class names in the order of the labels; null: the names of all files, sorted."
+    )

@@ -1,4 +1,4 @@
-"""What every reader's section has, and readers of the user's own."""
+"""The base of all reader sections, and custom readers."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -11,56 +11,64 @@ _Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Reading(Section):
-    """What every reader has."""
+    """Settings of every reader."""
 
     code: ClassVar[str] = ""
-    """Where the reader is: file:name in datasets/readers."""
+    """The reader: file:name in datasets/readers."""
     is_own: ClassVar[bool] = False
     gives: ClassVar[tuple[str, ...]] = ()
     """Fields of its items."""
     paths: ClassVar[tuple[str, ...]] = ()
-    """Keys of which a text is the path of a file or folder in data.root."""
+    """Keys whose text is the path of a file or folder, relative to data.root."""
 
     name: str
     splits: dict[str, str] | None = Field(
         None,
         min_length=1,
-        description="The word that `{split}` stands for in paths, by split: {train: train, valid: val}; null: those "
-        "that are there of train, valid (or val, validation) and test.",
+        description="Name that replaces `{split}` in paths, by split: {train: train, valid: val}; null: the existing "
+        "ones of train, valid (or val, validation) and test.",
     )
     fractions: dict[str, _Share] = Field(
-        default_factory=dict, description="Splits that are taken from train, and their shares of it: {valid: 0.1}."
+        default_factory=dict,
+        description="Fractions of the train split to use for other splits, between 0 and 1: {valid: 0.1}.",
     )
     fractions_by: Literal["seed", "order"] = Field(
-        "seed", description="seed: a random choice, the same for the same seed; order: from the end."
+        "seed",
+        description="How `fractions` are taken from train. seed: a random choice, the same for the same seed; "
+        "order: from the end.",
     )
 
     @property
     def form(self) -> str | None:
-        """The format that is looked for where the layout is detected; None: any."""
+        """The format to look for if the layout is detected; None: any."""
         return None
 
     def fields(self) -> tuple[str, ...] | None:
-        """Fields of its items, with these settings; None where that is known once the data is read."""
+        """Fields of its items with these settings; None if they are known only after reading the data."""
         return type(self).gives
 
     def settings(self) -> dict[str, Any]:
-        """What the reader itself is given."""
+        """The keyword arguments of the reader."""
         return {name: getattr(self, name) for name in type(self).model_fields if name not in Reading.model_fields}
 
 
 class OwnReader(Reading):
-    """A class of one's own, named as ./file.py:Class: Class(root, split, **options) is a data set."""
+    """A custom reader: a data set class that is created as Class(root, split, **options)."""
 
     is_own: ClassVar[bool] = True
 
-    name: str = Field(pattern=PATTERN, description="The class, as ./file.py:Class.")
-    options: dict[str, Any] = Field(default_factory=dict, description="Its own settings.")
+    name: str = Field(
+        pattern=PATTERN, description="Data set class, as ./file.py:Class, relative to the YAML file that sets it."
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Keyword arguments of the data set's constructor, in addition to root and split.",
+    )
 
     def fields(self) -> None:
         return None
 
     @staticmethod
     def is_meant_by(value: dict[str, Any]) -> bool:
-        """Whether a mapping names a class of the user's own."""
+        """Whether a mapping names a custom class."""
         return names_own_class(value.get("name"))

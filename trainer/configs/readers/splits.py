@@ -1,4 +1,4 @@
-"""Which splits a reader's section gives: by the words that are there in its paths."""
+"""Which splits a reader has, from the names found in its paths."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ SPLIT_WORDS: Mapping[str, Sequence[str]] = {
     VALID: ("val", "valid", "validation", "dev"),
     TEST: ("test", "testing"),
 }
-"""What folders and files of the splits are called."""
+"""Names of folders and files of each split."""
 
 SPLIT = "{split}"
 
 
 def split_words(config: Reading, root: Path) -> dict[str, str | None]:
-    """The splits that are read, and what each is called in paths; None where the paths don't tell splits apart.
+    """The splits that are read, and the name of each in paths; None if the paths don't depend on the split.
 
     Raises:
-        TrainerError: `splits` is set and no path has `{split}`, or no split is there.
+        TrainerError: `splits` is set but no path has `{split}`, or no split exists.
     """
     if config.is_own:
         return dict(config.splits) if config.splits else {TRAIN: None}
@@ -32,7 +32,7 @@ def split_words(config: Reading, root: Path) -> dict[str, str | None]:
     if not paths:
         if config.splits is not None:
             raise TrainerError(
-                "no path of the reader tells the splits apart",
+                "the reader's paths are the same for every split",
                 where="data.reader.splits",
                 found=", ".join(f"{split}: {word}" for split, word in config.splits.items()),
                 expected=f"a path with {SPLIT} in it",
@@ -48,10 +48,11 @@ def split_words(config: Reading, root: Path) -> dict[str, str | None]:
     if not found:
         tried = ", ".join(word for words in SPLIT_WORDS.values() for word in words)
         raise TrainerError(
-            "no split is there",
+            "no split found",
             where=str(root),
             found=f"nothing at {', '.join(paths)} for any of {tried}",
-            hint="`data.reader.splits` names the words, as in {train: 2007_train, valid: 2007_val}. Data without "
-            "splits has paths without {split} (`images: .`) and takes them from train (`fractions: {valid: 0.1}`).",
+            hint="Name the folders or files in `data.reader.splits`, as in {train: 2007_train, valid: 2007_val}. For "
+            "data without splits, write paths without {split} (`images: .`) and take splits from train (`fractions: "
+            "{valid: 0.1}`).",
         )
     return found

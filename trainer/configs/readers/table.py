@@ -1,4 +1,4 @@
-"""The formats by name, a row each."""
+"""The data formats by name."""
 
 from __future__ import annotations
 

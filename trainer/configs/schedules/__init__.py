@@ -1,6 +1,6 @@
-"""`schedule:` the learning rate over the run, as a factor of the optimizer's: a section and its formula a class.
+"""`schedule:` the learning rate over the run, as a factor of the optimizer's. Each class is a section and its formula.
 
-A further one is a class in a file here, and its row in table.py.
+To add one, write a class in a file here and a row in table.py.
 """
 
 from trainer.configs.schedules.own import OwnSchedule

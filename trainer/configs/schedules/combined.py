@@ -1,4 +1,4 @@
-"""Schedules that are made of others."""
+"""Schedules made of other schedules."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -13,18 +13,19 @@ from trainer.configs.section import Contradiction
 
 
 class SequenceSchedule(Schedule):
-    """One schedule after the other: the next begins, counting from 0, at each of the `milestones`."""
+    """Runs schedules one after the other. Each starts counting from 0 at its milestone."""
 
     name: Literal["sequence"] = "sequence"
-    parts: tuple[ScheduleConfig, ...] = Field(min_length=2, description="The schedules in order.")
+    parts: tuple[ScheduleConfig, ...] = Field(min_length=2, description="Schedules, in order.")
     milestones: tuple[Time, ...] = Field(
-        min_length=1, description="Increasing times in `by`, one fewer than parts, at which the next part begins."
+        min_length=1,
+        description="Start of each schedule after the first, in the unit of `by`; increasing, one fewer than parts.",
     )
 
     def contradictions(self) -> Iterator[Contradiction]:
         yield from not_increasing(self.milestones)
         if len(self.milestones) != len(self.parts) - 1:
-            message = f"{len(self.parts)} parts begin at {len(self.parts) - 1} milestones, found {len(self.milestones)}"
+            message = f"{len(self.parts)} parts need {len(self.parts) - 1} milestones, found {len(self.milestones)}"
             yield ("milestones",), message, ("milestones", "parts")
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
@@ -42,10 +43,10 @@ class SequenceSchedule(Schedule):
 
 
 class ProductSchedule(Schedule):
-    """The product of several schedules."""
+    """Multiplies the factors of several schedules."""
 
     name: Literal["product"] = "product"
-    parts: tuple[ScheduleConfig, ...] = Field(min_length=2, description="The schedules to multiply.")
+    parts: tuple[ScheduleConfig, ...] = Field(min_length=2, description="Schedules whose factors are multiplied.")
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
         factor = time * 0 + 1

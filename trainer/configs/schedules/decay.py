@@ -1,4 +1,4 @@
-"""Schedules that only go down: in steps, exponentially, along a line or a power."""
+"""Schedules that only decrease: in steps, exponentially, linearly or polynomially."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -13,14 +13,14 @@ Time = Annotated[int, Field(gt=0)]
 
 
 def not_increasing(milestones: Sequence[int]) -> Iterator[Contradiction]:
-    """Each of a section's `milestones` that does not lie after the one before."""
+    """Every milestone that is not larger than the one before it."""
     for index, (before, after) in enumerate(pairwise(milestones), 1):
         if after <= before:
             yield ("milestones", index), f"milestones must increase, but {after} follows {before}", ("milestones",)
 
 
 class ConstantSchedule(Schedule):
-    """The same learning rate throughout."""
+    """Keeps the learning rate constant."""
 
     name: Literal["constant"] = "constant"
 
@@ -29,15 +29,27 @@ class ConstantSchedule(Schedule):
 
 
 class StepSchedule(Schedule):
-    """The learning rate times `gamma` every `step_size`, or at each of the `milestones`, counted in `by`."""
+    """Multiplies the learning rate by `gamma` every `step_size`, or at each of the `milestones`."""
 
     exactly_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("step_size", "milestones"),)
 
     name: Literal["step"] = "step"
-    by: Literal["step", "epoch"] = Field("epoch", description="The unit of step_size and milestones.")
-    step_size: int | None = Field(None, gt=0, description="Distance between two reductions.")
-    milestones: tuple[Time, ...] | None = Field(None, min_length=1, description="Increasing times of the reductions.")
-    gamma: float = Field(0.1, gt=0, description="Factor of each reduction.")
+    by: Literal["step", "epoch"] = Field(
+        "epoch", description="Unit of step_size and milestones: optimizer steps or epochs."
+    )
+    step_size: int | None = Field(
+        None,
+        gt=0,
+        description="Steps or epochs (see `by`) between two reductions of the learning rate; null: `milestones` is "
+        "used.",
+    )
+    milestones: tuple[Time, ...] | None = Field(
+        None,
+        min_length=1,
+        description="Steps or epochs (see `by`) at which the learning rate is reduced, increasing; null: `step_size` "
+        "is used.",
+    )
+    gamma: float = Field(0.1, gt=0, description="Factor that multiplies the learning rate at each reduction.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         yield from not_increasing(self.milestones or ())
@@ -52,24 +64,38 @@ class StepSchedule(Schedule):
 
 
 class ExponentialSchedule(Schedule):
-    """The learning rate times `gamma` at every step or epoch."""
+    """Multiplies the learning rate by `gamma` at every step or epoch."""
 
     name: Literal["exponential"] = "exponential"
-    gamma: float = Field(gt=0, le=1, description="Factor at each step, or each epoch with `by: epoch`.")
+    gamma: float = Field(
+        gt=0,
+        le=1,
+        description="Factor that multiplies the learning rate at every step, or every epoch with `by: epoch`; 1: "
+        "constant.",
+    )
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
         return power(self.gamma, time, xp)
 
 
 class LinearSchedule(Schedule):
-    """From `start_factor` after the warm-up in a straight line to `final_factor`."""
+    """Changes the learning rate linearly from `start_factor` after the warm-up to `final_factor`."""
 
     needs_the_end: ClassVar[bool] = True
 
     name: Literal["linear"] = "linear"
-    start_factor: float = Field(1.0, ge=0, description="The factor at the beginning.")
-    final_factor: float = Field(0.0, ge=0, description="The factor at the end.")
-    duration: int | None = Field(None, gt=0, description="Length of the line in `by`; null: to the end of the run.")
+    start_factor: float = Field(
+        1.0, ge=0, description="Learning-rate factor at the start, after the warm-up; 1: the optimizer's learning rate."
+    )
+    final_factor: float = Field(
+        0.0, ge=0, description="Learning-rate factor at the end; 0: the learning rate ends at 0."
+    )
+    duration: int | None = Field(
+        None,
+        gt=0,
+        description="Length of the change in steps or epochs (see `by`), after the warm-up; null: until the end of "
+        "the run.",
+    )
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
         progress = stretch.progress(time, xp, self.duration)
@@ -77,14 +103,26 @@ class LinearSchedule(Schedule):
 
 
 class PolynomialSchedule(Schedule):
-    """From 1 after the warm-up to `final_factor` as (1 - progress) ** power (Liu et al. 2015, and DeepLab)."""
+    """Decreases the learning rate as (1 - progress) ** power to `final_factor` (Liu et al. 2015, DeepLab)."""
 
     needs_the_end: ClassVar[bool] = True
 
     name: Literal["polynomial"] = "polynomial"
-    power: float = Field(0.9, gt=0, description="1 is a straight line; below 1 falls late, above 1 early.")
-    final_factor: float = Field(0.0, ge=0, le=1, description="The factor at the end.")
-    duration: int | None = Field(None, gt=0, description="Length in `by`; null: to the end of the run.")
+    power: float = Field(
+        0.9,
+        gt=0,
+        description="Exponent of the decay. 1: linear; below 1: falls mostly at the end; above 1: falls mostly at "
+        "the start.",
+    )
+    final_factor: float = Field(
+        0.0, ge=0, le=1, description="Learning-rate factor at the end; 0: the learning rate ends at 0."
+    )
+    duration: int | None = Field(
+        None,
+        gt=0,
+        description="Length of the decay in steps or epochs (see `by`), after the warm-up; null: until the end of "
+        "the run.",
+    )
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
         rest = 1 - stretch.progress(time, xp, self.duration)

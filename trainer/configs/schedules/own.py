@@ -1,4 +1,4 @@
-"""A schedule of the user's own, from a file of theirs."""
+"""Custom schedules, from a user's file."""
 
 from typing import Any
 
@@ -9,14 +9,16 @@ from trainer.configs.schedules.schedule import Schedule, Stretch
 
 
 class OwnSchedule(Schedule):
-    """A class derived from trainer.configs.Schedule, named as ./file.py:Class."""
+    """A custom schedule: a class derived from trainer.configs.Schedule."""
 
-    name: str = Field(pattern=PATTERN, description="The class, as ./file.py:Class.")
-    options: dict[str, Any] = Field(default_factory=dict, description="Its fields.")
+    name: str = Field(
+        pattern=PATTERN, description="Schedule class, as ./file.py:Class, relative to the YAML file that sets it."
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="Values of the schedule's fields.")
 
     @staticmethod
     def is_meant_by(value: dict[str, Any]) -> bool:
-        """Whether a mapping names a class of the user's own."""
+        """Whether a mapping names a custom class."""
         return names_own_class(value.get("name"))
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
@@ -26,10 +28,10 @@ class OwnSchedule(Schedule):
         return (self.resolved(),)
 
     def resolved(self) -> Schedule:
-        """The user's schedule with its options.
+        """The custom schedule with its options.
 
         Raises:
-            ValueError: the file, the class or its options are not right; also what the user's file raises.
+            ValueError: the file, the class or its options are invalid; exceptions of the user's file pass through.
         """
         kind = own_class(self.name)
         if not issubclass(kind, Schedule):

@@ -1,4 +1,4 @@
-"""The schedule that waits for a metric to stop improving: the one with a memory."""
+"""The schedule that waits for a metric to stop improving; the only one with state."""
 
 import math
 from collections.abc import Sequence
@@ -10,34 +10,48 @@ from trainer.configs.schedules.schedule import Schedule, Stretch
 
 
 class PlateauSchedule(Schedule):
-    """The learning rate times `gamma` whenever `metric` has not improved for more than `patience` measurements.
+    """Multiplies the learning rate by `gamma` when a metric has not improved for more than `patience` validations.
 
-    As PyTorch's ReduceLROnPlateau. What it remembers is saved with the run: [factor, best so far, measurements without
-    an improvement, measurements of the pause left].
+    Equivalent to PyTorch's ReduceLROnPlateau. Its state is saved with the run: [factor, best so far, validations
+    without improvement, validations left of the cooldown].
     """
 
     memory: ClassVar[int] = 4
-    """Numbers that it remembers."""
+    """Length of its state vector."""
 
     name: Literal["plateau"] = "plateau"
-    metric: str = Field("valid/loss", min_length=1, description="The metric, as split/name.")
-    mode: Literal["min", "max"] = Field("min", description="Whether lower or higher is better.")
-    gamma: float = Field(0.1, gt=0, lt=1, description="Factor of each reduction.")
-    patience: int = Field(10, ge=0, description="Measurements without an improvement that are borne.")
-    min_change: float = Field(1e-4, ge=0, description="What counts as an improvement: so much of the best, or so much.")
-    change: Literal["relative", "absolute"] = Field("relative", description="How min_change is meant.")
-    cooldown: int = Field(0, ge=0, description="Measurements after a reduction that don't count.")
-    lowest_factor: float = Field(0.0, ge=0, lt=1, description="It is never reduced below this.")
+    metric: str = Field("valid/loss", min_length=1, description="Monitored metric, as split/name, such as valid/loss.")
+    mode: Literal["min", "max"] = Field(
+        "min", description="Whether smaller (min) or larger (max) values of the metric are better."
+    )
+    gamma: float = Field(0.1, gt=0, lt=1, description="Factor that multiplies the learning rate at each reduction.")
+    patience: int = Field(
+        10,
+        ge=0,
+        description="Consecutive validations without improvement before the next one reduces the learning rate; 0: "
+        "the first validation without improvement reduces it.",
+    )
+    min_change: float = Field(
+        1e-4,
+        ge=0,
+        description="Minimum change of the metric that counts as an improvement, absolute or relative to the best "
+        "value (see `change`).",
+    )
+    change: Literal["relative", "absolute"] = Field(
+        "relative", description="Whether min_change is relative to the best value (0.01: one percent) or absolute."
+    )
+    cooldown: int = Field(0, ge=0, description="Number of validations after a reduction that are not counted; 0: none.")
+    lowest_factor: float = Field(0.0, ge=0, lt=1, description="Minimum learning-rate factor; 0: no minimum.")
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
         return time * 0 + stretch.span.held[self][0]
 
     def at_first(self) -> list[float]:
-        """What it remembers before any measurement."""
+        """Its state before any validation."""
         return [1.0, math.inf if self.mode == "min" else -math.inf, 0.0, 0.0]
 
     def after(self, remembered: Sequence[float], value: float) -> list[float]:
-        """What it remembers after a measurement of the metric; one that is not a number is no improvement."""
+        """Its state after a validation; a value of NaN is no improvement."""
         factor, best, waited, pause = (float(number) for number in remembered)
         if self._is_better(value, best):
             best, waited = value, 0.0

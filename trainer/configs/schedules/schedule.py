@@ -1,7 +1,7 @@
-"""What every learning-rate schedule is: a section of the config that says its own formula.
+"""The base of all learning-rate schedules: a section of the config with its formula.
 
-A formula is written once, for any namespace with the array API's names: the engine while a step is traced (so that a
-change of the learning rate never compiles anything), NumPy for what is reported. Nothing here imports either.
+A formula is written once for any array API namespace: the engine while a step is traced (so that a changed learning
+rate compiles nothing), NumPy for reported values. Nothing here imports either.
 """
 
 import math
@@ -17,9 +17,9 @@ from trainer.configs.section import Section
 
 @dataclass(frozen=True)
 class Span:
-    """The run as a schedule sees it: its length and that of an epoch in optimizer steps (0: not known).
+    """Lengths of the run and of an epoch in optimizer steps (0: unknown).
 
-    `held` are the values that schedules with a memory hold, a vector each, by schedule.
+    `held` maps each schedule with state to its state vector.
     """
 
     total_steps: int
@@ -29,7 +29,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Stretch:
-    """The time that a formula has, in its own unit: from the end of the warm-up to the end of the run."""
+    """The time range of a formula, in its own unit: from the end of the warm-up to the end of the run."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ class Stretch:
     span: Span
 
     def progress(self, time: Any, xp: Any, duration: int | None = None) -> Any:
-        """How much of the stretch, or of `duration` from its start, has passed at `time`: 0 to 1."""
+        """The elapsed fraction, 0 to 1, of the range, or of `duration` from its start, at `time`."""
         length = max(1, self.end - self.start) if duration is None else duration
         return xp.clip((time - self.start) / length, 0.0, 1.0)
 
@@ -46,7 +46,7 @@ class Stretch:
 class Schedule(Section):
     """The factor on the optimizer's learning rate over the run, with a linear warm-up in front.
 
-    A schedule of one's own derives from this in a file of its own, with fields for its settings and a `shape`:
+    A custom schedule derives from this class in a separate file, with fields for its settings and a `shape`:
 
         class Sawtooth(Schedule):
             name: str = "sawtooth"
@@ -60,28 +60,35 @@ class Schedule(Section):
 
     at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("warmup_steps", "warmup_epochs", "warmup_fraction"),)
     needs_the_end: ClassVar[bool] = False
-    """Whether the formula must know when the run ends, where no time of its own is set."""
+    """Whether the formula needs the end of the run, unless a duration is set."""
 
     name: str
-    by: Literal["step", "epoch"] = Field("step", description="Whether the factor changes at every step or every epoch.")
-    warmup_steps: int | None = Field(
-        None, ge=0, description="Warm-up steps: the factor grows linearly to 1 over them. 0 or null: no warm-up."
+    by: Literal["step", "epoch"] = Field(
+        "step", description="Whether the learning rate changes at every optimizer step or once per epoch."
     )
-    warmup_epochs: float | None = Field(None, ge=0, description="Length of the warm-up in epochs.")
+    warmup_steps: int | None = Field(
+        None,
+        ge=0,
+        description="Length of the linear warm-up in optimizer steps, during which the learning rate rises to "
+        "its full value; 0 or null: no warm-up.",
+    )
+    warmup_epochs: float | None = Field(
+        None, ge=0, description="Length of the linear warm-up in epochs, fractions allowed; 0 or null: no warm-up."
+    )
     warmup_fraction: float | None = Field(
         None,
         ge=0,
         le=1,
-        description="Length of the warm-up as a fraction of the run's steps, 0 to 1, rounded to whole steps. A shorter "
-        "run has a shorter warm-up.",
+        description="Length of the linear warm-up as a fraction of the run's steps, 0 to 1, rounded to whole steps. "
+        "A shorter run has a shorter warm-up. 0 or null: no warm-up.",
     )
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
-        """The factor without warm-up at `time`, a float64 scalar of whole units (steps or epochs) from 0."""
+        """The factor without warm-up at `time`, a float64 scalar that counts steps or epochs from 0."""
         raise TrainerError(f"{type(self).__name__} has no `shape` method")
 
     def factor(self, step: Any, span: Span, xp: Any) -> Any:
-        """The factor on the learning rate at `step`, a float64 scalar holding a whole number from 0.
+        """The factor on the learning rate at `step`, a float64 scalar that holds an integer from 0.
 
         Args:
             span: the run.
@@ -94,7 +101,7 @@ class Schedule(Section):
 
     @property
     def ends_with_the_run(self) -> bool:
-        """Whether the length of the run decides the formula: it has a fraction, or no time of its own."""
+        """Whether the formula depends on the length of the run: it has a fraction, or no duration is set."""
         has_own = getattr(self, "duration", None) is not None or getattr(self, "period", None) is not None
         return bool(self.warmup_fraction) or (self.needs_the_end and not has_own)
 
@@ -103,18 +110,18 @@ class Schedule(Section):
         return max(1, span.steps_per_epoch) if self.by == "epoch" else 1
 
     def warmup(self, span: Span) -> int:
-        """Steps of the warm-up (Goyal et al. 2017)."""
+        """Number of warm-up steps (Goyal et al. 2017)."""
         if self.warmup_fraction is not None:
             return round(self.warmup_fraction * span.total_steps)
         return self.warmup_steps or round((self.warmup_epochs or 0) * span.steps_per_epoch)
 
     def parts_within(self) -> "tuple[Schedule, ...]":
-        """The schedules that this one is made of."""
+        """The schedules that this one combines."""
         return ()
 
 
 def every_schedule(schedule: Schedule) -> tuple[Schedule, ...]:
-    """The schedule and all that it is made of."""
+    """The schedule and all schedules inside it."""
     return (schedule, *(inner for part in schedule.parts_within() for inner in every_schedule(part)))
 
 

@@ -1,4 +1,4 @@
-"""The schedules by name, a row each."""
+"""The schedules by name."""
 
 from __future__ import annotations
 

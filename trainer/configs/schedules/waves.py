@@ -1,4 +1,4 @@
-"""Schedules that go along cosines and triangles, once or again and again."""
+"""Schedules along cosines and triangles, once or repeatedly."""
 
 import math
 from typing import Any, ClassVar, Literal
@@ -8,23 +8,37 @@ from pydantic import Field
 from trainer.configs.schedules.schedule import Schedule, Stretch, power
 
 UNKNOWN_END = 10**9
-"""Steps that no run takes, where its length is not known."""
+"""More steps than any run takes, for runs of unknown length."""
 
 
 class CosineSchedule(Schedule):
-    """Half a cosine from 1 after the warm-up to `final_factor` at the end of the run (Loshchilov & Hutter 2017).
+    """Decreases the learning rate along half a cosine to `final_factor` (Loshchilov and Hutter 2017).
 
-    With a `period` it begins anew after each: the next period is `period_factor` times as long, and `restart_factor`
-    times as high.
+    With a `period` it restarts after each period. The next period is `period_factor` times as long and starts at
+    `restart_factor` times the previous height.
     """
 
     needs_the_end: ClassVar[bool] = True
 
     name: Literal["cosine"] = "cosine"
-    final_factor: float = Field(0.0, ge=0, le=1, description="The factor at the end of the run, or of each period.")
-    period: int | None = Field(None, gt=0, description="Length of the first period in `by`; null: to the run's end.")
-    period_factor: int = Field(1, ge=1, description="How many times as long each further period is.")
-    restart_factor: float = Field(1.0, gt=0, le=1, description="How high each further period begins, by the former.")
+    final_factor: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Learning-rate factor at the end of the run, or of each period; 0: the learning rate ends at 0.",
+    )
+    period: int | None = Field(
+        None,
+        gt=0,
+        description="Length of the first period in steps or epochs (see `by`), with a restart after each; null: no "
+        "restarts.",
+    )
+    period_factor: int = Field(
+        1, ge=1, description="Factor by which each period is longer than the previous one; 1: equal lengths."
+    )
+    restart_factor: float = Field(
+        1.0, gt=0, le=1, description="Factor by which each period starts lower than the previous one; 1: equal heights."
+    )
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
         if self.period is None:
@@ -51,21 +65,25 @@ class CosineSchedule(Schedule):
 
 
 class OneCycleSchedule(Schedule):
-    """Up from 1 / `initial_divisor` to 1 at `peak_at` of the run, then down to 1 / `final_divisor` of the beginning.
+    """Raises the learning rate to its peak, then lowers it far below its initial value (Smith and Topin 2018).
 
-    Smith & Topin 2018; the learning rate of the optimizer is the highest.
+    The optimizer's learning rate is the peak.
     """
 
     needs_the_end: ClassVar[bool] = True
 
     name: Literal["one_cycle"] = "one_cycle"
-    initial_divisor: float = Field(25.0, gt=0, description="The highest learning rate by the first.")
-    final_divisor: float = Field(1e4, gt=0, description="The first learning rate by the last.")
-    peak_at: float = Field(0.3, gt=0, lt=1, description="Share of the run after which the highest is reached.")
-    curve: Literal["cosine", "linear"] = "cosine"
+    initial_divisor: float = Field(25.0, gt=0, description="Peak learning rate divided by the initial learning rate.")
+    final_divisor: float = Field(1e4, gt=0, description="Initial learning rate divided by the final learning rate.")
+    peak_at: float = Field(
+        0.3, gt=0, lt=1, description="Fraction of the run after which the peak is reached, between 0 and 1."
+    )
+    curve: Literal["cosine", "linear"] = Field(
+        "cosine", description="Shape of the rise to the peak and of the fall after it."
+    )
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
-        last = max(1, stretch.end - stretch.start - 1)  # the last step has the lowest, as in PyTorch
+        last = max(1, stretch.end - stretch.start - 1)  # the last step has the minimum, as in PyTorch
         passed, peak = time - stretch.start, self.peak_at * (stretch.end - stretch.start) - 1
         first = 1 / self.initial_divisor
         up = self._between(first, 1.0, xp.clip(passed / max(peak, 1e-9), 0.0, 1.0), xp)
@@ -81,13 +99,21 @@ class OneCycleSchedule(Schedule):
 
 
 class TriangularSchedule(Schedule):
-    """Up from `lowest_factor` to 1 in `rise`, down in `fall`, again and again (Smith 2017)."""
+    """Cycles the learning rate linearly between `lowest_factor` and 1 (Smith 2017)."""
 
     name: Literal["triangular"] = "triangular"
-    lowest_factor: float = Field(0.1, ge=0, lt=1, description="The factor at the foot of each triangle.")
-    rise: int = Field(2000, gt=0, description="Time from foot to top, in `by`.")
-    fall: int | None = Field(None, gt=0, description="Time from top to foot; null: as long as the rise.")
-    height_factor: float = Field(1.0, gt=0, le=1, description="How high each further triangle is, by the former.")
+    lowest_factor: float = Field(
+        0.1, ge=0, lt=1, description="Learning-rate factor at the start and end of each cycle."
+    )
+    rise: int = Field(2000, gt=0, description="Length of the rising part of a cycle, in steps or epochs (see `by`).")
+    fall: int | None = Field(
+        None,
+        gt=0,
+        description="Length of the falling part of a cycle, in steps or epochs (see `by`); null: the same as rise.",
+    )
+    height_factor: float = Field(
+        1.0, gt=0, le=1, description="Factor by which each cycle's peak is lower than the previous one; 1: equal peaks."
+    )
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
         fall = self.fall or self.rise
@@ -99,20 +125,24 @@ class TriangularSchedule(Schedule):
 
 
 class NoamSchedule(Schedule):
-    """Up in a line for `warmup_steps`, then down as 1 / sqrt(step) (Vaswani et al. 2017).
+    """Raises the learning rate linearly for `warmup_steps`, then lowers it as 1 / sqrt(step) (Vaswani et al. 2017).
 
-    The factor is model_size ** -0.5 * min(step ** -0.5, step * warmup_steps ** -1.5) with steps from 1; without a
-    `model_size` it is 1 at its highest.
+    The factor is model_size ** -0.5 * min(step ** -0.5, step * warmup_steps ** -1.5) with steps from 1; without
+    `model_size` its maximum is 1.
     """
 
     at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
     name: Literal["noam"] = "noam"
     by: Literal["step"] = "step"
-    warmup_steps: int = Field(4000, gt=0, description="Steps until the highest learning rate.")
-    warmup_epochs: None = Field(None, description="Not used: this schedule has a warm-up of its own, in steps.")
-    warmup_fraction: None = Field(None, description="Not used: this schedule has a warm-up of its own, in steps.")
-    model_size: int | None = Field(None, gt=0, description="Width of the model; null: the factor reaches 1.")
+    warmup_steps: int = Field(4000, gt=0, description="Warm-up steps until the peak learning rate.")
+    warmup_epochs: None = Field(None, description="Not supported: set warmup_steps instead.")
+    warmup_fraction: None = Field(None, description="Not supported: set warmup_steps instead.")
+    model_size: int | None = Field(
+        None,
+        gt=0,
+        description="Width of the model (d_model in the paper); null: the peak is the optimizer's learning rate.",
+    )
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
         scale = self.warmup_steps**0.5 if self.model_size is None else self.model_size**-0.5

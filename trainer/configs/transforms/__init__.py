@@ -1,5 +1,5 @@
-"""`data.transforms:` what happens to items on their way, by split. A further one is a class in `datasets/transforms`,
-its section here, which says in `code` where that is, and its row in table.py; no other place knows of it.
+"""`data.transforms:` transforms of the items, by split. To add one, write a class in `datasets/transforms`, a section
+here whose `code` names it, and a row in table.py.
 """
 
 from trainer.configs.transforms.section import TransformsConfig

@@ -7,11 +7,17 @@ from trainer.configs.transforms.table import TransformConfig
 
 
 class TransformsConfig(Section):
-    """What happens to items on their way, in this order; null: what the task does by itself."""
+    """Transforms of each split, applied in this order; null: the task's own."""
 
-    train: tuple[TransformConfig, ...] | None = Field(None, description="To those of the training split.")
-    valid: tuple[TransformConfig, ...] | None = Field(None, description="To those of the validation split.")
-    test: tuple[TransformConfig, ...] | None = Field(None, description="To those of test splits; null: as for valid.")
+    train: tuple[TransformConfig, ...] | None = Field(
+        None, description="Transforms of the training split, in order; null: the task's own."
+    )
+    valid: tuple[TransformConfig, ...] | None = Field(
+        None, description="Transforms of the validation split, in order; null: the task's own."
+    )
+    test: tuple[TransformConfig, ...] | None = Field(
+        None, description="Transforms of test splits, in order; null: the same as valid."
+    )
 
     def of(self, split: str) -> tuple[TransformConfig, ...] | None:
         """The transforms of a split: "train", "valid", or any test split."""

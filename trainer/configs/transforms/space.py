@@ -1,4 +1,4 @@
-"""Transforms of where things are: sizes, windows, flips, warps."""
+"""Transforms of geometry: sizes, crops, flips, warps."""
 
 from typing import ClassVar, Literal
 
@@ -19,7 +19,7 @@ from trainer.configs.transforms.values import (
 
 
 class ResizeConfig(Sized):
-    """To a size, whatever that does to the proportions."""
+    """Resizes the image and ignores its aspect ratio."""
 
     code: ClassVar[str] = "resize:Resize"
 
@@ -27,43 +27,48 @@ class ResizeConfig(Sized):
 
 
 class LetterboxConfig(Sized):
-    """As large as fits into a size with its proportions, in the middle of a frame."""
+    """Resizes the image to fit into a size, keeps its aspect ratio, and pads it evenly on both sides."""
 
     code: ClassVar[str] = "resize:Letterbox"
 
     name: Literal["letterbox"]
-    fill: int = Field(114, ge=0, le=255, description="The colour of the frame; of masks it is 255.")
+    fill: int = Field(114, ge=0, le=255, description="Gray value of the padding, 0 to 255; masks are padded with 255.")
 
 
 class ResizeShorterSideConfig(Transforming):
-    """The shorter side to a size, with the proportions kept."""
+    """Resizes the shorter side and keeps the aspect ratio."""
 
     code: ClassVar[str] = "resize:ResizeShorterSide"
 
     name: Literal["resize_shorter_side"]
-    size: Pixels = Field(description="Pixels of the shorter side.")
-    longest: Pixels | None = Field(None, description="The longer side gets no longer than this; null: as it comes.")
+    size: Pixels = Field(description="Length of the shorter side in pixels.")
+    longest: Pixels | None = Field(
+        None,
+        description="Maximum length of the longer side in pixels; a longer side reduces the scale. null: no maximum.",
+    )
 
 
 class ResizeToMultipleConfig(Transforming):
-    """Each side to the nearest multiple."""
+    """Resizes each side to the nearest multiple."""
 
     code: ClassVar[str] = "resize:ResizeToMultiple"
 
     name: Literal["resize_to_multiple"]
-    multiple: Pixels = Field(description="Of so many pixels.")
+    multiple: Pixels = Field(description="Resize height and width to the nearest multiple of this many pixels.")
 
 
 class PadConfig(Filling):
-    """A border on the right and below."""
+    """Pads the image on the right and at the bottom."""
 
     code: ClassVar[str] = "pad:Pad"
     exactly_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("size", "multiple"),)
 
     name: Literal["pad"]
-    size: Size | None = Field(None, description="Height and width that come out, or one number for both.")
+    size: Size | None = Field(
+        None, description="Height and width of the result in pixels, or one number for both; null: `multiple` is used."
+    )
     multiple: Pixels | None = Field(
-        None, description="Pad height and width to the next multiple of this many pixels; null: to `size`."
+        None, description="Pad height and width to the next multiple of this many pixels; null: `size` is used."
     )
     to_largest: bool = Field(
         False,
@@ -78,7 +83,7 @@ class PadConfig(Filling):
 
 
 class RandomCropConfig(Sized, Filling, Dropping):
-    """A window anywhere; a picture that is smaller gets a border first."""
+    """Crops the image at a random position; smaller images are padded first."""
 
     code: ClassVar[str] = "crop:RandomCrop"
 
@@ -86,7 +91,7 @@ class RandomCropConfig(Sized, Filling, Dropping):
 
 
 class CenterCropConfig(Sized, Filling, Dropping):
-    """The window in the middle; a picture that is smaller gets a border first."""
+    """Crops the center of the image; smaller images are padded first."""
 
     code: ClassVar[str] = "crop:CenterCrop"
 
@@ -94,47 +99,64 @@ class CenterCropConfig(Sized, Filling, Dropping):
 
 
 class RandomResizedCropConfig(Sized, Dropping):
-    """A window of random area and proportions, resized (Szegedy et al. 2015)."""
+    """Crops a random area and aspect ratio, and resizes it (Szegedy et al. 2015)."""
 
     code: ClassVar[str] = "crop:RandomResizedCrop"
 
     name: Literal["random_resized_crop"]
-    scale: PositiveShares = Field((0.08, 1.0), description="Least and largest share of the picture's area.")
-    ratio: Positives = Field((3 / 4, 4 / 3), description="Least and largest width over height.")
+    scale: PositiveShares = Field(
+        (0.08, 1.0), description="Minimum and maximum area of the crop, as a fraction of the image area, above 0 to 1."
+    )
+    ratio: Positives = Field(
+        (3 / 4, 4 / 3), description="Minimum and maximum aspect ratio (width divided by height) of the crop."
+    )
 
 
 class RandomScaledCropConfig(Sized, Filling, Dropping):
-    """The picture enlarged or reduced by a random factor, and of that a window anywhere."""
+    """Scales the image by a random factor, then crops it at a random position."""
 
     code: ClassVar[str] = "crop:RandomScaledCrop"
 
     name: Literal["random_scaled_crop"]
-    scale: Positives = Field((0.5, 2.0), description="Least and largest factor, whatever the picture's size.")
+    scale: Positives = Field(
+        (0.5, 2.0), description="Minimum and maximum scale factor, relative to the original size; 1: unchanged."
+    )
 
 
 class RandomIoUCropConfig(Dropping):
-    """A window that overlaps some box by a drawn IoU (Liu et al. 2016, the sampling of SSD)."""
+    """Crops around objects so that some box has a random minimum IoU with the crop (Liu et al. 2016, SSD sampling)."""
 
     code: ClassVar[str] = "crop:RandomIoUCrop"
 
     name: Literal["random_iou_crop"]
-    scale: PositiveShares = Field((0.3, 1.0), description="Least and largest share of the width, and of the height.")
-    ratio: Positives = Field((0.5, 2.0), description="Least and largest width over height.")
-    overlaps: tuple[Share, ...] = Field(
-        (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0), min_length=1, description="Least IoUs to draw from; 1: the whole picture."
+    scale: PositiveShares = Field(
+        (0.3, 1.0),
+        description="Minimum and maximum width and height of the crop, as fractions of the image, above 0 to 1.",
     )
-    tries: int = Field(40, gt=0, description="Windows to try before the picture stays as it is.")
+    ratio: Positives = Field(
+        (0.5, 2.0), description="Minimum and maximum aspect ratio (width divided by height) of the crop."
+    )
+    overlaps: tuple[Share, ...] = Field(
+        (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0),
+        min_length=1,
+        description="Minimum IoUs to draw from, 0 to 1; 1: the whole image.",
+    )
+    tries: int = Field(40, gt=0, description="Number of attempts to find a crop before the image is left unchanged.")
 
 
 class Flipping(Transforming):
-    probability: float = Field(0.5, ge=0, le=1, description="How likely it is to be applied to an item.")
+    probability: float = Field(
+        0.5, ge=0, le=1, description="Probability that the transform is applied to an item, 0 to 1."
+    )
     keypoint_pairs: tuple[tuple[Place, Place], ...] = Field(
-        (), description="Numbers of keypoints that change names: [[1, 2]] for the left and the right eye."
+        (),
+        description="Pairs of keypoint indices, from 0, that a flip exchanges, such as [[1, 2]] for left and "
+        "right eye.",
     )
 
 
 class HorizontalFlipConfig(Flipping):
-    """Left becomes right."""
+    """Flips the image left to right."""
 
     code: ClassVar[str] = "flip:HorizontalFlip"
 
@@ -142,7 +164,7 @@ class HorizontalFlipConfig(Flipping):
 
 
 class VerticalFlipConfig(Flipping):
-    """The top becomes the bottom."""
+    """Flips the image top to bottom."""
 
     code: ClassVar[str] = "flip:VerticalFlip"
 
@@ -150,7 +172,7 @@ class VerticalFlipConfig(Flipping):
 
 
 class QuarterTurnConfig(Transforming):
-    """Turned by 0, 90, 180 or 270 degrees, each as likely."""
+    """Rotates the image by 0, 90, 180 or 270 degrees with equal probability."""
 
     code: ClassVar[str] = "flip:QuarterTurn"
 
@@ -158,30 +180,41 @@ class QuarterTurnConfig(Transforming):
 
 
 class RotateConfig(Filling, Dropping):
-    """Turned about the middle; the size stays."""
+    """Rotates the image around its center and keeps its size."""
 
     code: ClassVar[str] = "warp:Rotate"
 
     name: Literal["rotate"]
-    degrees: float = Field(ge=0, le=180, description="The most either way.")
+    degrees: float = Field(ge=0, le=180, description="Maximum rotation in degrees, in either direction, 0 to 180.")
 
 
 class AffineConfig(Filling, Dropping):
-    """Scaled, sheared, turned and shifted, about the middle."""
+    """Scales, shears, rotates and shifts the image around its center."""
 
     code: ClassVar[str] = "warp:Affine"
 
     name: Literal["affine"]
-    scale: Positives = Field((1.0, 1.0), description="Least and largest; below 1 the picture gets smaller.")
-    shift: float = Field(0.0, ge=0, le=1, description="The most each way, as a share of the width and the height.")
-    degrees: float = Field(0.0, ge=0, le=180, description="The most that it is turned, either way.")
-    shear: float = Field(0.0, ge=0, lt=90, description="The most degrees by which upright lines lean, either way.")
+    scale: Positives = Field(
+        (1.0, 1.0), description="Minimum and maximum scale factor; below 1 the image gets smaller, 1: unchanged."
+    )
+    shift: float = Field(
+        0.0, ge=0, le=1, description="Maximum shift in either direction, as a fraction of width and height, 0 to 1."
+    )
+    degrees: float = Field(0.0, ge=0, le=180, description="Maximum rotation in degrees, in either direction, 0 to 180.")
+    shear: float = Field(
+        0.0, ge=0, lt=90, description="Maximum horizontal shear in degrees, in either direction, 0 to below 90."
+    )
 
 
 class PerspectiveConfig(Filling, Dropping):
-    """Each corner moves inwards."""
+    """Moves each corner of the image inwards (random perspective)."""
 
     code: ClassVar[str] = "warp:Perspective"
 
     name: Literal["perspective"]
-    distortion: float = Field(0.5, ge=0, lt=1, description="The most, as a share of half of the width and the height.")
+    distortion: float = Field(
+        0.5,
+        ge=0,
+        lt=1,
+        description="Maximum movement of each corner, as a fraction of half the width and height, 0 to below 1.",
+    )

@@ -1,4 +1,4 @@
-"""The transforms by name, a row each."""
+"""The transforms by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every transform's section has, and transforms of the user's own."""
+"""The base of all transform sections, and custom transforms."""
 
 from typing import Any, ClassVar
 
@@ -9,31 +9,37 @@ from trainer.configs.section import Section
 
 
 class Transforming(Section):
-    """What every transform has."""
+    """Settings of every transform."""
 
     code: ClassVar[str] = ""
-    """Where the transform is: file:Class in datasets/transforms."""
+    """The class of the transform: file:Class in datasets/transforms."""
     is_own: ClassVar[bool] = False
 
     name: str
-    probability: float = Field(1.0, ge=0, le=1, description="How likely it is to be applied to an item.")
+    probability: float = Field(
+        1.0, ge=0, le=1, description="Probability that the transform is applied to an item, 0 to 1."
+    )
 
     def settings(self) -> dict[str, Any]:
-        """What the transform's class is made with."""
+        """The keyword arguments of the transform's class."""
         return {key: getattr(self, key) for key in type(self).model_fields if key != "name"}
 
 
 class OwnTransform(Transforming):
-    """A class derived from trainer.datasets.Transform, named as ./file.py:Class."""
+    """A custom transform: a class derived from trainer.datasets.Transform."""
 
     is_own: ClassVar[bool] = True
 
-    name: str = Field(pattern=PATTERN, description="The class, as ./file.py:Class.")
-    options: dict[str, Any] = Field(default_factory=dict, description="What it is made with.")
+    name: str = Field(
+        pattern=PATTERN, description="Transform class, as ./file.py:Class, relative to the YAML file that sets it."
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Keyword arguments of the transform's constructor."
+    )
 
     @staticmethod
     def is_meant_by(value: dict[str, Any]) -> bool:
-        """Whether a mapping names a class of the user's own."""
+        """Whether a mapping names a custom class."""
         return names_own_class(value.get("name"))
 
     def settings(self) -> dict[str, Any]:

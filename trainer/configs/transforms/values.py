@@ -1,4 +1,4 @@
-"""Kinds of values that several transforms take, and the sections for what they have in common."""
+"""Types of values and common settings of several transforms."""
 
 from typing import Annotated, Any
 
@@ -40,20 +40,23 @@ Size = Annotated[
 
 
 class Sized(Transforming):
-    """What makes pictures of a size."""
+    """Base of transforms that produce images of a fixed size."""
 
-    size: Size = Field(description="Height and width in pixels, or one number for both.")
+    size: Size = Field(description="Height and width of the result in pixels, or one number for both.")
 
 
 class Filling(Transforming):
-    """What may bring something in from outside the picture."""
+    """Base of transforms that may show areas outside the image."""
 
-    fill: int = Field(0, ge=0, le=255, description="The colour of what comes in from outside; of masks it is 255.")
+    fill: int = Field(0, ge=0, le=255, description="Gray value of areas outside the image, 0 to 255; masks get 255.")
 
 
 class Dropping(Transforming):
-    """What may cut objects off."""
+    """Base of transforms that may cut off objects."""
 
     min_visible: float = Field(
-        0.1, ge=0, le=1, description="Objects of which less than this share of the box is left are dropped."
+        0.1,
+        ge=0,
+        le=1,
+        description="Minimum visible fraction of an object's box, 0 to 1; objects with less are dropped.",
     )

@@ -1,4 +1,4 @@
-"""Boxes from one format to another: COCO, Pascal VOC, YOLO."""
+"""Converts boxes between formats: COCO, Pascal VOC, YOLO."""
 
 from trainer.datasets.convert.converting import FORMATS, Conversion, convert
 

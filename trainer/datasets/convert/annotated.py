@@ -1,4 +1,4 @@
-"""An image with its boxes, as every format can say it, read without decoding pixels."""
+"""An image with its boxes, independent of the format, read without decoding pixels."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from trainer.datasets.readers.yolo import YoloDataset
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Annotated:
-    """One image and its N boxes: float64 [N, 4] of x_min, y_min, x_max, y_max in pixels, as they are written.
+    """One image and its N boxes: float64 [N, 4] of x_min, y_min, x_max, y_max in pixels, as written in the source.
 
-    `unsaid` counts what the source says about the image beyond that: masks, keypoints.
+    `unsaid` counts the annotations that are not converted: masks, keypoints.
     """
 
     image: Path
@@ -32,15 +32,15 @@ class Annotated:
     labels: np.ndarray
     crowd: np.ndarray
     areas: np.ndarray
-    """float64 [N]: the annotation's own, NaN where it has none but its box's."""
+    """float64 [N]: the area in the annotation; NaN if the source has only the box."""
     unsaid: dict[str, int]
 
 
 def of_coco(dataset: CocoDataset, index: int) -> Annotated:
-    """Image `index` of a COCO file. Raises `TrainerError` as reading the item would, but for the pixels."""
+    """Image `index` of a COCO file. Raises the errors of reading the item, except those of its pixels."""
     where, columns = dataset.source(index), dataset.index
     for problem in columns.problems.get(index, ()):
-        raise TrainerError("the annotations of an image can't be used", where=where, found=problem)
+        raise TrainerError("invalid annotations of an image", where=where, found=problem)
     name = columns.file_names[index]
     path = within(dataset.folder, name, where)
     height, width = (int(extent) for extent in columns.sizes[index])
@@ -61,7 +61,7 @@ def of_coco(dataset: CocoDataset, index: int) -> Annotated:
 
 
 def of_voc(dataset: VocDataset, index: int) -> Annotated:
-    """Image `index` of Pascal VOC. Raises `TrainerError` as reading the item would, but for the pixels."""
+    """Image `index` of Pascal VOC. Raises the errors of reading the item, except those of its pixels."""
     where, said = dataset.source(index), dataset.annotation(index)
     path = within(dataset.images, said.file_name, where)
     size = said.size or oriented_size(path)
@@ -74,7 +74,7 @@ def of_voc(dataset: VocDataset, index: int) -> Annotated:
 
 
 def of_yolo(dataset: YoloDataset, index: int) -> Annotated:
-    """Image `index` of YOLO's labels. Raises `TrainerError` as reading the item would, but for the pixels."""
+    """Image `index` of YOLO labels. Raises the errors of reading the item, except those of its pixels."""
     where, name = dataset.source(index), dataset.names[index]
     path = within(dataset.images, name, where)
     size = oriented_size(path)

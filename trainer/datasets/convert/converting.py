@@ -1,4 +1,4 @@
-"""Annotations of boxes from one format to another, with the images beside them."""
+"""Converts box annotations between formats, together with their images."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Images = Literal["copy", "link", "none"]
 
 @dataclass(slots=True)
 class Conversion:
-    """What was converted, and what was not."""
+    """What was converted, skipped and lost."""
 
     images: int = 0
     boxes: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    """(source, reason) of images that could not be used."""
+    """(source, reason) of skipped images."""
     unsaid: Counter[str] = field(default_factory=Counter)
-    """What the new format has no words for, by what became of it."""
+    """Annotations that the new format can't represent, by how they were handled."""
 
 
 def convert(
@@ -43,30 +43,30 @@ def convert(
     on_error: Literal["raise", "skip"] = "raise",
     progress: Progress | None = None,
 ) -> Conversion:
-    """Write the boxes of a COCO, VOC or YOLO data set to `folder` in the format `to`, its images beside them.
+    """Writes the boxes of a COCO, VOC or YOLO data set to `folder` in the format `to`, together with its images.
 
-    Boxes keep their place to a millionth of a pixel. Masks (and their areas) and keypoints are not carried over, crowds
-    only where the format has something near; what is lost is counted.
+    Boxes keep their position to a millionth of a pixel. Masks (and their areas) and keypoints are not converted, crowds
+    only if the format has an equivalent. Losses are counted.
 
     Args:
-        dataset: of one of these formats, or several of one format by the words of their splits: train, val, test.
+        dataset: a data set in one of these formats, or several by the names of their splits: train, val, test.
         to: one of FORMATS.
-        folder: new or empty.
-        images: "copy" them, "link" to them (hard links, on one file system), or leave them out ("none").
-        on_error: what an image does whose annotations can't be used.
-        progress: hears of images done and in all.
+        folder: a new or empty folder.
+        images: "copy", "link" (hard links, on one file system), or "none".
+        on_error: what happens at invalid annotations: "raise" or "skip".
+        progress: receives the number of images done and the total.
 
     Raises:
-        TrainerError: the data set is of another format, the folder has something in it or can't be written, two images
-            would share a file of annotations, or an image can't be used (with "raise").
+        TrainerError: the data set has another format, the folder is not empty or can't be written, two images would
+            share an annotation file, or annotations are invalid (with "raise").
     """
     parts = dataset if isinstance(dataset, Mapping) else {"": dataset}
     first = next(iter(parts.values()))
     read = READERS.get(type(first))
     if read is None or to not in WRITERS:
-        raise TrainerError("there is no such conversion", found=f"{type(first).__name__} to {to}", expected=FORMATS)
+        raise TrainerError("unsupported conversion", found=f"{type(first).__name__} to {to}", expected=FORMATS)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise TrainerError("there is something already", where=str(folder), expected="a new or empty folder")
+        raise TrainerError("the folder is not empty", where=str(folder), expected="a new or empty folder")
     done = Conversion()
     stems: dict[str, str] = {}
     try:
@@ -93,7 +93,7 @@ def convert(
     except OSError as error:
         raise TrainerError("the data set can't be written", where=str(folder), found=error) from error
     done.unsaid.update(writer.unsaid)
-    done.unsaid = +done.unsaid  # without what there was none of
+    done.unsaid = +done.unsaid  # without zero counts
     return done
 
 
@@ -111,21 +111,21 @@ def _place_image(one: Annotated, folder: Path, how: Images) -> None:
 
 
 def _link(image: Path, target: Path) -> None:
-    """A second name of the same file: symbolic links that lead out of a data set are not followed by readers."""
+    """Adds a hard link: readers don't follow symbolic links that lead out of a data set."""
     try:
         os.link(os.path.realpath(image), target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
         raise TrainerError(
-            "an image can't be linked to from another file system", where=str(image), hint="Copy the images instead."
+            "can't link to an image on another file system", where=str(image), hint="Copy the images instead."
         ) from None
 
 
 def _refuse_shared_stem(one: Annotated, folder: Path, stems: dict[str, str], where: str) -> None:
-    """Formats with a file of annotations for each image need names that differ by more than their ending."""
+    """Formats with one annotation file per image need file names that differ in more than their extension."""
     stem = str((folder / one.name).with_suffix(""))
     if stem in stems:
         found = f"{stems[stem]} and {one.name}"
-        raise TrainerError("two images have one name but for the ending", where=where, found=found)
+        raise TrainerError("two images have the same name except for the extension", where=where, found=found)
     stems[stem] = one.name

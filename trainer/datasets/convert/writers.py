@@ -1,7 +1,7 @@
-"""Writers of COCO, Pascal VOC and YOLO: for each split `begin`, then one image after the other; at the end `close`.
+"""Writers of COCO, Pascal VOC and YOLO: for each split `begin`, then `add` for each image; at the end `close`.
 
-Splits are words such as train and val; "" stands for a data set that is not divided. What a format has no words for is
-counted in `unsaid`, by what became of it.
+Splits have names such as train and val; "" means a data set without splits. Annotations that a format can't represent
+are counted in `unsaid`, by how they were handled.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import yaml
 from trainer.datasets.convert.annotated import Annotated
 
 _DECIMALS = 6
-"""Of coordinates: more than annotations have, less than the error of adding and subtracting them."""
+"""Decimal places of coordinates: more than annotations have, fewer than rounding errors affect."""
 
 
 class Writer(Protocol):
-    """A format that can be written; `images` is the folder that the images belong into."""
+    """A writer of a format; `images` is the folder for images."""
 
     images: Path
     unsaid: Counter[str]
@@ -31,13 +31,13 @@ class Writer(Protocol):
     def __init__(self, folder: Path, class_names: Sequence[str]) -> None: ...
 
     def begin(self, split: str) -> None:
-        """Start a split; `images` is its folder from now on."""
+        """Starts a split; `images` becomes its folder."""
 
     def write(self, one: Annotated) -> int:
-        """Add an image; how many boxes it has in this format."""
+        """Adds an image; returns the number of its boxes in this format."""
 
     def close(self) -> None:
-        """Write what concerns all images."""
+        """Writes the files that cover all images."""
 
 
 class CocoWriter:
@@ -84,7 +84,7 @@ class CocoWriter:
 
 
 class VocWriter:
-    """`Annotations/<image>.xml` beside the folder `JPEGImages`; crowds become difficult objects."""
+    """`Annotations/<image>.xml` next to the folder `JPEGImages`; crowds become difficult objects."""
 
     def __init__(self, folder: Path, class_names: Sequence[str]) -> None:
         self.folder, self.images = folder, folder / "JPEGImages"
@@ -127,7 +127,9 @@ class VocWriter:
 
 
 class YoloWriter:
-    """`labels/<image>.txt` next to the folder `images`, each divided by split, and `data.yaml`; crowds are left out."""
+    """`labels/<image>.txt` next to the folder `images`, each with a folder per split, and `data.yaml`; crowds are left
+    out.
+    """
 
     def __init__(self, folder: Path, class_names: Sequence[str]) -> None:
         self.folder, self.images = folder, folder / "images"
@@ -143,8 +145,8 @@ class YoloWriter:
         height, width = one.size
         lines = []
         for (x_min, y_min, x_max, y_max), label in zip(one.boxes[~one.crowd], one.labels[~one.crowd], strict=True):
-            centre = (x_min + x_max) / 2 / width, (y_min + y_max) / 2 / height
-            shares = (*centre, (x_max - x_min) / width, (y_max - y_min) / height)
+            center = (x_min + x_max) / 2 / width, (y_min + y_max) / 2 / height
+            shares = (*center, (x_max - x_min) / width, (y_max - y_min) / height)
             lines.append(" ".join([str(label), *(f"{share:.12g}" for share in shares)]) + "\n")
         self.unsaid["crowds left out"] += int(one.crowd.sum())
         path = (self._labels / one.name).with_suffix(".txt")

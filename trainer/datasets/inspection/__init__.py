@@ -1,4 +1,4 @@
-"""What is in a data set: counts, balance of classes, sizes, what can't be used, pictures with their annotations."""
+"""Describes data sets: counts, class balance, sizes, unusable items, images with drawn annotations."""
 
 from trainer.datasets.inspection.checking import Finding, inspect_splits
 from trainer.datasets.inspection.contact_sheet import contact_sheet

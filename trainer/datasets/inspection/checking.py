@@ -1,4 +1,4 @@
-"""All splits of a data set at once: every item, and what no item shows by itself: copies, ids, classes, EXIF."""
+"""Checks all splits of a data set: every item, and properties across items: duplicates, ids, classes, EXIF."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong with a data set, or may be intended where it is no error."""
+    """A problem of a data set, or a warning if it may be intended."""
 
     message: str
     found: str
@@ -30,15 +30,15 @@ class Finding:
     is_error: bool = True
     expected: str | None = None
     is_of_items: bool = False
-    """Whether it is about items that a run may skip."""
+    """Whether it concerns items that a run can skip."""
 
 
 def inspect_splits(
     splits: Mapping[str, Dataset], progress: Callable[[str], Progress] | None = None
 ) -> tuple[dict[str, Inspection], list[Finding]]:
-    """Every item of every split; `progress` makes who hears of a split's items.
+    """Checks every item of every split; `progress` creates the progress callback of a split.
 
-    Returns the inspections by split, each with the counts of its `files`, and the findings.
+    Returns the inspections by split, each with its counts of `files`, and the findings.
     """
     findings: list[Finding] = []
     inspections: dict[str, Inspection] = {}
@@ -55,11 +55,11 @@ def inspect_splits(
         owners.update(dict.fromkeys(files, split))
         turned = sum(map(is_turned, map(Path, files)))
         if files:
-            found.found["files"] = {"images": len(files), "turned by EXIF": turned}
+            found.found["files"] = {"images": len(files), "rotated by EXIF": turned}
         if turned and any(field in found.fields for field in _DRAWN):
             findings.append(Finding(
-                f"{split}: {turned} images are turned by EXIF", f"{len(files)} images with boxes, masks or keypoints",
-                "Look at the contact sheet: annotations belong to images as they are shown.", is_error=False,
+                f"{split}: {turned} images are rotated by EXIF", f"{len(files)} images with boxes, masks or keypoints",
+                "Check on the contact sheet that annotations match the images as displayed.", is_error=False,
             ))  # fmt: skip
         findings += _classes(split, found)
         findings += _ids(split, found)
@@ -68,7 +68,7 @@ def inspect_splits(
 
 
 def image_files(dataset: Dataset) -> list[str | None]:
-    """The image file of each item; None where it has none of its own."""
+    """The image file of each item; None for items without one."""
     if isinstance(dataset, Subset):
         whole = image_files(dataset.dataset)
         return [whole[index] for index in dataset.indices]
@@ -81,7 +81,7 @@ def image_files(dataset: Dataset) -> list[str | None]:
 
 
 def _copies(owners: Mapping[str, str], inspections: Mapping[str, Inspection]) -> list[Finding]:
-    """Files of the same bytes: in two splits an error, in one a warning."""
+    """Files with identical contents: an error across splits, a warning within one."""
     pairs = same_content(owners, within=True)
     between: Counter[tuple[str, str]] = Counter()
     named: dict[tuple[str, str], list[str]] = {}
@@ -91,21 +91,27 @@ def _copies(owners: Mapping[str, str], inspections: Mapping[str, Inspection]) ->
         named.setdefault(key, []).append(f"{first} and {second}")
     for split, found in inspections.items():
         if "files" in found.found:
-            found.found["files"]["copies of another"] = between[split, split]
+            found.found["files"]["duplicates"] = between[split, split]
     findings = []
     for (one, other), count in between.items():
         more = f"; and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
         shown = "; ".join(named[one, other][:MOST_NAMED]) + more
         if one == other:
-            message, hint = f"{one}: {count} images are copies of others in it", "Remove them, unless they count twice."
+            message, hint = (
+                f"{one}: {count} images are duplicates within the split",
+                "Remove them, unless their higher weight is intended.",
+            )
         else:
-            message, hint = f"{count} images are in {one} and in {other}", "Remove them from one of the two splits."
+            message, hint = (
+                f"{count} images are both in {one} and in {other}",
+                "Remove them from one of the two splits.",
+            )
         findings.append(Finding(message, shown, hint, is_error=one != other))
     return findings
 
 
 def _classes(split: str, found: Inspection) -> list[Finding]:
-    """Classes of which there is nothing."""
+    """Classes without examples."""
     empty = [name for unit, counts in found.found.get("classes", {}).items() if unit != "pixels"
              for name, count in counts.items() if not count]  # fmt: skip
     if not empty:
@@ -120,6 +126,6 @@ def _ids(split: str, found: Inspection) -> list[Finding]:
     twice = ids[counts > 1]
     if not len(twice):
         return []
-    message = f"{split}: {len(twice)} ids stand for several images"
-    hint = "Give each image an id of its own: evaluation tells images apart by it."
+    message = f"{split}: {len(twice)} ids are used by several images"
+    hint = "Give each image a unique id: evaluation identifies images by it."
     return [Finding(message, ", ".join(map(str, twice[:MOST_NAMED])), hint)]

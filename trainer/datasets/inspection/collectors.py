@@ -1,4 +1,4 @@
-"""What is collected of each field of the items, one collector a kind of field."""
+"""Collects statistics of item fields, one collector per kind of field."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _MOST_SIZES = 5
 
 
 class Collector(Protocol):
-    """Sees every usable item, then says what it found; None where its fields didn't occur."""
+    """Receives every usable item, then returns its result; None if its fields didn't occur."""
 
     name: str
 
     def see(self, item: Item) -> None:
-        """Take in an item."""
+        """Adds an item."""
 
     def result(self, class_names: Sequence[str]) -> dict[str, Any] | None:
-        """What is to be told, as plain data."""
+        """The result as plain data."""
 
 
 class Sizes:
@@ -58,7 +58,7 @@ class Sizes:
 
 
 class Boxes:
-    """Numbers and sizes of the boxes, in pixels of the full resolution."""
+    """Number and sizes of the boxes, in pixels of the original image."""
 
     name = "boxes"
 
@@ -83,14 +83,14 @@ class Boxes:
         if not self._counts:
             return None
         extents, counts = np.concatenate(self._extents), np.array(self._counts)
-        found: dict[str, Any] = {"boxes": len(extents), "crowds": self._crowds, "an image": spread(counts)}
+        found: dict[str, Any] = {"boxes": len(extents), "crowds": self._crowds, "per image": spread(counts)}
         found["images without"] = int((counts == 0).sum())
         if len(extents):
             pixels = extents.prod(1)
             found |= {
                 "width": spread(extents[:, 0]),
                 "height": spread(extents[:, 1]),
-                "share of the image": spread(np.concatenate(self._areas)),
+                "fraction of the image": spread(np.concatenate(self._areas)),
                 "small (below 32 x 32)": int((pixels < _SMALL).sum()),
                 "medium": int(((pixels >= _SMALL) & (pixels < _MEDIUM)).sum()),
                 "large (from 96 x 96)": int((pixels >= _MEDIUM).sum()),
@@ -131,7 +131,7 @@ class Classes:
 
 
 class Tokens:
-    """Lengths of the texts."""
+    """Lengths of texts."""
 
     name = "texts"
 
@@ -147,7 +147,7 @@ class Tokens:
 
 
 class Numbers:
-    """The spread of numbers of tables."""
+    """Ranges of numbers in tables."""
 
     name = "numbers"
 
@@ -171,7 +171,7 @@ class Numbers:
 
 
 def spread(values: np.ndarray) -> dict[str, float]:
-    """Least, median, mean and most."""
+    """Minimum, median, mean and maximum."""
     numbers = np.asarray(values, np.float64)
     found = {"minimum": numbers.min(), "median": np.median(numbers), "mean": numbers.mean(), "maximum": numbers.max()}
     return {name: round(float(value), 4) for name, value in found.items()}

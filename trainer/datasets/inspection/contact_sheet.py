@@ -1,6 +1,6 @@
-"""One picture of many items with their annotations drawn: boxes, masks, keypoints, classes, targets beside them.
+"""Draws many items with their annotations into one image: boxes, masks, keypoints, classes, and targets next to them.
 
-Of an item that can't be used, it shows the reason.
+For unusable items, it shows the reason.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SIDE, MARGIN, CAPTION = 240, 8, 16
-"""Pixels: the longer side of a picture, what is between two, and the line of text below."""
+"""Pixels: the longer side of an image, the gap between two, and the line of text below."""
 
 _LETTER = 6
-"""Pixels of a letter of Pillow's own font, about."""
+"""Approximate width of a letter of Pillow's font in pixels."""
 _FAULTY = (110, 28, 28)
 _BACKGROUND, _INK = (24, 24, 27), (228, 228, 231)
 
 
 def contact_sheet(dataset: Dataset, indices: Sequence[int], columns: int = 6) -> Image.Image:
-    """The items `indices` of a data set of images as one picture; the reason in the place of one that can't be used.
+    """The items `indices` of a data set of images as one image; for unusable items the reason.
 
     Raises:
         TrainerError: the items have no images.
@@ -45,7 +45,7 @@ def contact_sheet(dataset: Dataset, indices: Sequence[int], columns: int = 6) ->
             tiles.append((written(error), Path(dataset.source(index)).name))
             continue
         if "image" not in item:
-            raise TrainerError("a contact sheet is of images", where=dataset.source(index), found=", ".join(item))
+            raise TrainerError("a contact sheet needs images", where=dataset.source(index), found=", ".join(item))
         tiles.append((drawn(item, dataset.class_names), _caption(item, dataset.class_names)))
     wide = max((tile.width for tile, _ in tiles), default=SIDE)
     columns = max(1, min(columns, len(tiles)))
@@ -61,7 +61,7 @@ def contact_sheet(dataset: Dataset, indices: Sequence[int], columns: int = 6) ->
 
 
 def written(error: TrainerError) -> Image.Image:
-    """A tile with what is wrong with an item, and what was found and expected."""
+    """A tile with the error of an item: what is wrong, what was found and expected."""
     from PIL import Image, ImageDraw
 
     tile = Image.new("RGB", (SIDE, SIDE), _FAULTY)
@@ -73,21 +73,21 @@ def written(error: TrainerError) -> Image.Image:
 
 
 def drawn(item: Item, class_names: Sequence[str]) -> Image.Image:
-    """An item's image, at most SIDE wide and high, with what is annotated drawn over it and its target beside it."""
+    """An item's image, at most SIDE wide and high, with drawn annotations and its target next to it."""
     from PIL import Image, ImageDraw
 
     pixels = _rgb(item["image"])
     if "mask" in item:
         pixels = _tinted(pixels, item["mask"])
     for mask, label in zip(item.get("masks", ()), item.get("labels", ()), strict=True) if "masks" in item else ():
-        pixels = np.where(mask[..., None], (pixels * 0.5 + np.array(colour(int(label))) * 0.5).astype(np.uint8), pixels)
+        pixels = np.where(mask[..., None], (pixels * 0.5 + np.array(color(int(label))) * 0.5).astype(np.uint8), pixels)
     height, width = pixels.shape[:2]
     factor = SIDE / max(height, width)
     image = _resized(Image.fromarray(pixels), factor)
     pen = ImageDraw.Draw(image)
     crowd = item.get("crowd", np.zeros(len(item.get("boxes", ())), bool))
     for box, label, is_crowd in zip(item.get("boxes", ()), item.get("labels", ()), crowd, strict=True):
-        ink = colour(int(label))
+        ink = color(int(label))
         left, top, right, bottom = (float(edge) * factor for edge in box)
         pen.rectangle((left, top, max(left, right - 1), max(top, bottom - 1)), outline=ink, width=1 if is_crowd else 2)
         name = class_names[int(label)] if int(label) < len(class_names) else str(label)
@@ -108,22 +108,22 @@ def drawn(item: Item, class_names: Sequence[str]) -> Image.Image:
     return both
 
 
-def colour(label: int) -> tuple[int, int, int]:
-    """A colour for each class: hues a golden section apart, so that neighbours differ."""
+def color(label: int) -> tuple[int, int, int]:
+    """A color per class: hues a golden section apart, so that consecutive classes differ."""
     red, green, blue = colorsys.hsv_to_rgb(label * 0.618034 % 1, 0.65, 1.0)
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
 def _rgb(image: np.ndarray) -> np.ndarray:
-    """uint8 [H, W, 3]; floats are taken for 0 to 1."""
+    """uint8 [H, W, 3]; floats are interpreted as 0 to 1."""
     pixels = image if image.dtype == np.uint8 else (np.clip(image, 0, 1) * 255).astype(np.uint8)
     return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
 
 
 def _tinted(pixels: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """The pixels half covered by the colours of their classes; those that don't count stay as they are."""
+    """The pixels half covered by the colors of their classes; ignored pixels stay unchanged."""
     present, places = np.unique(mask, return_inverse=True)
-    tint = np.array([colour(int(label)) for label in present])[places.reshape(mask.shape)]
+    tint = np.array([color(int(label)) for label in present])[places.reshape(mask.shape)]
     mixed = (pixels * 0.5 + tint * 0.5).astype(np.uint8)
     return np.where((mask == IGNORED)[..., None], pixels, mixed)
 

@@ -1,4 +1,4 @@
-"""Every item of a data set is looked at once: what is in it, and what is wrong with those that can't be used."""
+"""Reads every item of a data set once: statistics, and the errors of unusable items."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainer.datasets.readers.opening import Progress
 
 @dataclass(slots=True)
 class Inspection:
-    """What was found in one data set."""
+    """The result for one data set."""
 
     items: int
     looked_at: int
@@ -26,23 +26,23 @@ class Inspection:
     fields: dict[str, str] = field(default_factory=dict)
     """The form of each field of the first usable item."""
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By the names of the collectors, as plain data."""
+    """Statistics by collector name, as plain data."""
     bad: list[tuple[str, TrainerError]] = field(default_factory=list)
-    """(source, what is wrong) of each item, or record of none, that can't be used."""
+    """(source, error) of each unusable item or record."""
     usable: list[int] = field(default_factory=list)
-    """The numbers of the items that can be used."""
+    """Indices of usable items."""
     unusable: list[int] = field(default_factory=list)
-    """The numbers of those that can't."""
+    """Indices of unusable items."""
     image_ids: list[int] = field(default_factory=list)
     """The `image_id` of each usable item that has one."""
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many can't be used for each reason, the most frequent first."""
+        """Number of unusable items by reason, the most frequent first."""
         return dict(Counter(error.message for _, error in self.bad).most_common())
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """All results as plain data."""
         return {
             "items": self.items,
             "looked_at": self.looked_at,
@@ -56,7 +56,9 @@ class Inspection:
 
 
 def inspect(dataset: Dataset, *, most: int | None = None, progress: Progress | None = None) -> Inspection:
-    """Look at every item of a data set, or at `most` spread evenly; `progress` hears of items done and in all."""
+    """Inspects every item of a data set, or `most` evenly spaced ones; `progress` receives the number of items done and
+    the total.
+    """
     count = len(dataset)
     chosen = np.arange(count) if most is None or most >= count else np.linspace(0, count - 1, most).astype(np.int64)
     inspection = Inspection(count, len(chosen), dataset.class_names)

@@ -1,4 +1,4 @@
-"""Which layout a folder of data has: detected once, by one table, for inspection, training and conversion alike."""
+"""Detects the layout of a data folder, for inspection, training and conversion."""
 
 from trainer.datasets.layouts.detect import detect, unread_images
 from trainer.datasets.layouts.layout import Layout, Part

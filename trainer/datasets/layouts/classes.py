@@ -1,4 +1,4 @@
-"""Classification: a folder of images for each class."""
+"""Image classification: a folder of images per class."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from trainer.datasets.layouts.pairs import SIDES, share_names
 from trainer.datasets.split_words import TRAIN, in_order, split_named
 
 _OTHER_MEANINGS = {*IMAGES, *MASKS, "labels", "annotations", "pairs"}
-"""Names of folders of images that are no class."""
+"""Names of image folders that are not classes."""
 
 
 def class_folders(listing: Listing) -> Layout | None:
-    """A folder for each class, in the folder itself or in one for each split.
+    """A folder per class, in the folder itself or in a folder per split.
 
     Raises:
-        TrainerError: the folders of classes of some splits hold images beside those of the classes, or a split has two.
+        TrainerError: images lie next to the class folders of a split, or a split has two folders.
     """
     named: dict[str, str] = {}
     for place in listing.folders_in(""):
@@ -25,7 +25,7 @@ def class_folders(listing: Listing) -> Layout | None:
         if split is not None and _classes(listing, place):
             if split in named:
                 found = f"{named[split]} and {place}"
-                raise TrainerError("two folders hold one split", where=str(listing.root), found=found)
+                raise TrainerError("two folders for one split", where=str(listing.root), found=found)
             named[split] = place
     if not named:
         classes = _classes(listing, "")
@@ -40,7 +40,7 @@ def class_folders(listing: Listing) -> Layout | None:
               for file in listing.images_below(place)]  # fmt: skip
     if stray:
         raise TrainerError(
-            "images lie outside the folders of the classes",
+            "images outside of the class folders",
             where=str(listing.root),
             found=f"{stray[0]} and {len(stray) - 1} more",
             expected="SPLIT/CLASS/IMAGE",
@@ -53,7 +53,7 @@ def class_folders(listing: Listing) -> Layout | None:
 
 
 def _classes(listing: Listing, at: str) -> list[str]:
-    """The folders of the classes; none where a folder has no images or is called what classes are not."""
+    """The class folders; none if a folder has no images or a name that is not a class."""
     folders = listing.folders_in(at)
     if not any(listing.images_below(folder) for folder in folders):
         return []
@@ -61,4 +61,4 @@ def _classes(listing: Listing, at: str) -> list[str]:
         name_of(folder).lower() in _OTHER_MEANINGS or (listing.has_files(folder) and not listing.images_below(folder))
         for folder in folders
     )
-    return [] if has_others else folders  # the reader tells of an empty one
+    return [] if has_others else folders  # the reader reports an empty one

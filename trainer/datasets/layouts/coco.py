@@ -1,4 +1,4 @@
-"""COCO: one JSON file a split, in `annotations` or next to its images (Roboflow)."""
+"""COCO: one JSON file per split, in `annotations` or next to its images (Roboflow)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from trainer.datasets.split_words import TRAIN, in_order, split_named, split_wit
 
 _ROBOFLOW = "_annotations.coco.json"
 _PREFERRED = "instances"
-"""COCO's own sets have instances, captions and keypoints of one split in files of their own."""
+"""Name prefixes of COCO's own files: instances, captions and keypoints of a split."""
 _SAMPLE = 64
-"""Images by which the folder that they lie in is found."""
+"""Number of images used to find their folder."""
 
 
 class _Image(msgspec.Struct):
@@ -35,7 +35,7 @@ def coco(listing: Listing) -> Layout | None:
     """COCO files in the folder itself, in `annotations`, or in the folders of the splits.
 
     Raises:
-        TrainerError: a JSON file is broken, its images are nowhere, or several files are of one split.
+        TrainerError: a JSON file is damaged, its images are missing, or several files belong to one split.
     """
     places = ["", listing.folder("annotations"), *(one for one in listing.folders_in("") if split_named(one))]
     found: dict[str | None, list[tuple[str, list[str]]]] = {}
@@ -53,11 +53,11 @@ def coco(listing: Listing) -> Layout | None:
         chosen = preferred if len(preferred) == 1 else files
         if len(chosen) > 1 or (split is None and len(found) > 1):
             raise TrainerError(
-                "several COCO files, and their names don't say which split each is",
+                "several COCO files whose names don't contain their split",
                 where=str(listing.root),
                 found=", ".join(file for files in found.values() for file, _ in files),
-                expected="one file a split, with train, val or test in its name",
-                hint="`data.reader={name: coco, images: FOLDER, annotations: FILE}` names one.",
+                expected="one file per split, with train, val or test in its name",
+                hint="Select one with `data.reader={name: coco, images: FOLDER, annotations: FILE}`.",
             )
         file, names = chosen[0]
         settings = {"name": "coco", "images": images_folder(listing, file, names, split) or ".", "annotations": file}
@@ -69,11 +69,11 @@ def coco(listing: Listing) -> Layout | None:
 
 
 def coco_file(path: Path) -> tuple[dict[str, str], Path, int]:
-    """The settings of a single COCO file's reader, the root of its paths, and how many images it has.
+    """The reader settings for a single COCO file, the root of its paths, and its number of images.
 
     Raises:
-        TrainerError: the file is not COCO's, or its images lie neither in its folder nor, where that is called
-            annotations or for a split, next to it.
+        TrainerError: the file is not in COCO's format, or its images are neither in its folder nor, if that is named
+            annotations or after a split, next to it.
     """
     source = JsonFile(path)
     names = [one.file_name for one in source.decode(_Head, "an object with images, annotations and categories").images]
@@ -85,25 +85,25 @@ def coco_file(path: Path) -> tuple[dict[str, str], Path, int]:
 
 
 def file_names(listing: Listing, file: str) -> list[str] | None:
-    """The names of the images of a COCO file; None where the JSON is another.
+    """The image names of a COCO file; None for other JSON.
 
     Raises:
-        TrainerError: the file is no JSON, or cut short.
+        TrainerError: the file is not JSON, or truncated.
     """
     source = JsonFile(listing.root / file)
     try:
         head = source.decode(_Head, "an object with the lists images, annotations and categories")
     except TrainerError:
-        source.decode(msgspec.Raw, "JSON")  # raises for broken JSON; what is left is JSON of another form
+        source.decode(msgspec.Raw, "JSON")  # raises for invalid JSON; the rest is JSON of another form
         return None
     return [image.file_name for image in head.images]
 
 
 def images_folder(listing: Listing, file: str, names: list[str], split: str | None) -> str:
-    """The folder in which most of the first images lie; of several, the one that is named for the split.
+    """The folder with most of the first images; if several, the one named after the split.
 
     Raises:
-        TrainerError: none of them is there, or they are in two folders alike.
+        TrainerError: none of the images exists, or two folders have equally many.
     """
     if not names:
         raise TrainerError("a split has no items", where=str(listing.root / file), found="an empty list of images")
@@ -112,10 +112,10 @@ def images_folder(listing: Listing, file: str, names: list[str], split: str | No
     most = max(counts.values(), default=0)
     if not most:
         raise TrainerError(
-            "the images of the annotations are not in the folder",
+            "the annotated images are not in the folder",
             where=str(listing.root / file),
-            found=f"no {sample[0]} in {listing.root} or below it",
-            hint="`data.root` names a folder that holds the images and the annotations.",
+            found=f"no {sample[0]} in {listing.root} or its subfolders",
+            hint="Set `data.root` to a folder that contains the images and the annotations.",
         )
     best = [at for at, count in counts.items() if count == most]
     for prefers in (
@@ -126,9 +126,9 @@ def images_folder(listing: Listing, file: str, names: list[str], split: str | No
         best = [at for at in best if prefers(at)] or best
     if len(best) > 1:
         raise TrainerError(
-            "the images of the annotations lie in several folders under the same names",
+            "several folders contain the annotated images",
             where=str(listing.root / file),
             found=", ".join(sorted(at or "." for at in best)),
-            expected="one folder, or one named for the split",
+            expected="one folder, or one named after the split",
         )
     return best[0]

@@ -1,4 +1,4 @@
-"""From the listing of a folder to its layout: every detector looks, and one must recognize it."""
+"""Detects the layout of a folder from its listing: all detectors run, and exactly one must match."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ DETECTORS: Sequence[tuple[str, Callable[[Listing], Layout | None]]] = (
     ("text", texts),
     ("text_classes", text_classes),
 )
-"""By the reader of the layout. Each recognizes one family by names of files and the texts that describe the data."""
+"""Detectors by reader. Each recognizes one family by file names and description files."""
 
 _READ = {*SUFFIXES, *TABLES, ".json", ".xml", ".txt", ".yaml", ".yml", ".names", ".data", ".md"}
 _IDX = "idx"
 
 
 def detect_path(path: Path, form: str | None = None) -> tuple[Layout, Path]:
-    """The layout of a folder or of a single file (COCO, a table, a text), and the root of its paths.
+    """The layout of a folder or of a single file (COCO, table, text), and the root of its paths.
 
     Raises:
-        TrainerError: as `detect` does; there is neither a folder nor a file.
+        TrainerError: as `detect` does; neither a folder nor a file.
     """
     path = path.absolute()
     if path.is_dir():
@@ -59,15 +59,14 @@ def detect_path(path: Path, form: str | None = None) -> tuple[Layout, Path]:
 
 
 def detect(root: Path, form: str | None = None) -> Layout:
-    """The layout of a folder.
+    """Detects the layout of a folder.
 
     Args:
         root: the folder.
-        form: only layouts of this reader (`coco`, `yolo`, …); None: of any.
+        form: only layouts of this reader (`coco`, `yolo`, …); None: of any reader.
 
     Raises:
-        TrainerError: there is no such folder; it has no layout that is known, or several; its files contradict each
-            other.
+        TrainerError: the folder is missing; it has no known layout, or several; its files contradict each other.
     """
     return detected(Listing.of(root), form)
 
@@ -80,12 +79,12 @@ def detected(listing: Listing, form: str | None = None) -> Layout:
         candidates = [asked]
     if len(candidates) > 1:
         raise TrainerError(
-            "the folder can be read in several ways",
+            "the folder matches several formats",
             where=str(listing.root),
             found="; ".join(f"{one.reader} ({one.line()}; by {one.reason})" for one in candidates),
             expected="one",
-            hint=f"`data.reader.format={candidates[0].reader}` chooses one for a run, "
-            f"`--from {candidates[0].reader}` for data inspect and data convert.",
+            hint=f"Choose one with `data.reader.format={candidates[0].reader}` for a run, or `--from "
+            f"{candidates[0].reader}` for data inspect and data convert.",
         )
     if not candidates:
         raise _unknown(listing, form)
@@ -105,7 +104,7 @@ def _of_file(path: Path, form: str | None) -> tuple[Layout, Path]:
         settings = {"name": "text", "file": path.name}
     if not settings or form not in (None, settings["name"]):
         raise TrainerError(
-            "which format this is can't be told" if form is None else f"the file is not of the format {form}",
+            "unknown data format" if form is None else f"a file that is not in the format {form}",
             where=str(path),
             found=path.name,
             expected="a COCO file, a table or a text",
@@ -117,19 +116,19 @@ def _unknown(listing: Listing, form: str | None) -> TrainerError:
     entries = [f"{name}/" for name in listing.folders_in("")] + list(listing.folders.get("", ()))
     images = len(listing.images_below(""))
     return TrainerError(
-        "which format this is can't be told" if form is None else f"the folder has no layout of the format {form}",
+        "unknown data format" if form is None else f"a folder that is not in the format {form}",
         where=str(listing.root),
-        found=(", ".join(entries[:8]) or "an empty folder") + (f"; {images} images in all" if entries else ""),
-        expected="COCO, YOLO or Pascal VOC annotations; a folder of images for each class; images and a CSV of labels; "
-        "images and masks; two folders of pairs; IDX files, tables or texts (docs/data.md, Layouts)",
-        hint="`data.reader` names the format: {name: pairs} for two pictures side by side in each image."
+        found=(", ".join(entries[:8]) or "an empty folder") + (f"; {images} images in total" if entries else ""),
+        expected="COCO, YOLO or Pascal VOC annotations; a folder of images per class; images and a CSV of labels; "
+        "images and masks; two folders of image pairs; IDX files, tables or texts (docs/data.md, Layouts)",
+        hint="Set the format in `data.reader`: {name: pairs} for files with two images side by side."
         if images
-        else "`data.reader` names the format.",
+        else "Set the format in `data.reader`.",
     )
 
 
 def unread_images(listing: Listing) -> dict[str, tuple[int, str]]:
-    """Images of formats that no reader opens: by their ending, how many there are and the first one's path."""
+    """Images in unsupported formats: number and first path by file extension."""
     return {suffix: found for suffix, found in _unread(listing).items() if suffix in UNREAD}
 
 
@@ -138,4 +137,4 @@ def _unread(listing: Listing) -> dict[str, tuple[int, str]]:
              if suffix_of(name) not in _READ and _IDX not in name]  # fmt: skip
     counts = Counter(map(suffix_of, files))
     first = {suffix_of(file): file for file in reversed(files)}
-    return {suffix or "no ending": (count, first[suffix]) for suffix, count in counts.most_common()}
+    return {suffix or "no extension": (count, first[suffix]) for suffix, count in counts.most_common()}

@@ -1,4 +1,4 @@
-"""A detected layout: the format, and what the reader of each split is given."""
+"""A detected layout: the format, and the reader settings of each split."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Part:
-    """One split: the settings of its reader (with `name`), and how many items it has (None: known once it is read)."""
+    """One split: the settings of its reader (with `name`), and its number of items (None: known after reading)."""
 
     settings: Mapping[str, Any]
     items: int | None
@@ -17,24 +17,24 @@ class Part:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a folder was found to be."""
+    """The detected layout of a folder."""
 
     format: str
-    """In words: "YOLO (Ultralytics)"."""
+    """The format as text: "YOLO (Ultralytics)"."""
     splits: Mapping[str, Part]
-    """By split: train, valid, test; a folder that is not divided has train alone."""
+    """By split: train, valid, test; a folder without splits has train only."""
     reason: str
     """The files and folders by which the format was recognized."""
     unread: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    """Files of other kinds, which no reader opens: by their ending, how many there are and the first one's path."""
+    """Files of unsupported formats: number and first path by file extension."""
 
     @property
     def reader(self) -> str:
-        """The name of the readers, as `data.reader.name` says it."""
+        """The name of the reader, as in `data.reader.name`."""
         return str(next(iter(self.splits.values())).settings["name"])
 
     def line(self) -> str:
-        """The format and the number of items of each split in one line, with the files that are not read."""
+        """The format and the number of items of each split in one line, with the unread files."""
         counts = ", ".join(
             split if part.items is None else f"{split} {part.items}" for split, part in self.splits.items()
         )

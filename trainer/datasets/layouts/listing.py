@@ -1,4 +1,4 @@
-"""The files of a folder by name: what layouts are detected from."""
+"""The file names of a folder, from which layouts are detected."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from trainer.datasets.images import SUFFIXES
 from trainer.datasets.paths import folder, is_hidden, natural
 
 _DOCUMENTS = ("readme", "license", "licence", "copying", "citation", "changelog")
-"""Beginnings of names of files that describe a data set and hold none of it."""
+"""Prefixes of files that describe a data set and contain none of it."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The names of all files below a folder; hidden files and those that describe the data set are left out.
+    """The names of all files in a folder and its subfolders, without hidden files and descriptions of the data set.
 
-    Folders are written as in paths relative to the root, with "" for the root itself. Folders are found without regard
-    to upper and lower case.
+    Folders are written as in paths relative to the root, with "" for the root itself. Folder names are compared without
+    case.
     """
 
     root: Path
     folders: Mapping[str, Sequence[str]]
-    """The names of the files in each folder, as people sort them."""
+    """The file names of each folder, in natural order."""
 
     @classmethod
     def of(cls, root: Path) -> Listing:
-        """The listing of a folder on disk. Raises `TrainerError` where there is no such folder."""
+        """The listing of a folder on disk. Raises `TrainerError` if the folder doesn't exist."""
         found: dict[str, Sequence[str]] = {}
         for path, below, files in os.walk(folder(root)):
             below[:] = sorted(name for name in below if not is_hidden(name))
@@ -43,19 +43,19 @@ class Listing:
         return {name.lower(): name for name in reversed(list(self.folders))}
 
     def folder(self, *names: str) -> str | None:
-        """The first of these folders that is there, whatever its case; None where none is."""
+        """The first existing one of these folders, ignoring case; None if none exists."""
         return next((self._by_lower[name.lower()] for name in names if name.lower() in self._by_lower), None)
 
     def folders_in(self, parent: str) -> list[str]:
-        """The folders directly in a folder, as paths from the root."""
+        """The direct subfolders of a folder, as paths from the root."""
         return [name for name in self.folders if name and parent_of(name) == parent]
 
     def files(self, parent: str, *suffixes: str) -> list[str]:
-        """Paths of the files directly in a folder with one of these endings, in lower case."""
+        """Paths of the files directly in a folder with one of these lowercase extensions."""
         return [join(parent, name) for name in self.folders.get(parent, ()) if suffix_of(name) in suffixes]
 
     def below(self, parent: str, *suffixes: str) -> list[str]:
-        """The same of the folder and all below it."""
+        """Paths of the files in a folder and its subfolders with one of these extensions."""
         return [file for name in self._at_or_below(parent) for file in self.files(name, *suffixes)]
 
     def images(self, parent: str) -> list[str]:
@@ -67,15 +67,15 @@ class Listing:
         return self.below(parent, *SUFFIXES)
 
     def has_files(self, parent: str) -> bool:
-        """Whether any file is in a folder or below it."""
+        """Whether a folder or its subfolders contain a file."""
         return any(self.folders[name] for name in self._at_or_below(parent))
 
     def has(self, path: str) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         return path in self._files
 
     def read(self, path: str) -> str:
-        """A text file. Raises `TrainerError` where it is not UTF-8."""
+        """The text of a file. Raises `TrainerError` if it is not UTF-8."""
         from trainer.datasets.readers.files import read_text
 
         return read_text(self.root / path)
@@ -94,7 +94,7 @@ def join(parent: str, name: str) -> str:
 
 
 def parent_of(path: str) -> str:
-    """The folder that a path lies in."""
+    """The folder of a path."""
     return path.rpartition("/")[0]
 
 
@@ -104,16 +104,16 @@ def name_of(path: str) -> str:
 
 
 def suffix_of(name: str) -> str:
-    """The ending of a name, in lower case: .jpg."""
+    """The lowercase extension of a name: .jpg."""
     return os.path.splitext(name)[1].lower()
 
 
 def stem_of(path: str) -> str:
-    """The last part of a path without its ending."""
+    """The last part of a path without its extension."""
     return PurePosixPath(path).stem
 
 
 def stems_in(paths: Sequence[str], parent: str) -> set[str]:
-    """Paths relative to a folder, without their endings."""
+    """Paths relative to a folder, without extensions."""
     start = len(parent) + 1 if parent else 0
     return {os.path.splitext(path[start:])[0] for path in paths}

@@ -1,4 +1,4 @@
-"""Semantic segmentation: masks in a folder of their own, or next to the images as NAME_mask.png."""
+"""Semantic segmentation: masks in a separate folder, or next to the images as NAME_mask.png."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUFFIX = "_mask"
 
 
 def mask_folders(listing: Listing) -> Layout | None:
-    """Images and masks in parallel folders, each divided or within the folder of a split."""
+    """Images and masks in parallel folders, each with splits or within the folder of a split."""
     pairs: dict[str, tuple[str, str, str]] = {}
     folders = _parallel(listing)
     for split, images, masks in folders:
@@ -39,7 +39,7 @@ def mask_folders(listing: Listing) -> Layout | None:
 
 
 def masks_beside(listing: Listing) -> Layout | None:
-    """Masks next to the images, called as these with _mask."""
+    """Masks next to the images, with the same names and _mask."""
     named = {split: place for place in listing.folders_in("") if (split := split_named(place))}
     places = {**({TRAIN: ""} if not named else {}), **named}
     if (images := listing.folder(*IMAGES)) is not None:
@@ -60,7 +60,7 @@ def masks_beside(listing: Listing) -> Layout | None:
 
 
 def _parallel(listing: Listing) -> list[tuple[str, str, str]]:
-    """(split, folder of images, folder of masks) of all that are called so."""
+    """(split, folder of images, folder of masks) of all matching folders."""
     images, masks = listing.folder(*IMAGES), listing.folder(*MASKS)
     found = []
     if images is not None and masks is not None:
@@ -81,13 +81,14 @@ def _parallel(listing: Listing) -> list[tuple[str, str, str]]:
 def _layout(listing: Listing, name: str, pairs: Mapping[str, tuple[str, str, str]]) -> Layout:
     classes = class_table(listing)
     colored = next((masks for _, masks, suffix in pairs.values() if _are_colored(listing, masks, suffix)), None)
-    if colored is not None and "colours" not in classes:
+    if colored is not None and "colors" not in classes:
         raise TrainerError(
-            "the masks are in color, and there is no table of the classes' colors",
+            "masks in color without a table of class colors",
             where=str(listing.root / colored),
             found="RGB pixels",
             expected="classes.json, class_dict.csv (name, r, g, b) or labelmap.txt (name:r,g,b) in the folder",
-            hint="`data.reader={name: segmentation, classes: […], colours: [[r, g, b], …]}` says them in the config.",
+            hint="Or set the colors in the config: "
+            "`data.reader={name: segmentation, classes: […], colors: [[r, g, b], …]}`.",
         )
     if colored is None:
         classes = {key: value for key, value in classes.items() if key == "classes"}
@@ -109,7 +110,7 @@ def _are_colored(listing: Listing, masks: str, suffix: str) -> bool:
 
 
 def _mode(path: Path) -> str | None:
-    """The mode of an image; None for one that can't be read, which is an item that can't be used."""
+    """The mode of an image; None for an unreadable one, which is reported as an item."""
     try:
         return opened(path).mode
     except TrainerError:
@@ -117,13 +118,13 @@ def _mode(path: Path) -> str | None:
 
 
 def class_table(listing: Listing) -> dict[str, Any]:
-    """`classes`, and `colours` and `ignore_colours` where they are said, of the file that describes the classes.
+    """`classes`, and `colors` and `ignore_colors` if defined, from the file that describes the classes.
 
-    Read are classes.json ({"classes": [{"name", "rgb"}], "ignore_rgb"}), class_dict.csv (name, r, g, b), labelmap.txt
-    (name:r,g,b) and classes.txt (a name a line). Empty where there is none of them.
+    Supported files are classes.json ({"classes": [{"name", "rgb"}], "ignore_rgb"}), class_dict.csv (name, r, g, b),
+    labelmap.txt (name:r,g,b) and classes.txt (one name per line). Empty without such a file.
 
     Raises:
-        TrainerError: such a file is of another form.
+        TrainerError: the file has an invalid form.
     """
     for names, parse in _TABLES.items():
         file = next((file for file in listing.files("", ".json", ".csv", ".txt") if file.lower() == names), None)
@@ -132,7 +133,7 @@ def class_table(listing: Listing) -> dict[str, Any]:
                 return dict(parse(listing.read(file)))
             except (ValueError, KeyError, TypeError) as error:
                 raise TrainerError(
-                    "the table of classes is of another form",
+                    "the table of classes has an invalid form",
                     where=str(listing.root / file),
                     found=f"{type(error).__name__}: {error}",
                     expected=parse.__doc__,
@@ -149,7 +150,7 @@ def _of_json(text: str) -> dict[str, Any]:
 
 
 def _of_csv(text: str) -> dict[str, Any]:
-    """a line `name,r,g,b`, then a line for each class"""
+    """a line `name,r,g,b`, then one line per class"""
     head, *rows = ([cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if row)
     if [cell.lower() for cell in head] != ["name", "r", "g", "b"]:
         raise ValueError(", ".join(head))
@@ -157,20 +158,20 @@ def _of_csv(text: str) -> dict[str, Any]:
 
 
 def _of_labelmap(text: str) -> dict[str, Any]:
-    """a line `name:r,g,b` for each class"""
+    """one line `name:r,g,b` per class"""
     lines = [line.split(":") for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return _table([(line[0], [int(cell) for cell in line[1].split(",")]) for line in lines], [])
 
 
 def _of_lines(text: str) -> dict[str, Any]:
-    """a name a line"""
+    """one name per line"""
     return _table([(line.strip(), None) for line in text.splitlines() if line.strip()], [])
 
 
 def _table(rows: list[tuple[str, list[int] | None]], ignored: list[list[int]]) -> dict[str, Any]:
     found: dict[str, Any] = {"classes": [name for name, _ in rows]}
     if all(color is not None for _, color in rows):
-        found |= {"colours": [color for _, color in rows], "ignore_colours": ignored}
+        found |= {"colors": [color for _, color in rows], "ignore_colors": ignored}
     return found
 
 

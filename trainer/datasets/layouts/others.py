@@ -11,7 +11,7 @@ _IMAGES, _LABELS = "images-idx3", "labels-idx1"
 
 
 def idx(listing: Listing) -> Layout | None:
-    """Files of images and labels of the MNIST family; t10k is the test split where there is a train split too."""
+    """Files of images and labels in the MNIST family; t10k is the test split if a train split exists."""
     found: dict[str, tuple[str, str]] = {}
     for file in listing.folders.get("", ()):
         labels = file.replace(_IMAGES, _LABELS)
@@ -25,7 +25,7 @@ def idx(listing: Listing) -> Layout | None:
 
 
 def texts(listing: Listing) -> Layout | None:
-    """One text, or one for each split."""
+    """One text, or one per split."""
     files = _texts(listing)
     named = {split: file for file in files if (split := split_named(stem_of(file)))}
     if len(files) == 1:
@@ -37,7 +37,7 @@ def texts(listing: Listing) -> Layout | None:
 
 
 def text_classes(listing: Listing) -> Layout | None:
-    """A text file for each class."""
+    """A text file per class."""
     files = _texts(listing)
     if len(files) < 2 or any(split_named(stem_of(file)) for file in files):
         return None
@@ -45,7 +45,7 @@ def text_classes(listing: Listing) -> Layout | None:
 
 
 def _texts(listing: Listing) -> list[str]:
-    """The text files of a folder that holds nothing else that is read."""
+    """The text files of a folder without other readable files."""
     files = listing.files("", ".txt")
     has_others = listing.folders_in("") or listing.images_below("") or listing.files("", ".xml", ".json", ".csv")
     return [] if has_others else files

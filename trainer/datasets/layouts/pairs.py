@@ -1,4 +1,4 @@
-"""Paired images: in two folders under the same names, or side by side where the folder is marked so."""
+"""Image pairs: in two folders under the same names, or side by side in folders whose name contains "pairs"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MARK = "pairs"
 
 
 def two_folders(listing: Listing) -> Layout | None:
-    """Two folders whose images have the same names: A and B, input and target, images and targets."""
+    """Two folders with images of the same names: A and B, input and target, images and targets."""
     found: dict[str, tuple[str, str]] = {}
     for first, second in SIDES:
         left, right = listing.folder(first), listing.folder(second)
@@ -38,7 +38,9 @@ def two_folders(listing: Listing) -> Layout | None:
 
 
 def side_by_side(listing: Listing) -> Layout | None:
-    """Pictures of both halves, where the folder or one in it has the word "pairs" in its name: widths say nothing."""
+    """Files with both images, if the folder or a subfolder has the word "pairs" in its name; image widths prove
+    nothing.
+    """
     marked = [place for place in listing.folders_in("") if _is_marked(place)]
     if len(marked) == 1:
         return halves(listing, marked[0])
@@ -46,7 +48,7 @@ def side_by_side(listing: Listing) -> Layout | None:
 
 
 def halves(listing: Listing, base: str = "") -> Layout | None:
-    """Every image of a folder, or of those of the splits in it, as a picture of both halves."""
+    """Every image of a folder, or of its split folders, as a file with both images."""
     named = {split: place for place in listing.folders_in(base) if (split := split_named(name_of(place)))}
     places = {split: named[split] for split in in_order(named) if listing.images(named[split])}
     if not places and listing.images(base):
@@ -63,6 +65,6 @@ def _is_marked(name: str) -> bool:
 
 
 def share_names(listing: Listing, folders: Sequence[str]) -> bool:
-    """Whether more than half of the images have the same names in all of the folders; the others lack their partner."""
+    """Whether more than half of the images have the same names in all folders; the others lack a partner."""
     names = [stems_in(listing.images_below(folder), folder) for folder in folders]
     return 2 * len(set.intersection(*names)) > max(map(len, names))

@@ -1,4 +1,4 @@
-"""Tables: a CSV of labels with its images, or of numbers."""
+"""Tables: a CSV of labels with images, or of numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def labeled_images(listing: Listing) -> Layout | None:
     """One folder of images and a CSV with a column of their names and one of their labels.
 
     Raises:
-        TrainerError: which column the label is can't be told.
+        TrainerError: the column of the label is ambiguous.
     """
     if sum(bool(listing.images(folder)) for folder in listing.folders) != 1:
         return None
@@ -60,11 +60,11 @@ def _layout(name: str, listing: Listing, files: dict[str, dict[str, Any]]) -> La
     named = {split: file for file, split in splits.items() if split is not None}
     if len(named) < len(files):
         raise TrainerError(
-            "several tables, and their names don't say which split each is",
+            "several tables whose names don't contain their split",
             where=str(listing.root),
             found=", ".join(files),
-            expected="one table a split, with train, val or test in its name",
-            hint="`data.reader={name: table, file: FILE, …}` names one.",
+            expected="one table per split, with train, val or test in its name",
+            hint="Select one with `data.reader={name: table, file: FILE, …}`.",
         )
     parts = {}
     for split in in_order(named):
@@ -75,7 +75,7 @@ def _layout(name: str, listing: Listing, files: dict[str, dict[str, Any]]) -> La
 
 
 def _divided(name: str, listing: Listing, file: str, settings: dict[str, Any]) -> Layout:
-    """One table whose column says the split of each row."""
+    """One table with a column for the split of each row."""
     column = settings["split_column"]
     head, *rows = _rows(listing, file)
     counts = Counter(split_named(row[head.index(column)]) for row in rows if len(row) == len(head))
@@ -88,7 +88,7 @@ def _divided(name: str, listing: Listing, file: str, settings: dict[str, Any]) -
 
 
 def _split_column(rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """The setting of a column of splits, where there is one by its name whose values are words for splits."""
+    """The setting of the split column, if a column has such a name and its values are split names."""
     named = [name for name in (rows[0] if rows else ()) if name.lower().strip() in _SPLIT_COLUMNS]
     if len(named) != 1:
         return {}
@@ -109,7 +109,7 @@ def _rows(listing: Listing, file: str) -> list[list[str]]:
 
 
 def _column_of_files(listing: Listing, rows: Sequence[Sequence[str]]) -> tuple[str, str] | None:
-    """The folder of the images, and the column whose values are the names of files in it."""
+    """The folder of the images, and the column that contains their file names."""
     sample = rows[1 : 1 + _SAMPLE]
     for at, name in enumerate(rows[0] if rows else ()):
         for folder in listing.folders:
@@ -123,10 +123,10 @@ def _label(listing: Listing, file: str, columns: Sequence[str], image: str) -> s
     named = [name for name in others if name.lower().strip() in _LABELS]
     if len(chosen := named if len(named) == 1 else others) != 1:
         raise TrainerError(
-            "which column of the table is the label can't be told",
+            "the label column of the table is ambiguous",
             where=str(listing.root / file),
             found=", ".join(columns),
-            expected="one column besides those of the images and the splits, or one called label",
-            hint=f"`data.reader={{name: table, file: {file}, image: {image}, label: COLUMN}}` names it.",
+            expected="one column apart from images and splits, or a column named label",
+            hint=f"Set it with `data.reader={{name: table, file: {file}, image: {image}, label: COLUMN}}`.",
         )
     return chosen[0]

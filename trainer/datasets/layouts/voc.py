@@ -1,4 +1,4 @@
-"""Pascal VOC: an XML file of boxes for each image, in `Annotations` or next to it (labelImg)."""
+"""Pascal VOC: an XML file of boxes per image, in `Annotations` or next to it (labelImg)."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def voc(listing: Listing) -> Layout | None:
 
 
 def label_img(listing: Listing) -> Layout | None:
-    """Images with an XML file of the same name next to each, in one folder or in one for each split.
+    """Images with an XML file of the same name next to them, in one folder or in one per split.
 
     Raises:
-        TrainerError: there are such pairs in the folder itself and in those of splits.
+        TrainerError: both the folder itself and its split folders contain images with XML files.
     """
     named = {split: place for place in listing.folders_in("") if (split := split_named(place))}
     paired = {split for split, place in named.items() if _pairs(listing, place)}
     if paired and VALID in named and listing.images(named[VALID]):
-        paired.add(VALID)  # without annotations it is an error, not a split that is left out
+        paired.add(VALID)  # missing annotations are an error, not a missing split
     divided = {split: named[split] for split in in_order(paired)}
     whole = next((at for at in ("", listing.folder("images")) if at is not None and _pairs(listing, at)), None)
     if whole is not None and divided:
         raise TrainerError(
-            "annotated images lie both in the folder and in those of its splits",
+            "annotated images both in the folder and in its split folders",
             where=str(listing.root),
             found=", ".join([whole or ".", *divided.values()]),
             expected="every image in one split",

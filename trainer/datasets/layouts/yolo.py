@@ -1,4 +1,4 @@
-"""YOLO: a text file of boxes for each image, in `labels` or next to it (Darknet)."""
+"""YOLO: a text file of boxes per image, in `labels` or next to it (Darknet)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from trainer.datasets.readers.yolo import image_set_paths, read_yaml
 from trainer.datasets.split_words import TRAIN, in_order, split_named, split_within
 
 _KEYS = {"train": "train", "val": "valid", "valid": "valid", "test": "test"}
-"""The keys of data.yaml that name folders, and their splits."""
+"""The keys of data.yaml for folders, and their splits."""
 
 
 def yolo(listing: Listing) -> Layout | None:
-    """Folders `images` and `labels`, divided within (Ultralytics) or within each split (Roboflow), or Darknet's lists.
+    """Folders `images` and `labels`, with splits inside (Ultralytics) or inside each split (Roboflow), or Darknet's
+    lists.
 
     Raises:
-        TrainerError: data.yaml is no YAML, names a folder that is not there, or one folder for two splits; there are
-            labels and no names of classes.
+        TrainerError: data.yaml is not YAML, names a missing folder, or one folder for two splits; or class names are
+            missing.
     """
     classes = _classes_file(listing)
     if classes is None:
@@ -72,7 +73,7 @@ def _by_custom(listing: Listing) -> dict[str, str]:
                 continue
             if split in found:
                 raise TrainerError(
-                    "two folders hold one split", where=str(listing.root), found=f"{found[split]} and {inner}"
+                    "two folders for one split", where=str(listing.root), found=f"{found[split]} and {inner}"
                 )
             found[split] = inner
     if not found and images is not None and listing.images_below(images) and _labels(listing, images):
@@ -104,18 +105,18 @@ def _by_yaml(listing: Listing, file: str) -> dict[str, str]:
             raise TrainerError("a split has no items", where=str(listing.root / place), expected="images")
     there = {*found, *_by_custom(listing)}
     for key, entry in missing.items():
-        if _KEYS[key] not in there and key != "test":  # exports name a test folder that they may lack
+        if _KEYS[key] not in there and key != "test":  # exports name a test folder that may be missing
             raise TrainerError(
-                "data.yaml names a folder that is not there",
+                "data.yaml names a folder that doesn't exist",
                 where=f"{listing.root / file}: {key}",
                 found=entry,
-                expected=f"a folder or list below {listing.root}",
+                expected=f"a folder or list inside {listing.root}",
             )
     return found
 
 
 def _resolved(listing: Listing, entry: str) -> str | None:
-    """The folder or list that an entry means: the longest end of its path that is there."""
+    """The folder or list of an entry: the longest existing suffix of its path."""
     parts = [part for part in PurePosixPath(entry.replace("\\", "/")).parts if part not in ("/", ".", "..")]
     for start in range(len(parts)):
         path = "/".join(parts[start:])
@@ -127,15 +128,15 @@ def _resolved(listing: Listing, entry: str) -> str | None:
 
 
 def _refuse_unnamed(listing: Listing) -> None:
-    """Raises `TrainerError` for images with a folder of labels where nothing says what the classes are called."""
+    """Raises `TrainerError` for images with a label folder but without class names."""
     for place in _by_custom(listing).values():
         labels = _labels(listing, place)
         if labels and labels != place and stems_in(listing.below(labels, ".txt"), labels):
             raise TrainerError(
-                "the classes of YOLO's labels have no names",
+                "the classes of the YOLO labels have no names",
                 where=str(listing.root / labels),
-                expected="data.yaml with `names: [first, second]`, or classes.txt with a name a line",
-                hint="`data.reader={name: yolo, images: FOLDER, classes: [first, second]}` says them in the config.",
+                expected="data.yaml with `names: [first, second]`, or classes.txt with one name per line",
+                hint="Or set them in the config: `data.reader={name: yolo, images: FOLDER, classes: [first, second]}`.",
             )
 
 
@@ -147,13 +148,14 @@ def _refuse_shared(listing: Listing, classes: str, places: Mapping[str, str]) ->
                     "two splits have the same images",
                     where=str(listing.root / classes),
                     found=f"{split}: {place or '.'}, {other}: {inner or '.'}",
-                    expected="a folder of its own for each split",
-                    hint="Name it once, as `train:`; `data.reader.fractions={valid: 0.1}` then takes a split from it.",
+                    expected="a separate folder for each split",
+                    hint="List it once, as `train:`, and take a split from it with "
+                    "`data.reader.fractions={valid: 0.1}`.",
                 )
 
 
 def _lists(listing: Listing) -> dict[str, str]:
-    """Files of image paths by split: what Darknet's .data file names, else train.txt, valid.txt."""
+    """Files of image paths by split: those in Darknet's .data file, otherwise train.txt, valid.txt."""
     found: dict[str, str] = {}
     for file in listing.below("", ".data"):
         for line in listing.read(file).splitlines():
@@ -185,7 +187,7 @@ def _part(listing: Listing, place: str, classes: str) -> Part:
 
 
 def _labels(listing: Listing, images: str) -> str | None:
-    """The folder of the text files of a folder of images: `labels` in place of `images`, or the same."""
+    """The label folder of an image folder: `labels` instead of `images`, or the same folder."""
     parts = images.split("/")
     for place in (place for place in reversed(range(len(parts))) if parts[place].lower() == "images"):
         found = listing.folder("/".join([*parts[:place], "labels", *parts[place + 1 :]]))

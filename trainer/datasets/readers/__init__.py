@@ -1,4 +1,4 @@
-"""Readers: data sets in the formats of the field, lazy and by index."""
+"""Readers: data sets in common formats, with lazy access by index."""
 
 from trainer.datasets.readers.coco_index import CocoIndex, index_coco
 from trainer.datasets.readers.opening import Opening, Progress

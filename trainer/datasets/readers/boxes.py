@@ -1,4 +1,4 @@
-"""Boxes as readers hand them out: checked against their picture, and at its scale."""
+"""Boxes of readers: checked against their image, and scaled to it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from trainer import TrainerError
 
 SLACK = 1.0
-"""Pixels by which a box may reach over the picture's edge: what rounding does. It is cut off at the edge."""
+"""Pixels by which a box may exceed the image due to rounding; it is clipped to the image."""
 
 
 def checked_boxes(boxes: np.ndarray, size: tuple[int, int], where: str, names: Sequence[object]) -> np.ndarray:
-    """float64 [N, 4] of x_min, y_min, x_max, y_max within the picture of `size` (height, width).
+    """float64 [N, 4] of x_min, y_min, x_max, y_max within the image of `size` (height, width).
 
     Raises:
-        TrainerError: a coordinate is not finite, a box has no area, or reaches outside the picture; `names` are what
-            the boxes are called.
+        TrainerError: a coordinate is not finite, a box has no area, or exceeds the image; `names` are the names of the
+            boxes in messages.
     """
     boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
     height, width = size
@@ -27,7 +27,7 @@ def checked_boxes(boxes: np.ndarray, size: tuple[int, int], where: str, names: S
         faults = {
             "a box's coordinates are not finite": ~np.isfinite(boxes).all(1),
             "a box has no area": (boxes[:, 2] <= boxes[:, 0]) | (boxes[:, 3] <= boxes[:, 1]),
-            "a box reaches outside the picture": (np.abs(boxes - inside) > SLACK).any(1)
+            "a box exceeds the image": (np.abs(boxes - inside) > SLACK).any(1)
             | (inside[:, 2] <= inside[:, 0])
             | (inside[:, 3] <= inside[:, 1]),
         }
@@ -46,18 +46,18 @@ def checked_boxes(boxes: np.ndarray, size: tuple[int, int], where: str, names: S
 
 
 def scaled(coordinates: np.ndarray, size: tuple[int, int], shape: Sequence[int]) -> np.ndarray:
-    """Coordinates (x, y, x, y, …) of a picture of `size` (height, width) in one of `shape`, as float32."""
+    """Coordinates (x, y, x, y, …) of an image of `size` (height, width), scaled to one of `shape`, as float32."""
     factors = np.array([shape[1] / size[1], shape[0] / size[0]])
     return (coordinates * np.resize(factors, coordinates.shape[-1])).astype(np.float32)
 
 
 def placement(size: tuple[int, int], shape: Sequence[int]) -> np.ndarray:
-    """The field `placement` of an item whose image, of `size` (height, width) in its file, has this shape."""
+    """The field `placement` of an item with an image of this shape, whose file has `size` (height, width)."""
     return np.diag([size[1] / shape[1], size[0] / shape[0], 1.0]).astype(np.float32)
 
 
 def nearest(mask: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """A mask [..., H, W] at another size (height, width), each pixel that of the nearest."""
+    """A mask [..., H, W] resized to (height, width) with the nearest pixel."""
     height, width = shape[:2]
     if mask.shape[-2:] == (height, width):
         return mask

@@ -23,14 +23,13 @@ class CocoDataset(PictureReader):
     """Items {image, boxes, labels, crowd, area, image_id, size, placement}, with masks and keypoints if asked for.
 
     Args:
-        root: the folder of the data; `images` (a folder) and `annotations` (a JSON file) are relative to it.
+        root: the data folder; `images` (a folder) and `annotations` (a JSON file) are relative to it.
         masks: whether items have `masks`.
         keypoints: whether items have `keypoints`.
-        channels: of the images; None: each has its own.
+        channels: of the images; None: those of each file.
 
     Raises:
-        TrainerError: see `index_coco`. An annotation of an image that the file doesn't have goes to
-            `opening.on_problem`.
+        TrainerError: see `index_coco`. Annotations of unknown images go to `opening.on_problem`.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class CocoDataset(PictureReader):
                     "an annotation belongs to no image",
                     where=str(self.index.path),
                     found=problem,
-                    hint="`data.on_error: skip` leaves such annotations out.",
+                    hint="Set `data.on_error: skip` to leave such annotations out.",
                 )
             )
         if keypoints and not self.index.keypoint_names:
@@ -71,7 +70,7 @@ class CocoDataset(PictureReader):
 
     @property
     def category_ids(self) -> np.ndarray:
-        """int64 [classes]: the file's own numbers, in the order of the labels."""
+        """int64 [classes]: the category ids of the file, in the order of the labels."""
         return self.index.category_ids
 
     def __len__(self) -> int:
@@ -85,7 +84,7 @@ class CocoDataset(PictureReader):
 
     @property
     def sizes(self) -> np.ndarray:
-        """int [N, 2]: height and width of each image, by the annotations or, where these don't say, by its file."""
+        """int [N, 2]: height and width of each image, from the annotations or, if missing, from its file."""
         return self.index.sizes if self.index.sizes.all() else self.file_sizes()
 
     @property
@@ -96,7 +95,7 @@ class CocoDataset(PictureReader):
     def __getitem__(self, index: int) -> Item:
         where, columns = self.source(index), self.index
         for problem in columns.problems.get(index, ()):
-            raise TrainerError("the annotations of an image can't be used", where=where, found=problem)
+            raise TrainerError("invalid annotations of an image", where=where, found=problem)
         path = within(self.folder, columns.file_names[index], where)
         height, width = (int(extent) for extent in columns.sizes[index])
         picture = self.picture(path, where, (height, width) if height and width else None)
@@ -136,7 +135,7 @@ class CocoDataset(PictureReader):
                 continue
             if not isinstance(values, list) or len(values) != wanted or not _are_numbers(values):
                 raise TrainerError(
-                    "an annotation's keypoints are not what its category says",
+                    "the keypoints of an annotation don't match its category",
                     where=f"{where}: {name}",
                     found=f"{len(values)} values" if isinstance(values, list) else repr(values)[:80],
                     expected=f"{wanted} numbers: x, y and visibility of {len(self.index.keypoint_names)} points",

@@ -1,10 +1,10 @@
-"""The index of a COCO annotation file: columns in NumPy arrays, what is long (masks, keypoints) as places in the file.
+"""The index of a COCO annotation file: columns in NumPy arrays, with long parts (masks, keypoints) as positions in the
+file.
 
-index = index_coco(Path("instances_val2017.json"))
-row = index.image_row(139)                        # images have rows, in the file's order
-here = index.of_image(row)                        # slice into the columns of annotations
+index = index_coco(Path("instances_val2017.json")) row = index.image_row(139)                        # images have rows,
+in the file's order here = index.of_image(row)                        # slice into the columns of annotations
 index.boxes[here], index.labels[here]             # float64 [N, 4] x, y, width, height; int32 [N]
-index.category_ids[index.labels[here]]            # the file's own, sparse ids
+index.category_ids[index.labels[here]]            # the file's sparse ids
 
 Format: https://cocodataset.org/#format-data
 """
@@ -30,16 +30,17 @@ _ANNOTATION = "an annotation with id, image_id, category_id, bbox of four number
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CocoIndex:
-    """What is in a COCO annotation file; I images, A annotations (grouped by image, in the file's order), K categories.
+    """The contents of a COCO annotation file: I images, A annotations (grouped by image, in the file's order), K
+    categories.
 
-    Indices of classes are contiguous: `labels` count the categories in the order of their ids.
+    Class indices are contiguous: `labels` number the categories in the order of their ids.
     """
 
     path: Path
     image_ids: np.ndarray
     """int64 [I], in the file's order."""
     sizes: np.ndarray
-    """int32 [I, 2]: height and width in pixels; 0 where the file doesn't say."""
+    """int32 [I, 2]: height and width in pixels; 0 if the file doesn't contain them."""
     file_names: Sequence[str]
     category_ids: np.ndarray
     """int64 [K], ascending."""
@@ -53,7 +54,7 @@ class CocoIndex:
     boxes: np.ndarray
     """float64 [A, 4]: x, y, width, height in pixels, as in the file."""
     areas: np.ndarray
-    """float64 [A]: the annotation's own area (of its mask, where it has one)."""
+    """float64 [A]: the annotation's area (of its mask, if it has one)."""
     crowd: np.ndarray
     """bool [A]."""
     segmentations: np.ndarray
@@ -61,14 +62,14 @@ class CocoIndex:
     keypoints: np.ndarray
     """int64 [A, 2]: start and length of each list of keypoints in the file; length 0 for none."""
     visible_keypoints: np.ndarray
-    """int32 [A]: how many keypoints of each annotation are labelled (the file's num_keypoints)."""
+    """int32 [A]: number of labeled keypoints of each annotation (the file's num_keypoints)."""
     keypoint_names: Sequence[str] = ()
     problems: Mapping[int, Sequence[str]] = field(default_factory=dict)
-    """What is wrong with an image's records, by its row: such an image can't be used."""
+    """The errors of an image's records, by its row: the image is unusable."""
     unattached: Sequence[str] = ()
-    """Records that can't be attributed to any image, in words."""
+    """Errors of records that belong to no image, as text."""
     stamp: tuple[int, int] = (0, 0)
-    """The file's size and time of change when it was indexed: places in it hold no longer than that."""
+    """The file's size and modification time when it was indexed: positions are valid only while they match."""
 
     def __len__(self) -> int:
         return len(self.image_ids)
@@ -79,7 +80,7 @@ class CocoIndex:
         return len(self.ids) > 0 and bool((self.segmentations[:, 1] > 0).all())
 
     def of_image(self, row: int) -> slice:
-        """Where the annotations of an image lie in the columns."""
+        """The slice of an image's annotations in the columns."""
         return slice(int(self.first[row]), int(self.first[row + 1]))
 
     def image_rows(self) -> np.ndarray:
@@ -87,10 +88,10 @@ class CocoIndex:
         return np.repeat(np.arange(len(self)), np.diff(self.first))
 
     def image_row(self, image_id: int) -> int:
-        """The row of an image. Raises `TrainerError` where the file has no such image."""
+        """The row of an image. Raises `TrainerError` if the file has no such image."""
         found = np.flatnonzero(self.image_ids == image_id)
         if not len(found):
-            raise TrainerError("no such image", where=str(self.path), found=f"image id {image_id}")
+            raise TrainerError("unknown image id", where=str(self.path), found=f"image id {image_id}")
         return int(found[0])
 
 
@@ -126,10 +127,11 @@ class _File(msgspec.Struct, gc=False):
 
 
 def index_coco(path: Path | str, progress: Progress | None = None) -> CocoIndex:
-    """The index of an annotation file (instances, person keypoints); `progress` hears of annotations done and in all.
+    """The index of an annotation file (instances, person keypoints); `progress` receives the number of annotations done
+    and the total.
 
-    Raises `TrainerError` for a file that is missing, no JSON, or not of COCO's form. A record that is wrong in itself
-    is kept in `problems` by its image, so that the images beside it can be used.
+    Raises `TrainerError` for a file that is missing, not JSON, or not in COCO's format. Invalid records are stored in
+    `problems` by image, so that other images can be used.
     """
     source = JsonFile(Path(path))
     top = source.decode(_File, _EXPECTED)
@@ -137,7 +139,9 @@ def index_coco(path: Path | str, progress: Progress | None = None) -> CocoIndex:
     categories = sorted(top.categories, key=lambda category: category.id)
     category_ids = np.array([category.id for category in categories], np.int64)
     if len(np.unique(category_ids)) != len(category_ids):
-        raise TrainerError("two categories have one id", where=f"{path}: categories", found=_repeated(category_ids))
+        raise TrainerError(
+            "two categories have the same id", where=f"{path}: categories", found=_repeated(category_ids)
+        )
     problems = _Problems(np.array([image.id for image in images], np.int64))
     columns = _annotations(source, source.records(top.annotations, "annotations"), category_ids, problems, progress)
     rows = columns.pop("rows")
@@ -160,7 +164,7 @@ def index_coco(path: Path | str, progress: Progress | None = None) -> CocoIndex:
 
 
 class _Problems:
-    """What is wrong with records, by image."""
+    """The errors of records, by image."""
 
     def __init__(self, image_ids: np.ndarray) -> None:
         self.image_ids = image_ids
@@ -169,11 +173,11 @@ class _Problems:
         self._order = np.argsort(image_ids, kind="stable")
         self._sorted = image_ids[self._order]
         _, group, count = np.unique(image_ids, return_inverse=True, return_counts=True)
-        for row in np.flatnonzero(count[group] > 1):  # which of them the annotations mean can't be told
-            self.add(int(row), f"image id {image_ids[row]} is given to another image too")
+        for row in np.flatnonzero(count[group] > 1):  # annotations with this id are ambiguous
+            self.add(int(row), f"image id {image_ids[row]} is used by another image, too")
 
     def rows(self, image_ids: np.ndarray) -> np.ndarray:
-        """int64: the row of each image; -1 for one that the file doesn't have. The first of several with one id."""
+        """int64: the row of each image; -1 for an unknown one. Of several with the same id, the first."""
         if not len(self._sorted):
             return np.full(len(image_ids), -1)
         places = np.minimum(np.searchsorted(self._sorted, image_ids), len(self._sorted) - 1)
@@ -200,7 +204,7 @@ def _annotations(
     problems: _Problems,
     progress: Progress | None,
 ) -> dict[str, np.ndarray]:
-    """The columns of all annotations that can be used, in the file's order, with `rows` of their images."""
+    """The columns of all usable annotations in the file's order, with the `rows` of their images."""
     blocks = []
     decode = msgspec.json.Decoder(_Annotation).decode
     for start in range(0, len(records), _BLOCK):
@@ -225,7 +229,7 @@ def _one_by_one(
     decode: Callable[[msgspec.Raw], _Annotation],
     problems: _Problems,
 ) -> list[_Annotation]:
-    """The good annotations of a block; each of the others becomes a problem of its image."""
+    """The valid annotations of a block; each invalid one becomes a problem of its image."""
     good = []
     for number, record in enumerate(block, start):
         try:
@@ -251,7 +255,7 @@ def _is_id(value: Any) -> bool:
 def _columns(
     source: JsonFile, block: list[_Annotation], category_ids: np.ndarray, problems: _Problems
 ) -> dict[str, np.ndarray]:
-    """The columns of some annotations, without those whose image or category the file doesn't have."""
+    """The columns of annotations, without those of unknown images or categories."""
     boxes = np.array([one.bbox for one in block], np.float64).reshape(-1, 4)
     areas = np.array([np.nan if one.area is None else one.area for one in block], np.float64)
     own_ids = np.array([one.category_id for one in block], np.int64)
@@ -261,7 +265,7 @@ def _columns(
     rows = problems.rows(image_ids)
     for at in np.flatnonzero(~is_known | (rows < 0)):
         what = f"of image {image_ids[at]}, which" if rows[at] < 0 else f"of category {own_ids[at]}, which"
-        problems.add(int(rows[at]), f"annotation {block[at].id} is {what} the file does not have")
+        problems.add(int(rows[at]), f"annotation {block[at].id} is {what} is not in the file")
     columns = {
         "rows": rows,
         "ids": np.array([one.id for one in block], np.int64),
@@ -282,7 +286,7 @@ def _note_repeated_ids(columns: dict[str, np.ndarray], problems: _Problems) -> N
     ids = columns["ids"][order]
     for at in np.flatnonzero(ids[1:] == ids[:-1]):
         for place in order[at : at + 2]:
-            problems.add(int(columns["rows"][place]), f"annotation id {ids[at]} is given to two annotations")
+            problems.add(int(columns["rows"][place]), f"annotation id {ids[at]} is used by two annotations")
 
 
 def _repeated(ids: np.ndarray) -> str:

@@ -1,4 +1,4 @@
-"""COCO's segmentations: polygons, run lengths as lists of counts, compressed run lengths. pycocotools does the work."""
+"""COCO segmentations: polygons, run lengths as lists of counts, compressed run lengths. Uses pycocotools."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from trainer import TrainerError
 
 _MOST_BYTES = 7
-"""Of a number: five bits each, for a picture of 2**34 pixels."""
+"""Maximum characters of a number: five bits each, for an image of 2**34 pixels."""
 
 _EXPECTED = "polygons [[x, y, x, y, x, y, …], …] or run lengths {size: [height, width], counts: a list or a text}"
 
 
 def run_lengths(segmentation: Any, size: tuple[int, int], where: str) -> dict[str, Any]:
-    """Compressed run lengths {size, counts} of a segmentation in a picture of `size` (height, width).
+    """Compressed run lengths {size, counts} of a segmentation in an image of `size` (height, width).
 
     Raises:
-        TrainerError: it is none of COCO's three forms, is of another size, or its counts don't make up the picture.
+        TrainerError: it has none of COCO's three forms, another size, or counts that don't add up to the image.
     """
     from pycocotools import mask
 
@@ -26,14 +26,14 @@ def run_lengths(segmentation: Any, size: tuple[int, int], where: str) -> dict[st
     if isinstance(segmentation, list):
         polygons = [_polygon(polygon, where) for polygon in segmentation]
         if not polygons:
-            raise TrainerError("a segmentation is empty", where=where, found="no polygon", expected=_EXPECTED)
+            raise TrainerError("empty segmentation", where=where, found="no polygon", expected=_EXPECTED)
         merged: dict[str, Any] = mask.merge(mask.frPyObjects(polygons, height, width))
         return merged
     if not isinstance(segmentation, dict) or not {"size", "counts"} <= set(segmentation):
-        raise TrainerError("no segmentation", where=where, found=_short(segmentation), expected=_EXPECTED)
+        raise TrainerError("not a segmentation", where=where, found=_short(segmentation), expected=_EXPECTED)
     if list(segmentation["size"]) != [height, width]:
         raise TrainerError(
-            "a mask has another size than the picture",
+            "the size of a mask doesn't match the image",
             where=where,
             found=f"size {segmentation['size']} (height, width)",
             expected=f"[{height}, {width}]",
@@ -41,23 +41,23 @@ def run_lengths(segmentation: Any, size: tuple[int, int], where: str) -> dict[st
     counts = segmentation["counts"]
     if isinstance(counts, list):
         if any(not isinstance(count, int) or count < 0 for count in counts) or sum(counts) != height * width:
-            found = f"{len(counts)} counts that come to {sum(count for count in counts if isinstance(count, int))}"
-            expected = f"whole numbers that come to {height * width}, the pixels of the picture"
+            found = f"{len(counts)} counts with a sum of {sum(count for count in counts if isinstance(count, int))}"
+            expected = f"integers with a sum of {height * width}, the pixels of the image"
             raise TrainerError(
-                "a mask's run lengths don't make up the picture", where=where, found=found, expected=expected
+                "the run lengths of a mask don't add up to the image", where=where, found=found, expected=expected
             )
         uncompressed: dict[str, Any] = mask.frPyObjects(segmentation, height, width)
         return uncompressed
     if not isinstance(counts, str | bytes):
-        raise TrainerError("no segmentation", where=where, found=_short(segmentation), expected=_EXPECTED)
+        raise TrainerError("not a segmentation", where=where, found=_short(segmentation), expected=_EXPECTED)
     text = counts.encode() if isinstance(counts, str) else counts
     decoded = counts_of(text)
     if decoded is None or sum(decoded) != height * width:
         raise TrainerError(
-            "a mask's run lengths don't make up the picture",
+            "the run lengths of a mask don't add up to the image",
             where=where,
-            found="a text that is cut short" if decoded is None else f"counts that come to {sum(decoded)}",
-            expected=f"{height * width}, the pixels of the picture",
+            found="truncated text" if decoded is None else f"counts with a sum of {sum(decoded)}",
+            expected=f"{height * width}, the pixels of the image",
         )
     return {"size": [height, width], "counts": text}
 
@@ -71,10 +71,10 @@ def mask_of(segmentation: Any, size: tuple[int, int], where: str) -> np.ndarray:
 
 
 def counts_of(text: bytes) -> list[int] | None:
-    """The run lengths that COCO's compressed text stands for; None where it ends within a number or has a wrong byte.
+    """The run lengths of COCO's compressed text; None if it is truncated or has an invalid byte.
 
     Each count is a variable-length number of six bits a byte (48 is added), from the third on as the difference to the
-    last but one (`rleFrString` of cocoapi, which reads past the end of what is damaged).
+    second to last (`rleFrString` of cocoapi, which reads past the end of damaged texts).
     """
     bits = np.frombuffer(text, np.uint8).astype(np.int64) - 48
     if not len(bits):
@@ -103,7 +103,7 @@ def _polygon(polygon: Any, where: str) -> list[float]:
             "a polygon has too few points",
             where=where,
             found=found,
-            expected="three points or more: [x, y, x, y, x, y, …]",
+            expected="at least three points: [x, y, x, y, x, y, …]",
         )
     return list(polygon)
 

@@ -1,4 +1,4 @@
-"""COCO's panoptic annotations: a PNG an image, whose colours are the numbers of segments that a JSON file describes.
+"""COCO's panoptic annotations: a PNG per image, whose colors are the ids of segments described by a JSON file.
 
 Format: https://cocodataset.org/#format-data, section "Panoptic Segmentation" (number = red + 256 green + 65536 blue).
 """
@@ -56,18 +56,18 @@ class _File(msgspec.Struct, gc=False):
 class CocoPanoptic(PictureReader):
     """Items {image, mask, boxes, labels, crowd, area, masks, image_id, size}.
 
-    `mask` has the class of each pixel, 255 where no segment is; the others are of the segments of things, in the order
-    of the file. Classes are contiguous, in the order of the categories' ids.
+    `mask` has the class of each pixel, 255 without a segment. The other fields describe segments of things, in the
+    order of the file. Classes are contiguous, in the order of the categories' ids.
 
     Args:
-        root: the folder of the data; the others are relative to it.
+        root: the data folder; the other paths are relative to it.
         images: folder of the images.
         segments: folder of the PNG files.
         annotations: the JSON file.
-        channels: of the images; None: each has its own.
+        channels: of the images; None: those of each file.
 
     Raises:
-        TrainerError: the JSON file is missing or not of this form; to `opening.on_problem`: an annotation of no image.
+        TrainerError: the JSON file is missing or invalid. Annotations of unknown images go to `opening.on_problem`.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class CocoPanoptic(PictureReader):
         record, where = self._records[index], self.source(index)
         annotation = self._annotations.get(record.id)
         if annotation is None:
-            raise TrainerError("an image has no annotation", where=where)
+            raise TrainerError("an image without annotation", where=where)
         annotated = (record.height, record.width) if record.height and record.width else None
         picture = self.picture(within(self.images, record.file_name, where), where, annotated)
         numbers = self._numbers(within(self.segments, annotation.file_name, where), picture.size, where)
@@ -135,11 +135,11 @@ class CocoPanoptic(PictureReader):
         }
 
     def _numbers(self, path: Path, size: tuple[int, int], where: str) -> np.ndarray:
-        """int32 [H, W]: the number of each pixel's segment, 0 for none."""
+        """int32 [H, W]: the segment id of each pixel, 0 for none."""
         pixels = decode(path).pixels.astype(np.int32)
         if pixels.shape[:2] != size:
             raise TrainerError(
-                "a mask has another size than its image",
+                "the size of a mask doesn't match its image",
                 where=where,
                 found=f"{path}: {pixels.shape[1]} x {pixels.shape[0]} pixels",
                 expected=f"{size[1]} x {size[0]}",
@@ -148,27 +148,27 @@ class CocoPanoptic(PictureReader):
         return numbers
 
     def _checked_labels(self, annotation: _Annotation, numbers: np.ndarray, where: str) -> list[int]:
-        """The class of each segment. Raises `TrainerError` where the picture and the list of segments differ."""
+        """The class of each segment. Raises `TrainerError` if the PNG and the list of segments differ."""
         listed = [segment.id for segment in annotation.segments_info]
         present = set(np.unique(numbers).tolist()) - {0}
         if present != set(listed) or len(set(listed)) != len(listed):
             raise TrainerError(
-                "the segments of the picture are not those of its list",
+                "the segments of the PNG don't match the list of segments",
                 where=f"{where}: {annotation.file_name}",
-                found=f"only in the picture: {sorted(present - set(listed))[:8]}, "
-                f"only in the list: {sorted(set(listed) - present)[:8]}, listed: {len(listed)}",
+                found=f"only in the PNG: {sorted(present - set(listed))[:8]}, only in the list: "
+                f"{sorted(set(listed) - present)[:8]}, listed: {len(listed)}",
                 expected="each segment once in both",
             )
         strange = [
             segment.category_id for segment in annotation.segments_info if segment.category_id not in self._labels
         ]
         if strange:
-            raise TrainerError("a segment's category is unknown", where=where, found=f"category id {strange[0]}")
+            raise TrainerError("unknown category of a segment", where=where, found=f"category id {strange[0]}")
         return [self._labels[segment.category_id] for segment in annotation.segments_info]
 
 
 def _places(numbers: np.ndarray, listed: Sequence[int]) -> np.ndarray:
-    """int64 [H, W]: the place of each pixel's segment in the list; its length for none."""
+    """int64 [H, W]: the position of each pixel's segment in the list; the list's length for none."""
     order = np.argsort(np.array(listed, np.int64), kind="stable")
     ordered = np.array(listed, np.int64)[order]
     found = np.searchsorted(ordered, numbers)
@@ -176,7 +176,7 @@ def _places(numbers: np.ndarray, listed: Sequence[int]) -> np.ndarray:
 
 
 def _boxes(masks: np.ndarray) -> np.ndarray:
-    """float64 [N, 4]: the least box around each mask, which has a pixel at least."""
+    """float64 [N, 4]: the bounding box of each mask, which must not be empty."""
     boxes = np.zeros((len(masks), 4))
     for row, mask in enumerate(masks):
         rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))

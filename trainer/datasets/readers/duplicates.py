@@ -1,4 +1,4 @@
-"""The same image in two splits: under one path, which is an error, or as two files of the same bytes, which is told."""
+"""Detects the same image in two splits: the same path is an error, two files with identical contents a warning."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from trainer.datasets.readers.picture_reader import PictureReader
 
 
 def refuse_duplicates(splits: Mapping[str, Dataset], opening: Opening) -> None:
-    """Compares the files of the splits; only files of the same size in two splits are read.
+    """Compares the files of the splits; reads only files whose size occurs in two splits.
 
     Raises:
-        TrainerError: one file is an item of two splits. Two files of the same bytes go to `opening.on_warning`.
+        TrainerError: one file is an item of two splits. Identical files go to `opening.on_warning`.
     """
     owners: dict[str, str] = {}
     for split, dataset in splits.items():
@@ -30,29 +30,29 @@ def refuse_duplicates(splits: Mapping[str, Dataset], opening: Opening) -> None:
                     "one image is in two splits",
                     where=path,
                     found=f"{owners[path]} and {split}",
-                    expected="every image in one split: what is measured on images of the training is worthless",
-                    hint="`data.reader.fractions={valid: 0.1}` takes a validation split from train.",
+                    expected="every image in one split: metrics of images used for training are meaningless",
+                    hint="Take a validation split from train with `data.reader.fractions={valid: 0.1}`.",
                 )
     pairs = same_content(owners) if len(set(owners.values())) > 1 else []
     if pairs:
         first, second = pairs[0]
         opening.on_warning(
-            f"{len(pairs)} files have the same content in two splits, for instance {first} ({owners[first]}) and "
-            f"{second} ({owners[second]}): what is measured on images of the training is worthless"
+            f"{len(pairs)} files are identical in two splits, for instance {first} ({owners[first]}) and {second} "
+            f"({owners[second]}): metrics of images used for training are meaningless"
         )
 
 
 def same_content(owners: Mapping[str, str], *, within: bool = False) -> list[tuple[str, str]]:
-    """Pairs of files of different splits (`within`: of the same split, too) that have the same bytes.
+    """Pairs of files of different splits (`within`: of the same split, too) with identical contents.
 
-    Only files of the same size are read. `owners` has the split of each file.
+    Only files of the same size are read. `owners` contains the split of each file.
     """
     by_size: dict[int, list[str]] = {}
     for path in owners:
         try:
             by_size.setdefault(os.stat(path).st_size, []).append(path)
         except OSError:
-            continue  # a missing or unreadable file is a bad item, told of when it is read
+            continue  # a missing or unreadable file is reported when the item is read
     found: list[tuple[str, str]] = []
     first: dict[bytes, str] = {}
     for paths in by_size.values():

@@ -1,4 +1,4 @@
-"""The files of a folder, in an order that every machine agrees on, and texts."""
+"""Lists the files of a folder in a machine-independent order, and reads texts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FILES_BETWEEN = 10_000
 def files_in(
     path: Path, suffixes: Collection[str] = SUFFIXES, *, below: bool = False, progress: Progress | None = None
 ) -> list[str]:
-    """Names of the files of such suffixes in a folder (and below it), as people sort them; hidden ones are left out.
+    """Names of the files with such suffixes in a folder (and its subfolders) in natural order, without hidden files.
 
-    `progress` hears of every 10,000 that are found.
+    `progress` is called for every 10,000 files.
 
     Raises:
-        TrainerError: there is no such folder, or no such file in it.
+        TrainerError: the folder is missing, or has no such file.
     """
     names = []
     for name in _walk(folder(path), "", suffixes, below):
@@ -43,48 +43,50 @@ def files_in(
 
 
 def folders_in(path: Path) -> list[str]:
-    """Names of the folders in a folder, in the order of their names; hidden ones are left out."""
+    """Names of the subfolders of a folder, sorted, without hidden ones."""
     return sorted(entry.name for entry in os.scandir(folder(path)) if entry.is_dir() and not is_hidden(entry.name))
 
 
 def refuse_splits(names: Collection[str], path: Path) -> None:
-    """Raises `TrainerError` where the files of one data set lie in the folders of several splits."""
+    """Raises `TrainerError` if the files of one data set are in the folders of several splits."""
     folders = sorted({name.partition("/")[0] for name in names if "/" in name})
     if len({split_named(name) for name in folders} - {None}) > 1:
         raise TrainerError(
-            "the folder holds several splits, and would be read as one",
+            "the folder contains several splits, which would be read as one",
             where=str(path),
             found=", ".join(folders[:8]),
             expected="the folder of one split",
-            hint=f"`{path.name}/{{split}}` in the path reads each, or leave `data.reader` out: layouts are detected.",
+            hint=f"Write `{path.name}/{{split}}` to read each split, or remove `data.reader` to detect the layout.",
         )
 
 
 def without_repeats(names: Iterable[str], path: Path, opening: Opening) -> list[str]:
-    """The names of a list, each once; one that is named again goes to `opening.on_problem`."""
+    """The names in a list, each once; duplicates go to `opening.on_problem`."""
     counts = Counter(names)
     for name, count in counts.items():
         if count > 1:
             found = f"{name}, {count} times"
-            opening.on_problem(TrainerError("a list names an image more than once", where=str(path), found=found))
+            opening.on_problem(TrainerError("a list contains an image more than once", where=str(path), found=found))
     return list(counts)
 
 
 def by_stem(names: Collection[str], path: Path) -> dict[str, str]:
-    """File names without suffix, to the names. Raises `TrainerError` where two files share one."""
+    """File names without suffix, mapped to the names. Raises `TrainerError` for duplicates."""
     found: dict[str, str] = {}
     for name in names:
         stem = name.rpartition(".")[0] or name
         if stem in found:
             raise TrainerError(
-                "two files have one name but for the ending", where=str(path), found=f"{found[stem]} and {name}"
+                "two files have the same name except for the extension",
+                where=str(path),
+                found=f"{found[stem]} and {name}",
             )
         found[stem] = name
     return found
 
 
 def read_text(path: Path) -> str:
-    """A UTF-8 text file, with line breaks as \\n. Raises `TrainerError` where it is missing, unreadable or no text."""
+    """The text of a UTF-8 file, with normalized line breaks. Raises `TrainerError` if it is missing or not text."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""IDX files of images and labels, as of the MNIST family."""
+"""IDX files of images and labels, as in MNIST."""
 
 from __future__ import annotations
 

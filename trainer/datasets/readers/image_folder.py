@@ -1,4 +1,4 @@
-"""A folder for each class, with its images in it."""
+"""A folder of images per class."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class ImageFolder(PictureReader):
     """Items {image, label, size}: `root/images/<class>/…/<image>`.
 
     Args:
-        root: the folder of the data.
-        images: the folder of the classes' folders, relative to it.
-        classes: the folders in the order of the labels; None: all, in the order of their names.
-        channels: of the images; None: each has its own.
+        root: the data folder.
+        images: the folder that contains the class folders, relative to it.
+        classes: names of the class folders in the order of the labels; None: all, sorted.
+        channels: of the images; None: those of each file.
 
     Raises:
-        TrainerError: there is no such folder, or none in it; to `opening.on_problem`: one that is no class, or one
-            without images.
+        TrainerError: the folder is missing or has no subfolders. Folders that are not classes, or without images, go to
+            `opening.on_problem`.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class ImageFolder(PictureReader):
         present = folders_in(self.folder)
         self.class_names: Sequence[str] = tuple(classes) if classes is not None else tuple(present)
         if not present:
-            raise TrainerError("there are no folders of classes", where=str(self.folder), expected="a folder for each")
+            raise TrainerError("no class folders", where=str(self.folder), expected="a folder for each class")
         for name in present:
             if name not in self.class_names:
                 opening.on_problem(
                     TrainerError(
-                        "the folder is none of the classes",
+                        "the folder is not one of the classes",
                         where=str(self.folder / name),
                         found=name,
                         expected=", ".join(self.class_names[:12]),
@@ -71,7 +71,7 @@ class ImageFolder(PictureReader):
         self.labels = np.array(labels, np.int64)
 
     def shared_settings(self) -> Mapping[str, Any]:
-        """What the other splits must take over."""
+        """The settings that other splits must share."""
         return {"classes": self.class_names}
 
     def __len__(self) -> int:

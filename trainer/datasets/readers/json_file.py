@@ -1,7 +1,7 @@
-"""Large JSON files of records, decoded without loading them whole: mapped into memory, and kept as places in the file.
+"""Decodes large JSON files of records without loading them: mapped into memory, with positions in the file.
 
-`json.load` makes a dictionary of every record, which takes six times the file in memory.
-Here a record stays text (a `msgspec.Raw` is a view of the file) until its few fields of fixed type are read.
+`json.load` creates a dictionary per record, which takes six times the file's size in memory. Here a record remains text
+(a `msgspec.Raw` is a view of the file) until its few fields of fixed type are read.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from trainer import TrainerError
 from trainer.datasets.paths import missing_file
 
 MALFORMED = (msgspec.DecodeError, UnicodeDecodeError)
-"""What decoding raises: texts that are not UTF-8 are no error of msgspec's own."""
+"""Exceptions of decoding: invalid UTF-8 is not an exception of msgspec."""
 
 Id = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-"""Whole numbers that columns of int64 and int32 can hold."""
+"""Integers that columns of int64 and int32 can hold."""
 
 _T = TypeVar("_T")
 _NOT_FINITE = re.compile(rb"(?<=[\[,:\s])(?:NaN|-?Infinity)(?=[\s,\]}]|$)")
@@ -33,7 +33,7 @@ _MOST_SHOWN = 160
 
 
 class JsonFile:
-    """A JSON file, open for decoding. Raises `TrainerError` where it is missing, empty, unreadable or not JSON."""
+    """A JSON file, open for decoding. Raises `TrainerError` if it is missing, empty, unreadable or not JSON."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,10 +51,10 @@ class JsonFile:
         self._base = _address(self._mapped)
 
     def decode(self, kind: type[_T], expected: str) -> _T:
-        """The whole file as `kind`; parts of it that are to be read later are fields of type `msgspec.Raw`.
+        """The whole file as `kind`; parts that are read later have the type `msgspec.Raw`.
 
-        NaN and Infinity, which Python writes though JSON has no such numbers, become texts, so that only a record
-        which holds one is wrong, not the whole file.
+        NaN and Infinity, which Python writes although they are not JSON, become texts, so that only the record with one
+        is invalid, not the whole file.
         """
         try:
             return self._decoded(kind)
@@ -70,23 +70,23 @@ class JsonFile:
             patched, count = _NOT_FINITE.subn(lambda found: b'"' + b"N" * (len(found[0]) - 2) + b'"', self._mapped)
             if not count or self._buffer is not self._mapped:
                 raise self._not_json(error) from None
-            self._buffer, self._base = patched, _address(patched)  # of the same length: places stay what they are
+            self._buffer, self._base = patched, _address(patched)  # of the same length: positions don't change
             return self._decoded(kind)
 
     def records(self, raw: msgspec.Raw, name: str) -> list[msgspec.Raw]:
-        """The records of the array `raw`, which the file calls `name`."""
+        """The records of the array `raw`, which has the name `name` in the file."""
         try:
             return msgspec.json.decode(raw, type=list[msgspec.Raw])
         except MALFORMED as error:
             raise self.wrong_shape(error, name, "a list of records") from None
 
     def span(self, raw: msgspec.Raw) -> tuple[int, int]:
-        """(start, length) in bytes of a part of the file; length 0 for a field that is absent."""
+        """(start, length) in bytes of a part of the file; length 0 for a missing field."""
         length = len(memoryview(raw))
         return (_address(raw) - self._base, length) if length else (0, 0)
 
     def text(self, raw: msgspec.Raw) -> str:
-        """What the file says there, shortened, for messages."""
+        """The part of the file, shortened, for messages."""
         return shortened(self._bytes(raw)[: 4 * _MOST_SHOWN].decode("utf-8", "replace"))
 
     def _bytes(self, raw: msgspec.Raw) -> bytes:
@@ -94,7 +94,7 @@ class JsonFile:
         return bytes(self._mapped[start : start + length])
 
     def problem(self, error: Exception, record: msgspec.Raw | None = None) -> tuple[str, str]:
-        """What msgspec found wrong, and where in the record, as in ("Expected float, got bool", "bbox[2]")."""
+        """The error of msgspec, and its position in the record, as in ("Expected float, got bool", "bbox[2]")."""
         found = _PLACE.match(str(error))
         assert found is not None
         what = found["what"].replace("`", "")
@@ -105,11 +105,11 @@ class JsonFile:
     def wrong_shape(
         self, error: Exception, place: str, expected: str, record: msgspec.Raw | None = None
     ) -> TrainerError:
-        """The error for a file that is JSON, but not of the form that its format asks for."""
+        """The error for valid JSON that doesn't have the form of its format."""
         what, inner = self.problem(error, record)
         where = ".".join(part for part in (place, inner) if part).replace(".[", "[")
         return TrainerError(
-            "the JSON is not of the expected form",
+            "the JSON doesn't have the expected form",
             where=f"{self.path}: {where}" if where else str(self.path),
             found=what if record is None else f"{what} in {self.text(record)}",
             expected=expected,
@@ -120,17 +120,17 @@ class JsonFile:
         place = _BYTE.search(str(error))
         end = len(self._mapped) if is_short or place is None else int(place[1])
         return TrainerError(
-            "the JSON is cut short" if is_short else "the file is not JSON",
+            "truncated JSON" if is_short else "not a JSON file",
             where=f"{self.path}:{self._mapped[:end].count(10) + 1}",
             found=f"{len(self._mapped)} bytes, {error}" if is_short else error,
-            hint="Fetch or write the file again." if is_short else None,
+            hint="Download or write the file again." if is_short else None,
         )
 
 
 class Places:
-    """The parts of a JSON file by their places in it; opens the file when first asked, in each process of its own.
+    """The parts of a JSON file by position; opens the file on first use, separately in each process.
 
-    Raises `TrainerError` where the file was changed since it was indexed.
+    Raises `TrainerError` if the file changed since it was indexed.
     """
 
     def __init__(self, path: Path, stamped: tuple[int, int]) -> None:
@@ -138,7 +138,7 @@ class Places:
         self._file: int | None = None
 
     def __getitem__(self, span: np.ndarray) -> Any:
-        """What stands at (start, length), as plain data; None for length 0."""
+        """The content at (start, length), as plain data; None for length 0."""
         start, length = (int(value) for value in span)
         if not length:
             return None
@@ -161,7 +161,9 @@ class Places:
             raise TrainerError("the file can't be read", where=str(self.path), found=error.strerror) from error
         if stamp(file) != self._stamp:
             os.close(file)
-            raise TrainerError("the file was changed while it was in use", where=str(self.path), hint="Start again.")
+            raise TrainerError(
+                "the file changed while it was in use", where=str(self.path), hint="Start the command again."
+            )
         return file
 
     def __getstate__(self) -> dict[str, Any]:

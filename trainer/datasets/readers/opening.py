@@ -1,4 +1,4 @@
-"""What a reader is handed when it opens a data set: who hears of progress, and of records that can't be used."""
+"""Callbacks of a reader while it opens a data set: for progress, and for unusable records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainer import TrainerError
 from trainer.rundir import complain
 
 Progress = Callable[[int, int], None]
-"""Hears how much of how much (0: not known) is done, often enough to be shown; what it raises ends the reading."""
+"""Receives (done, total) with total 0 for unknown, often enough for display; its exceptions end the reading."""
 
 
 def _raise(error: TrainerError) -> None:
@@ -18,9 +18,9 @@ def _raise(error: TrainerError) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """`on_problem` is handed what is wrong with a record that belongs to no item: it raises it, or counts it.
+    """`on_problem` receives the error of a record that belongs to no item; it raises or counts it.
 
-    `on_warning` is handed a finding that may be intended, as text; by default it is written to stderr.
+    `on_warning` receives text about a possible problem; by default it goes to stderr.
     """
 
     progress: Progress | None = None

@@ -1,4 +1,4 @@
-"""Paired images: side by side in one file, or in two folders under the same names."""
+"""Image pairs: side by side in one file, or in two folders under the same names."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class PairedImages(PictureReader):
     """Items {image, target, size}.
 
     Args:
-        root: the folder of the data; the others are relative to it.
-        images: folder of the images, or of pictures that hold both side by side.
-        targets: folder of what the images are to become; None: the pictures hold both, each in one half.
-        direction: which half is the image: "left_to_right" or "right_to_left" (the target is the other).
-        channels: of the images; None: each has its own.
+        root: the data folder; the other paths are relative to it.
+        images: folder of the input images, or of files with both images side by side.
+        targets: folder of the target images; None: each file contains both, one in each half.
+        direction: which half is the input: "left_to_right" or "right_to_left".
+        channels: of the images; None: those of each file.
 
     Raises:
-        TrainerError: a folder is missing; to `opening.on_problem`: a target of no image.
+        TrainerError: a folder is missing. Targets without an image go to `opening.on_problem`.
     """
 
     class_names: Sequence[str] = ()
@@ -56,7 +56,7 @@ class PairedImages(PictureReader):
             self._target_names = [found.get(stem) for stem in stems]
             for stray in sorted(set(found) - set(stems)):
                 where = str(self.targets / found[stray])
-                opening.on_problem(TrainerError("a target belongs to no image", where=where, found=f"no image {stray}"))
+                opening.on_problem(TrainerError("a target without an image", where=where, found=f"no image {stray}"))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -66,7 +66,7 @@ class PairedImages(PictureReader):
 
     @property
     def sizes(self) -> np.ndarray:
-        """int64 [N, 2]: height and width of each image; of pictures that hold both, those of one half."""
+        """int64 [N, 2]: height and width of each image; for files with both, those of one half."""
         whole = self.file_sizes()
         return whole if self.targets is not None else whole // (1, 2)
 
@@ -77,16 +77,16 @@ class PairedImages(PictureReader):
             name = self._target_names[index]
             if name is None:
                 expected = str(self.targets / f"{Path(self.names[index]).stem}.*")
-                raise TrainerError("an image has no target", where=where, expected=expected)
+                raise TrainerError("an image without a target", where=where, expected=expected)
             picture = self.picture(path, where)
             image, target = picture.pixels, self.picture(within(self.targets, name, str(self.targets)), where).pixels
             size = picture.size
         else:
-            pixels = decode(path, channels=self.channels).pixels  # whole: `at_least` is of one half
+            pixels = decode(path, channels=self.channels).pixels  # the whole file: `at_least` applies to one half
             height, width = pixels.shape[:2]
             if width % 2:
                 raise TrainerError(
-                    "a picture of two halves is of odd width",
+                    "the width of a file with two images is odd",
                     where=where,
                     found=f"{width} pixels",
                     expected="an even number",

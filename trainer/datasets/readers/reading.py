@@ -1,4 +1,4 @@
-"""From a config's `reader` section to data sets: one for each split.
+"""Creates a data set for each split from a `reader` section.
 
 splits = read_splits(config.data.reader, config.data.root, seed=config.seed)     # {"train": …, "valid": …}
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 Splits = TypeVar("Splits", bound=Mapping[str, Any])
 _READ: WeakValueDictionary[int, Reading] = WeakValueDictionary()
-"""Sections that have been read, by identity: a task that reads other data is found by it."""
+"""Sections that have been read, by identity: detects tasks that read other data."""
 
 
 def read_splits(
@@ -41,12 +41,12 @@ def read_splits(
     seed: int = 0,
     opening: Opening = Opening(),  # noqa: B008 - frozen
 ) -> dict[str, Dataset]:
-    """A data set for each split that the section asks for: by words in paths, and by shares of train.
+    """A data set for each split of the section: from paths, and from fractions of train.
 
-    Classes and vocabulary are those of the first split, train where there is one.
+    Classes and vocabulary are those of the first split, which is train if it exists.
 
     Raises:
-        TrainerError: as the reader does; no split is there; a share leaves a split without items.
+        TrainerError: as the reader does; no split exists; a fraction leaves a split without items.
     """
     found = _opened(sections(config, root), root, opening)
     if config.name != AUTO and not config.is_own:
@@ -58,12 +58,14 @@ def read_splits(
 
 
 def _warn_of_unread(root: Path, opening: Opening) -> None:
-    """Tells of images that the reader leaves out for their format; a detected layout says so in its line."""
+    """Warns about images in unsupported formats, unless the description of a detected layout contains them."""
     from trainer.datasets.layouts import unread_images  # layouts use readers
     from trainer.datasets.layouts.listing import Listing
 
     for suffix, (count, first) in unread_images(Listing.of(root)).items():
-        opening.on_warning(f"{root}: {count} {suffix} files are not read, for instance {first}; JPEG and PNG files are")
+        opening.on_warning(
+            f"{root}: {count} {suffix} files are not read, for instance {first}; only JPEG and PNG files are"
+        )
 
 
 def read_detected(
@@ -71,7 +73,7 @@ def read_detected(
     opening: Opening = Opening(),  # noqa: B008 - frozen
     form: str | None = None,
 ) -> tuple[Layout, dict[str, Dataset]]:
-    """The layout of a folder or a file, and its data sets by split, with all that COCO annotations have.
+    """The layout of a folder or a file, and its data sets by split, with all COCO annotations.
 
     Raises:
         TrainerError: as `detect_path` and the readers do.
@@ -88,7 +90,7 @@ def read_detected(
 
 
 def _opened(sections: Mapping[str, tuple[Reading, str | None]], root: Path, opening: Opening) -> dict[str, Dataset]:
-    """A data set for each section; the first one's classes and vocabulary hold for all."""
+    """A data set for each section; all share the classes and vocabulary of the first."""
     found: dict[str, Dataset] = {}
     shared: Mapping[str, Any] = {}
     for split, (section, word) in sections.items():
@@ -105,17 +107,17 @@ def _opened(sections: Mapping[str, tuple[Reading, str | None]], root: Path, open
 
 
 def _described(section: Reading, root: Path, word: str | None) -> str:
-    """The file or folder that says which items a split has."""
+    """The file or folder that decides which items a split has."""
     settings = section.settings()
     named = next((settings[key] for key in ("image_set", "annotations", "file", "images") if settings.get(key)), "")
     return str(root / str(named).replace(SPLIT, word or ""))
 
 
 def sections(config: Reading, root: Path) -> dict[str, tuple[Reading, str | None]]:
-    """What reads each split: the section, and the word that stands for `{split}` in its paths.
+    """The reader of each split: its section, and the name that replaces `{split}` in its paths.
 
     Raises:
-        TrainerError: no split is there; with `auto`, as `detect` does.
+        TrainerError: no split exists; with `auto`, as `detect` does.
     """
     if config.name != AUTO:
         return {split: (config, word) for split, word in words_of_splits(config, root).items()}
@@ -126,10 +128,10 @@ def sections(config: Reading, root: Path) -> dict[str, tuple[Reading, str | None
 
 
 def section_of(settings: Mapping[str, Any], auto: Reading | None = None) -> Reading:
-    """A reader's section from plain data, with what `auto` says where the reader has such a key.
+    """A reader's section from plain data, with the values of the `auto` section if the reader has such keys.
 
     Raises:
-        TrainerError: `auto` says what the reader has no key for, or a value is wrong.
+        TrainerError: `auto` has a key that the reader lacks, or a value is invalid.
     """
     from trainer.configs import config_from
 
@@ -143,13 +145,13 @@ def section_of(settings: Mapping[str, Any], auto: Reading | None = None) -> Read
 
 
 def mark_read(config: Reading, splits: Splits) -> Splits:
-    """`splits`, which a task has made of what this very section says; `read_splits` does so by itself."""
+    """`splits`, which a task has created from this section; called automatically by `read_splits`."""
     _READ[id(config)] = config
     return splits
 
 
 def is_read(config: Reading) -> bool:
-    """Whether data has been read as this very section says."""
+    """Whether data has been read with this section."""
     return _READ.get(id(config)) is config
 
 
@@ -160,7 +162,7 @@ def read(
     shared: Mapping[str, Any] | None = None,
     opening: Opening = Opening(),  # noqa: B008 - frozen
 ) -> Dataset:
-    """The data set of one split: `word` stands for `{split}` in paths, `shared` replaces settings."""
+    """The data set of one split: `word` replaces `{split}` in paths, `shared` overrides settings."""
     if config.is_own:
         return _own(config, root, word, opening)  # type: ignore[arg-type]
     file, _, name = config.code.partition(":")
@@ -176,10 +178,11 @@ def read(
 
 
 def words_of_splits(config: Reading, root: Path) -> dict[str, str | None]:
-    """The splits that are read, and the word for each in paths or in a table's column of splits; None without one.
+    """The splits to read, and the name of each in paths or in a table's split column; None without one.
 
     Raises:
-        TrainerError: `splits` is set and no path has `{split}`, no split is there, or a table's column is no such one.
+        TrainerError: `splits` is set but no path has `{split}`, no split exists, or a table's column doesn't contain
+            splits.
     """
     settings = config.settings()
     if not config.is_own and settings.get("split_column") is not None and settings["split_value"] is None:
@@ -188,7 +191,7 @@ def words_of_splits(config: Reading, root: Path) -> dict[str, str | None]:
 
 
 def has_files(config: Reading, root: Path) -> bool:
-    """Whether all paths that the section names are in the folder, for a split at least."""
+    """Whether all paths of the section exist in the folder, for at least one split."""
     if config.name == AUTO or config.is_own:
         return True
     try:
@@ -200,7 +203,7 @@ def has_files(config: Reading, root: Path) -> bool:
 
 
 def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:
-    """Labels are numbers: they mean the same in two splits only where the classes are the same, in the same order."""
+    """Checks that two splits have the same classes in the same order, so that labels mean the same."""
     if not found:
         return
     first, *others = found
@@ -216,15 +219,15 @@ def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:
 
 
 def _taken_apart(found: Mapping[str, Dataset], config: Reading, seed: int) -> dict[str, Dataset]:
-    """Train without the shares of other splits, and those."""
+    """Train without the fractions of other splits, and those."""
     taken = [split for split in config.fractions if split in found]
     if TRAIN not in found or taken or sum(config.fractions.values()) >= 1:
         raise TrainerError(
-            "the splits can't be taken from train",
+            "the fractions can't be taken from train",
             where="data.reader.fractions",
             found=", ".join(f"{split}: {share:g}" for split, share in config.fractions.items())
-            + f" beside {', '.join(found)}",
-            expected="a train split, other names than the splits that are there, shares that come to less than 1",
+            + f" next to {', '.join(found)}",
+            expected="a train split, names other than those of existing splits, fractions with a sum below 1",
         )
     whole = found[TRAIN]
     order = np.arange(len(whole))
@@ -257,14 +260,14 @@ def _own(config: OwnReader, root: Path, word: str | None, opening: Opening) -> D
         inspect.signature(kind).bind(root, word, **options)
     except TypeError as error:
         raise TrainerError(
-            "the reader does not take these options",
+            "the reader doesn't accept these options",
             where=config.name,
             found=error,
-            expected="Class(root, split, **options), and `opening` where it reports progress",
+            expected="Class(root, split, **options), and `opening` if it reports progress",
         ) from None
     dataset = kind(root, word, **options)
     if not isinstance(dataset, Dataset):
         raise TrainerError(
-            "the reader is no data set", where=config.name, expected="__len__, __getitem__, class_names and source"
+            "the reader is not a data set", where=config.name, expected="__len__, __getitem__, class_names and source"
         )
     return dataset

@@ -1,4 +1,4 @@
-"""Tables: CSV with a line of column names, or JSON lines (an object a line)."""
+"""Tables: CSV with a line of column names, or JSON lines (one object per line)."""
 
 from __future__ import annotations
 
@@ -22,25 +22,24 @@ _JSON_LINES = (".jsonl", ".ndjson")
 
 
 class Table(PictureReader):
-    """Items of a row: {features float32 [F], label, labels_hot, value, image}, whichever columns are named.
+    """One item per row: {features float32 [F], label, labels_hot, value, image}, as far as columns are set.
 
     Args:
-        root: the folder of the data.
+        root: the data folder.
         file: a .csv, .tsv, .jsonl or .ndjson file, UTF-8, relative to it.
-        features: columns of numbers that become `features`; None: with `image` none, else all that are named nowhere.
-        label: the column of the class; its values are texts or numbers.
-        labels: columns of 0 or 1 (or how far a class applies) that become `labels_hot`, each a class of its own.
-        value: the column of the number that is to be predicted; becomes `value` (float32).
-        image: the column of the image's path, relative to `images`.
+        features: columns of numbers for `features`; None: none with `image`, otherwise all without another use.
+        label: column of the class; its values are texts or numbers.
+        labels: columns of 0 or 1 (or probabilities) for `labels_hot`, one per class.
+        value: column of the number to predict, for `value` (float32).
+        image: column of the image path, relative to `images`.
         images: folder of the images, relative to the root.
-        classes: values of `label` in the order of the labels; None: those that occur, sorted.
-        split_column: the column of splits; None: every row is an item.
-        split_value: rows that have it in that column are the items, in any of the words for its split.
-        channels: of the images; None: each has its own.
+        classes: values of `label` in the order of the labels; None: all values, sorted.
+        split_column: column of the split; None: every row is an item.
+        split_value: only rows with this value in that column, or another name of the same split.
+        channels: of the images; None: those of each file.
 
     Raises:
-        TrainerError: the file is missing, not UTF-8, has no such column or no rows. A row that is wrong is an item
-            that can't be used.
+        TrainerError: the file is missing, not UTF-8, lacks a column or rows. An invalid row is an unusable item.
     """
 
     def __init__(
@@ -64,7 +63,11 @@ class Table(PictureReader):
         self.path, self.images, self._image = root / file, root / images, image
         self._label, self._value = label, value
         if label is not None and labels:
-            raise TrainerError("a row has one class or several", where=str(self.path), found="label and labels")
+            raise TrainerError(
+                "label and labels are both set; a row has one class or several",
+                where=str(self.path),
+                found="label and labels",
+            )
         special = [*labels, *(name for name in (label, value, image) if name is not None)]
         columns, rows = _read(self.path)
         if features is None:
@@ -94,15 +97,15 @@ class Table(PictureReader):
         self._labels = {name: number for number, name in enumerate(self.class_names)}
 
     def shared_settings(self) -> Mapping[str, Any]:
-        """What the other splits must take over."""
+        """The settings that other splits must share."""
         return {"features": self.features, **({"classes": self.class_names} if self._label is not None else {})}
 
     @property
     def labels(self) -> np.ndarray | None:
-        """int64 [N]: the class of each row; None where the table has none.
+        """int64 [N]: the class of each row; None without classes.
 
         Raises:
-            TrainerError: a row has no class of the data set's.
+            TrainerError: a row has an unknown class.
         """
         if self._label is None:
             return None
@@ -122,7 +125,7 @@ class Table(PictureReader):
 
     @property
     def sizes(self) -> np.ndarray | None:
-        """int64 [N, 2]: height and width of each image, 0 where its file can't be read; None without images."""
+        """int64 [N, 2]: height and width of each image, 0 if its file is unreadable; None without images."""
         return None if self._image is None else self.file_sizes()
 
     def __getitem__(self, index: int) -> Item:
@@ -152,7 +155,7 @@ class Table(PictureReader):
         said = self._row(index)[str(self._label)]
         if str(said) not in self._labels:
             raise TrainerError(
-                "a row's class is none of the data set's" if said not in (None, "") else "a row has no class",
+                "a row has an unknown class" if said not in (None, "") else "a row has no class",
                 where=self.source(index),
                 found=f"{self._label} = {said!r}",
                 expected=", ".join(self.class_names[:12]),
@@ -163,7 +166,7 @@ class Table(PictureReader):
 def _share(value: Any, column: str, where: str) -> float:
     share = _number(float(value) if isinstance(value, bool) else value, column, where)
     if not 0 <= share <= 1:
-        raise TrainerError("no part of a class", where=where, found=f"{column} = {value!r}", expected="0 to 1")
+        raise TrainerError("not a number from 0 to 1", where=where, found=f"{column} = {value!r}", expected="0 to 1")
     return share
 
 
@@ -178,37 +181,37 @@ def _number(value: Any, column: str, where: str) -> float:
 
 
 _Rows = Iterator[tuple[int, dict[str, Any] | TrainerError]]
-"""Each row, or what is wrong with it, with the number of its line."""
+"""Each row, or its error, with its line number."""
 
 
 def splits_in(path: Path, column: str) -> dict[str, str]:
-    """The splits that a column of a table has, train first, and the first word for each.
+    """The splits in a column of a table, train first, and the first name of each.
 
     Raises:
-        TrainerError: there is no such column, or a row's value is no word for a split.
+        TrainerError: the column is missing, or a value is not the name of a split.
     """
     columns, rows = _read(path)
     _check_columns(columns, [column], path)
     found: dict[str, str] = {}
     for number, row in rows:
         if isinstance(row, TrainerError):
-            continue  # an item of train that can't be used
+            continue  # an unusable item of train
         value = str(row.get(column, ""))
         split = split_named(value)
         if split is None:
             raise TrainerError(
-                "a value of the column of splits names no split",
+                "a value in the split column is not a split",
                 where=f"{path}:{number}",
                 found=f"{column} = {value!r}",
                 expected="train, val or test",
-                hint="`data.reader.splits={train: WORD, valid: WORD}` says what the values mean.",
+                hint="Map the values with `data.reader.splits={train: WORD, valid: WORD}`.",
             )
         found.setdefault(split, value)
     return {split: found[split] for split in in_order(found)}
 
 
 def _is_of(row: Mapping[str, Any] | TrainerError, column: str, value: str | None) -> bool:
-    """Whether a row belongs to a split; one that can't be read belongs to train."""
+    """Whether a row belongs to a split; an unreadable row belongs to train."""
     split = split_named(value or "")
     if isinstance(row, TrainerError):
         return split == TRAIN
@@ -241,7 +244,7 @@ def _named(row: Sequence[str], columns: Sequence[str], where: str) -> dict[str, 
     if len(row) == len(columns):
         return dict(zip(columns, row, strict=True))
     return TrainerError(
-        "a row has another number of fields than there are columns",
+        "the number of fields of a row doesn't match the columns",
         where=where,
         found=f"{len(row)}: {', '.join(row)[:80]}",
         expected=len(columns),
@@ -282,7 +285,7 @@ def _check_columns(columns: Sequence[str], wanted: Sequence[str], path: Path) ->
 
 
 def _as_number_first(text: str) -> tuple[int, float, str]:
-    """Sorts numbers by value and before all else."""
+    """Sorts numbers by value and before everything else."""
     try:
         return 0, float(text), text
     except ValueError:

@@ -1,4 +1,4 @@
-"""Texts as tokens: one long text cut into pieces, or a file of lines for each class."""
+"""Texts as tokens: one long text cut into sequences, or one file of lines per class."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from trainer.datasets.readers.vocabulary import Unit, Vocabulary
 
 
 class TextFile:
-    """Items {tokens [length]}: pieces of one text, for models that predict the next token.
+    """Items {tokens [length]}: sequences of one text, for next-token prediction.
 
-    A piece begins with the last token of the one before, so that every token but the first is predicted once; what
-    doesn't fill a piece at the end is left out. `class_names` are the tokens.
+    Consecutive sequences overlap by one token, so that every token except the first is predicted once; the incomplete
+    sequence at the end is dropped. `class_names` are the tokens.
 
     Args:
-        root: the folder of the data.
+        root: the data folder.
         file: the text, UTF-8, relative to it.
-        unit: what a token is.
-        length: tokens of an item.
-        most_tokens: size of the vocabulary without the two special tokens, the most frequent ones; None: all.
-        vocabulary: the tokens themselves (of another split); None: those that occur.
+        unit: unit of a token.
+        length: tokens per item.
+        vocabulary_size: maximum vocabulary size without the two special tokens, the most frequent ones; None: all.
+        vocabulary: list of tokens (of another split); None: the tokens that occur.
 
     Raises:
-        TrainerError: the file is missing, not UTF-8, or shorter than one piece.
+        TrainerError: the file is missing, not UTF-8, or shorter than one sequence.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class TextFile:
         file: str,
         unit: Unit = "characters",
         length: int = 129,
-        most_tokens: int | None = None,
+        vocabulary_size: int | None = None,
         vocabulary: Sequence[str] | None = None,
         opening: Opening = Opening(),  # noqa: B008 - frozen
     ) -> None:
         self.path, self.length = root / file, length
         text = read_text(self.path)
-        known = Vocabulary.of(unit, [text], most_tokens) if vocabulary is None else Vocabulary(unit, vocabulary)
+        known = Vocabulary.of(unit, [text], vocabulary_size) if vocabulary is None else Vocabulary(unit, vocabulary)
         self.vocabulary = known
         self.tokens = self.vocabulary.encode(text)
         if len(self) < 1:
@@ -63,7 +63,7 @@ class TextFile:
         return self.vocabulary.tokens
 
     def shared_settings(self) -> Mapping[str, Any]:
-        """What the other splits must take over."""
+        """The settings that other splits must share."""
         return {"vocabulary": self.vocabulary.tokens}
 
     def __len__(self) -> int:
@@ -79,18 +79,18 @@ class TextFile:
 
 
 class TextClasses:
-    """Items {tokens, label}: each line of `<class>.txt`, of the class that its file is named for.
+    """Items {tokens, label}: each line of `<class>.txt`.
 
     Args:
-        root: the folder of the data.
-        folder: where the files are, relative to it.
-        unit: what a token is.
-        most_tokens: size of the vocabulary without the two special tokens, the most frequent ones; None: all.
-        classes: names in the order of the labels; None: all files, in the order of their names.
-        vocabulary: the tokens themselves (of another split); None: those that occur.
+        root: the data folder.
+        folder: folder of the files, relative to it.
+        unit: unit of a token.
+        vocabulary_size: maximum vocabulary size without the two special tokens, the most frequent ones; None: all.
+        classes: class names in the order of the labels; None: the names of all files, sorted.
+        vocabulary: list of tokens (of another split); None: the tokens that occur.
 
     Raises:
-        TrainerError: there is no such folder, no text file in it, a class has none, or one is not UTF-8.
+        TrainerError: the folder is missing or has no text file, the file of a class is missing, or one is not UTF-8.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TextClasses:
         *,
         folder: str = ".",
         unit: Unit = "characters",
-        most_tokens: int | None = None,
+        vocabulary_size: int | None = None,
         classes: Sequence[str] | None = None,
         vocabulary: Sequence[str] | None = None,
         opening: Opening = Opening(),  # noqa: B008 - frozen
@@ -117,16 +117,16 @@ class TextClasses:
                     self._numbers.append(number)
                     labels.append(label)
         self.labels = np.array(labels, np.int64)
-        known = Vocabulary.of(unit, self.lines, most_tokens) if vocabulary is None else Vocabulary(unit, vocabulary)
+        known = Vocabulary.of(unit, self.lines, vocabulary_size) if vocabulary is None else Vocabulary(unit, vocabulary)
         self.vocabulary = known
 
     @functools.cached_property
     def sizes(self) -> np.ndarray:
-        """int64 [N]: how many tokens each item has."""
+        """int64 [N]: number of tokens of each item."""
         return np.array([len(self.vocabulary.encode(line)) for line in self.lines], np.int64)
 
     def shared_settings(self) -> Mapping[str, Any]:
-        """What the other splits must take over."""
+        """The settings that other splits must share."""
         return {"classes": self.class_names, "vocabulary": self.vocabulary.tokens}
 
     def __len__(self) -> int:

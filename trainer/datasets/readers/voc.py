@@ -1,4 +1,4 @@
-"""Pascal VOC (Everingham et al. 2010): an XML file of boxes for each image."""
+"""Pascal VOC (Everingham et al. 2010): an XML file of boxes per image."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _EDGES = ("xmin", "ymin", "xmax", "ymax")
 
 @dataclass(frozen=True, slots=True)
 class VocImage:
-    """What one XML file says."""
+    """The contents of one XML file."""
 
     file_name: str
     size: tuple[int, int] | None
-    """(height, width); None where the file doesn't say."""
+    """(height, width); None if the file doesn't contain it."""
     names: tuple[str, ...]
     boxes: tuple[tuple[float, float, float, float], ...]
     """x_min, y_min, x_max, y_max as written."""
@@ -35,17 +35,18 @@ class VocImage:
 
 
 class VocDataset(PictureReader):
-    """Items {image, boxes, labels, crowd, area, image_id, size, placement}; `crowd` marks objects called difficult.
+    """Items {image, boxes, labels, crowd, area, image_id, size, placement}; `crowd` marks objects with the flag
+    difficult.
 
     Args:
-        root: the folder of the data; the others are relative to it.
+        root: the data folder; the other paths are relative to it.
         images: folder of the images.
         annotations: folder of the XML files.
-        image_set: a text file with one name a line (`ImageSets/Main/train.txt`); None: every XML file.
-        classes: names in the order of the labels; None: those that occur, sorted.
-        one_based: whether the first pixel is called 1 and x_max, y_max the last pixel that belongs to the box, as in
-            the original sets; otherwise coordinates are taken as they are, as most tools write them.
-        channels: of the images; None: each has its own.
+        image_set: text file with one name per line (`ImageSets/Main/train.txt`); None: every XML file.
+        classes: class names in the order of the labels; None: the names that occur, sorted.
+        one_based: whether pixels count from 1 and x_max, y_max are the last pixel of the box, as in the original data;
+            otherwise coordinates are used unchanged, as most tools write them.
+        channels: of the images; None: those of each file.
 
     Raises:
         TrainerError: a folder or the image set is missing.
@@ -74,14 +75,14 @@ class VocDataset(PictureReader):
             lines = [line.split()[0] for line in read_text(root / image_set).splitlines() if line.strip()]
             self.names = without_repeats(lines, root / image_set, opening)
         self.object_counts = np.zeros(len(self.names), np.int64)
-        """int64 [N]: the number of objects of each image; 0 where its XML file can't be read."""
+        """int64 [N]: number of objects of each image; 0 if its XML file is unreadable."""
         self._image_paths = [self.source(index) for index in range(len(self.names))]
         occurring = self._read_all(opening)
         self.class_names: Sequence[str] = tuple(classes) if classes is not None else occurring
         self._labels = {name: label for label, name in enumerate(self.class_names)}
 
     def shared_settings(self) -> Mapping[str, Any]:
-        """What the other splits must take over."""
+        """The settings that other splits must share."""
         return {"classes": self.class_names}
 
     def __len__(self) -> int:
@@ -116,11 +117,11 @@ class VocDataset(PictureReader):
         }
 
     def labels_of(self, said: VocImage, where: str) -> np.ndarray:
-        """int64 [N]: the classes of an image's objects. Raises `TrainerError` for one without a label."""
+        """int64 [N]: the classes of an image's objects. Raises `TrainerError` for an unknown class."""
         unknown = [name for name in said.names if name not in self._labels]
         if unknown:
             raise TrainerError(
-                "an object's class is none of the data set's",
+                "unknown class of an object",
                 where=where,
                 found=unknown[0],
                 expected=", ".join(self.class_names),
@@ -128,11 +129,13 @@ class VocDataset(PictureReader):
         return np.array([self._labels[name] for name in said.names], np.int64)
 
     def annotation(self, index: int) -> VocImage:
-        """What the XML file of an item says. Raises `TrainerError` where it is missing or not of VOC's form."""
+        """The contents of an item's XML file. Raises `TrainerError` if it is missing or not in VOC's format."""
         return read_voc(within(self.annotations, f"{self.names[index]}.xml", str(self.annotations)))
 
     def _read_all(self, opening: Opening) -> tuple[str, ...]:
-        """The classes that occur, sorted, from every XML file once. One that can't be read is a bad item later."""
+        """The classes that occur, sorted, from one pass over all XML files. An unreadable file is reported as an item
+        later.
+        """
         found: set[str] = set()
         for index in range(len(self)):
             try:
@@ -148,22 +151,22 @@ class VocDataset(PictureReader):
 
 
 def read_voc(path: Path) -> VocImage:
-    """What an XML file of Pascal VOC says.
+    """Reads an XML file of Pascal VOC.
 
     Raises:
-        TrainerError: the file is missing, no XML, or an object has no name or no box of four numbers.
+        TrainerError: the file is missing or not XML, or an object has no name or no box of four numbers.
     """
     try:
         tree = ElementTree.fromstring(path.read_bytes())
     except FileNotFoundError:
         raise missing_file(path) from None
     except ElementTree.ParseError as error:
-        raise TrainerError("the file is not XML, or cut short", where=str(path), found=error) from None
+        raise TrainerError("the file is not XML, or truncated", where=str(path), found=error) from None
     except OSError as error:
         raise TrainerError("the file can't be read", where=str(path), found=error.strerror) from error
     if tree.tag != "annotation":
         raise TrainerError(
-            "not an annotation of Pascal VOC", where=str(path), found=f"<{tree.tag}>", expected="<annotation>"
+            "not a Pascal VOC annotation", where=str(path), found=f"<{tree.tag}>", expected="<annotation>"
         )
     objects = tree.findall("object")
     size = tree.find("size")
@@ -181,7 +184,7 @@ def _size(element: ElementTree.Element, path: Path) -> tuple[int, int] | None:
         height, width = (int((element.findtext(tag) or "0").strip()) for tag in ("height", "width"))
     except ValueError:
         raise TrainerError(
-            "the size is no number", where=str(path), expected="<size> with <width> and <height>"
+            "the size is not a number", where=str(path), expected="<size> with <width> and <height>"
         ) from None
     return (height, width) if height and width else None
 

@@ -12,13 +12,13 @@ import numpy as np
 Unit = Literal["characters", "bytes", "words"]
 
 FILLING, UNKNOWN = "<filling>", "<unknown>"
-"""The first two tokens of a vocabulary, but for bytes: 0 only fills a batch, 1 stands for all that isn't in it."""
+"""The first two tokens of a vocabulary, except for bytes: 0 is the padding token, 1 the unknown token."""
 
 _WORD = re.compile(r"\w+|[^\w\s]|\n")
 
 
 class Vocabulary:
-    """The tokens by number, and texts as such numbers. Bytes are their own numbers, 0 to 255."""
+    """The tokens by number, and encoding of texts. Bytes are their own numbers, 0 to 255."""
 
     def __init__(self, unit: Unit, tokens: Sequence[str]) -> None:
         self.unit, self.tokens = unit, tuple(tokens)
@@ -29,7 +29,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, unit: Unit, texts: Iterable[str], most: int | None = None) -> Vocabulary:
-        """The tokens that occur in `texts`, at most the `most` frequent: characters sorted, words by frequency."""
+        """The tokens that occur in `texts`, at most the `most` frequent ones: characters sorted, words by frequency."""
         if unit == "bytes":
             return cls(unit, [f"<{byte:02x}>" for byte in range(256)])
         counts: Counter[str] = Counter()
@@ -54,7 +54,7 @@ class Vocabulary:
         return np.where(self._codes[places] == codes, self._of_codes[places], 1).astype(np.int32)
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """The text that numbers stand for, without what only fills."""
+        """The text of token numbers, without padding."""
         if self.unit == "bytes":
             return bytes(int(number) for number in numbers).decode("utf-8", "replace")
         words = [self.tokens[int(number)] for number in numbers if int(number) != 0]

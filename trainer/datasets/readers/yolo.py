@@ -1,6 +1,7 @@
-"""YOLO's text labels: a file an image, a line a box: class, centre x, centre y, width, height as shares.
+"""YOLO's text labels: one file per image, one line per box: class, center x, center y, width, height as fractions of
+the image.
 
-Format: https://docs.ultralytics.com/datasets/detect/ (of a polygon, as in its segmentation sets, the box is taken).
+Format: https://docs.ultralytics.com/datasets/detect/ (polygons of segmentation sets are converted to boxes).
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ class YoloDataset(PictureReader):
     """Items {image, boxes, labels, image_id, size, placement}. An image without a label file has no boxes.
 
     Args:
-        root: the folder of the data; the others are relative to it.
+        root: the data folder; the other paths are relative to it.
         images: folder of the images.
-        labels: folder of the text files; None: `images` with its part called images replaced by labels.
-        image_set: a text file with the path of an image a line; None: every image of the folder. Of a path, the longest
-            end that is there below `root` counts, as lists are often written for another folder.
-        classes: names in the order of the class numbers, or the file that has them: `data.yaml` or one name a line.
-        channels: of the images; None: each has its own.
+        labels: folder of the text files; None: the path of `images` with images replaced by labels.
+        image_set: text file with one image path per line; None: every image of the folder. The longest suffix of a path
+            that exists in `root` is used, because lists are often written for another folder.
+        classes: class names in the order of the class numbers, or a file with them: `data.yaml` or one name per line.
+        channels: of the images; None: those of each file.
 
     Raises:
-        TrainerError: a folder or the file of names is missing; to `opening.on_problem`: labels of no image.
+        TrainerError: a folder or the file of names is missing. Labels without an image go to `opening.on_problem`.
     """
 
     def __init__(
@@ -60,16 +61,16 @@ class YoloDataset(PictureReader):
             self.names = files_in(self.images, below=True, progress=opening.progress)
             refuse_splits(self.names, self.images)
         self._stems = list(by_stem(self.names, self.images))
-        self._labelled = set(
+        self._labeled = set(
             by_stem(files_in(self.label_folder, (".txt",), below=True, progress=opening.progress), self.label_folder)
         )
         self.object_counts = self._counted(opening)
-        """int64 [N]: the number of lines of each label file; 0 where it can't be read."""
-        strays = self._labelled - set(self._stems) - {"classes"} if image_set is None else set()
+        """int64 [N]: number of lines of each label file; 0 if unreadable."""
+        strays = self._labeled - set(self._stems) - {"classes"} if image_set is None else set()
         for stray in sorted(strays):
             opening.on_problem(
                 TrainerError(
-                    "a label file belongs to no image",
+                    "a label file without an image",
                     where=f"{self.label_folder / stray}.txt",
                     found=f"no image {stray}",
                 )
@@ -99,13 +100,13 @@ class YoloDataset(PictureReader):
         }
 
     def annotation(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Classes int64 [N] and x_min, y_min, x_max, y_max float64 [N, 4] as shares of width and height.
+        """Classes int64 [N] and x_min, y_min, x_max, y_max float64 [N, 4] as fractions of width and height.
 
         Raises:
-            TrainerError: a line is not of YOLO's form, or its class is none of the data set's.
+            TrainerError: a line is not in YOLO's format, or its class is unknown.
         """
         stem = self._stems[index]
-        if stem not in self._labelled:
+        if stem not in self._labeled:
             return np.zeros(0, np.int64), np.zeros((0, 4))
         path = within(self.label_folder, f"{stem}.txt", str(self.label_folder))
         numbers, boxes = [], []
@@ -119,8 +120,8 @@ class YoloDataset(PictureReader):
     def _counted(self, opening: Opening) -> np.ndarray:
         counts = np.zeros(len(self._stems), np.int64)
         for index, stem in enumerate(self._stems):
-            if stem in self._labelled:
-                with suppress(TrainerError):  # reading the item says what is wrong
+            if stem in self._labeled:
+                with suppress(TrainerError):  # the error is reported when the item is read
                     lines = read_text(within(self.label_folder, f"{stem}.txt", str(self.label_folder))).splitlines()
                     counts[index] = sum(bool(line.strip()) for line in lines)
             if opening.progress is not None and (index + 1) % 1000 == 0:
@@ -135,10 +136,10 @@ class YoloDataset(PictureReader):
         is_box, is_polygon = len(values) == 4, len(values) >= 6 and len(values) % 2 == 0
         if not first.is_integer() or not (is_box or is_polygon):
             raise TrainerError(
-                "not a line of YOLO's labels",
+                "not a line of YOLO labels",
                 where=where,
                 found=line[:80],
-                expected="class, centre x, centre y, width, height as shares of the picture",
+                expected="class, center x, center y, width, height as fractions of the image",
             )
         if not 0 <= first < len(self.class_names):
             raise TrainerError(
@@ -154,7 +155,7 @@ class YoloDataset(PictureReader):
 
 
 def labels_beside(images: str) -> str:
-    """The folder of the labels by YOLO's custom: images/train has labels/train."""
+    """The label folder by YOLO's convention: images/train has labels/train."""
     parts = images.split("/")
     places = [place for place, part in enumerate(parts) if part == "images"]
     if places:
@@ -164,7 +165,7 @@ def labels_beside(images: str) -> str:
 
 
 def class_names(root: Path, classes: Sequence[str] | str) -> tuple[str, ...]:
-    """The names themselves, or those in a file: `names` of a YAML file, or one a line."""
+    """The class names, or those in a file: `names` of a YAML file, or one per line."""
     if not isinstance(classes, str):
         return tuple(classes)
     path = root / classes
@@ -184,7 +185,7 @@ def class_names(root: Path, classes: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file says. Raises `TrainerError` with the line where it is no YAML."""
+    """The contents of a YAML file. Raises `TrainerError` with the line if it is invalid."""
     import yaml
 
     try:
@@ -192,19 +193,19 @@ def read_yaml(path: Path) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
-        raise TrainerError("the file is not YAML", where=where, found=getattr(error, "problem", error)) from None
+        raise TrainerError("invalid YAML", where=where, found=getattr(error, "problem", error)) from None
 
 
 def image_set_paths(root: Path, image_set: str) -> list[str]:
-    """The paths of the images of a list, relative to `root`: of each, the longest end that is there; else all of it.
+    """The image paths of a list, relative to `root`: for each, the longest existing suffix, otherwise the whole path.
 
     Raises:
-        TrainerError: there is no such list, or it is empty.
+        TrainerError: the list is missing or empty.
     """
     lines = [line.strip().replace("\\", "/") for line in read_text(root / image_set).splitlines()]
     found = [_resolved(root, line.removeprefix("./")) for line in lines if line]
     if not found:
-        raise TrainerError("a list of images is empty", where=str(root / image_set), expected="a path a line")
+        raise TrainerError("a list of images is empty", where=str(root / image_set), expected="one path per line")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Transforms as a configuration asks for them."""
+"""Creates the transforms of a configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pipeline_for(dataset: Dataset, sections: Sequence[TransformConfig] | None, seed: int) -> Dataset:
-    """The data set with these transforms in the place of its own; as it is where they are None."""
+    """The data set with these transforms instead of its own; unchanged if they are None."""
     if sections is None:
         return dataset
     if isinstance(dataset, Pipeline):
@@ -26,12 +26,12 @@ def pipeline_for(dataset: Dataset, sections: Sequence[TransformConfig] | None, s
 
 
 def transforms_for(sections: Sequence[TransformConfig], dataset: Dataset) -> list[Transform]:
-    """The transforms of the sections, for the items of a data set.
+    """Creates the transforms of the sections, for the items of a data set.
 
     Raises:
-        TrainerError: a file of the user's own has no such class, or it is not made with these options; one_hot has
-            neither a number of classes nor a data set that names them; pad to the largest image is not the first
-            transform, or the data set does not know the sizes of its images.
+        TrainerError: a custom class is missing or rejects its options; one_hot has neither a number of classes nor a
+            data set with class names; pad with to_largest is not the first transform, or the data set does not know the
+            sizes of its images.
     """
     return [_own(one) if one.is_own else _known(one, dataset, at == 0) for at, one in enumerate(sections)]
 
@@ -41,7 +41,7 @@ def _known(section: TransformConfig, dataset: Dataset, is_first: bool) -> Transf
     if settings.get("to_largest"):
         if not is_first:
             raise TrainerError(
-                "pad knows the largest image only before other transforms",
+                "pad with to_largest must be the first transform",
                 found=f"{section.name} with to_largest after another transform",
                 expected="pad first, or `size` of pad",
             )
@@ -50,7 +50,7 @@ def _known(section: TransformConfig, dataset: Dataset, is_first: bool) -> Transf
         class_names = dataset.class_names
         if not class_names:
             raise TrainerError(
-                f"{section.name} does not know how many classes there are",
+                f"{section.name} needs the number of classes",
                 found="a data set that names none",
                 expected=f"`classes` of {section.name}",
             )
@@ -61,18 +61,20 @@ def _known(section: TransformConfig, dataset: Dataset, is_first: bool) -> Transf
 
 
 def largest_image(dataset: Dataset) -> tuple[int, int]:
-    """Maximum height and maximum width of the images of a data set, which knows their sizes or is a `TrainerError`."""
+    """Maximum height and maximum width of the images of a data set. Raises `TrainerError` if it doesn't know their
+    sizes.
+    """
     height, width = (int(most) for most in sizes_of(dataset).max(0))
     return height, width
 
 
 def _own(section: TransformConfig) -> Transform:
-    from trainer.configs.own import own_subclass  # takes 80 ms to import, which worker processes do without
+    from trainer.configs.own import own_subclass  # the import takes 80 ms, which worker processes don't need
 
     kind = own_subclass(section.name, Transform, "trainer.datasets.Transform")  # type: ignore[type-abstract]
     try:
         made = kind(**section.settings())
     except TypeError as error:
-        raise TrainerError(f"the transform {section.name} can't be made", found=str(error)) from error
+        raise TrainerError(f"the transform {section.name} can't be created", found=str(error)) from error
     made.probability = section.probability
     return made

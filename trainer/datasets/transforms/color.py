@@ -1,4 +1,4 @@
-"""Colours: jitter and grey. Both are one linear map of each pixel's three colours."""
+"""Color jitter and grayscale. Both are one linear map of each pixel's three color channels."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from trainer.datasets.transforms.transform import Transform
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-GREY = np.array([0.299, 0.587, 0.114])
-"""How much of the grey each colour is (ITU-R BT.601, as Pillow has it)."""
+GRAY = np.array([0.299, 0.587, 0.114])
+"""The weight of each color in gray (ITU-R BT.601, as in Pillow)."""
 
-_TO_YIQ = np.array([GREY, [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
+_TO_YIQ = np.array([GRAY, [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
 _FROM_YIQ = np.linalg.inv(_TO_YIQ)
 
 
@@ -27,10 +27,9 @@ _FROM_YIQ = np.linalg.inv(_TO_YIQ)
 class ColorJitter(Transform):
     """Brightness, contrast, saturation and hue of `image`, each by a factor in [1 - x, 1 + x] (not below 0).
 
-    The four are multiplied to one map of colours and applied at once: 115 µs for 224 x 224, where one after the other
-    takes 1 ms. Contrast is about the mean grey, as in torchvision; hue turns the colours in the plane of I and Q
-    (the YIQ space), by a share of the whole circle between -`hue` and `hue`. Of a grey image only the brightness and
-    the contrast change.
+    The four are multiplied into one map of colors: 115 µs for 224 x 224 instead of 1 ms one after the other. Contrast
+    is relative to the mean gray, as in torchvision; hue rotates colors in the plane of I and Q (YIQ space), by a
+    fraction of the circle between -`hue` and `hue`. Grayscale images change only in brightness and contrast.
     """
 
     minds_scale: ClassVar[bool] = False
@@ -47,7 +46,7 @@ class ColorJitter(Transform):
             draws.uniform(max(0.0, 1 - by), 1 + by) for by in (self.brightness, self.contrast, self.saturation)
         )
         turn = draws.uniform(-self.hue, self.hue)
-        matrix = color_map(brightness, contrast, saturation, turn, mean_grey(pixels) if self.contrast else 0.0)
+        matrix = color_map(brightness, contrast, saturation, turn, mean_gray(pixels) if self.contrast else 0.0)
         if image.shape[2] == 1:
             matrix = np.array([[matrix[:, :3].sum() / 3, matrix[:, 3].mean()]])
         return {**item, "image": recolored(pixels, matrix)}
@@ -55,7 +54,7 @@ class ColorJitter(Transform):
 
 @dataclass
 class Grayscale(Transform):
-    """`image` in shades of grey, with as many channels as before, or with one."""
+    """Converts `image` to grayscale, with as many channels as before, or with one."""
 
     minds_scale: ClassVar[bool] = False
 
@@ -65,38 +64,38 @@ class Grayscale(Transform):
         image = image_of(item)
         channels = self.channels or image.shape[2]
         if image.dtype == np.uint8:
-            grey = to_picture(image).convert("L")
-            pixels = np.asarray(grey if channels == 1 else grey.convert("RGB"))
+            gray = to_picture(image).convert("L")
+            pixels = np.asarray(gray if channels == 1 else gray.convert("RGB"))
             return {**item, "image": pixels.reshape(*image.shape[:2], channels)}
-        shades = (image @ GREY.astype(image.dtype))[..., None] if image.shape[2] == 3 else image
+        shades = (image @ GRAY.astype(image.dtype))[..., None] if image.shape[2] == 3 else image
         return {**item, "image": np.repeat(shades, channels, axis=2)}
 
 
 def color_map(brightness: float, contrast: float, saturation: float, turn: float, mean: float) -> np.ndarray:
-    """float64 [3, 4]: a pixel's colours after the four changes in this order; the last column is added.
+    """float64 [3, 4]: the map of a pixel's colors for the four changes in this order; the last column is added.
 
     Args:
-        mean: the mean grey of the image before the changes.
+        mean: the mean gray of the image before the changes.
     """
     angle = 2 * math.pi * turn
     turned = np.array([[1, 0, 0], [0, math.cos(angle), -math.sin(angle)], [0, math.sin(angle), math.cos(angle)]])
     hue = _FROM_YIQ @ turned @ _TO_YIQ if turn else np.eye(3)
-    colors = hue @ (saturation * np.eye(3) + (1 - saturation) * np.tile(GREY, (3, 1)))
+    colors = hue @ (saturation * np.eye(3) + (1 - saturation) * np.tile(GRAY, (3, 1)))
     added = colors @ np.full(3, (1 - contrast) * brightness * mean)
     return np.column_stack([contrast * brightness * colors, added])
 
 
-def mean_grey(pixels: Image | np.ndarray) -> float:
-    """The mean grey: 0 to 255 of a Pillow image, in its own unit of an array [H, W, C] of floats."""
+def mean_gray(pixels: Image | np.ndarray) -> float:
+    """The mean gray: 0 to 255 for a Pillow image, in the array's own unit for [H, W, C] of floats."""
     if isinstance(pixels, np.ndarray):
         means = pixels.mean((0, 1), dtype=np.float64)
-        return float(means @ GREY if len(means) == 3 else means[0])
+        return float(means @ GRAY if len(means) == 3 else means[0])
     counts = np.array(pixels.convert("L").histogram())
     return float(counts @ np.arange(256) / counts.sum())
 
 
 def recolored(pixels: Image | np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """[H, W, C]: the colours under a linear map [C, C + 1], kept to 0 to 255 (floats: 0 to 1)."""
+    """[H, W, C]: the colors under a linear map [C, C + 1], clipped to 0 to 255 (floats: 0 to 1)."""
     channels = len(matrix)
     if isinstance(pixels, np.ndarray):
         return np.clip(pixels @ matrix[:, :channels].T + matrix[:, channels], 0, 1).astype(pixels.dtype)

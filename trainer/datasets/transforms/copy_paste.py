@@ -1,4 +1,4 @@
-"""Objects of another picture in this one."""
+"""Pastes objects of another image."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from trainer.datasets.transforms.transform import Mixing, OtherItem
 
 @dataclass
 class CopyPaste(Mixing):
-    """Some objects of another item, cut out along their `masks` and pasted over this one (Ghiasi et al. 2021).
+    """Cuts objects of another item out along their `masks` and pastes them into this one (Ghiasi et al. 2021).
 
-    Without masks whole boxes are pasted. Crowds are left where they are. What the pasted objects hide is taken off the
-    masks below, and objects of which less than `min_visible` is left are dropped.
+    Without masks whole boxes are pasted. Crowds are not pasted. Pixels hidden by pasted objects are removed from the
+    masks below, and objects with a smaller visible fraction than `min_visible` are dropped.
 
     Args:
-        share: how likely each object of the other is pasted.
-        most: no more than so many.
+        share: probability that an object of the other item is pasted.
+        max_objects: maximum number of pasted objects.
     """
 
     share: float = 0.5
@@ -32,7 +32,7 @@ class CopyPaste(Mixing):
 
     def mix(self, item: Item, draws: ItemDraws, other: OtherItem) -> Item:
         if "boxes" not in item:
-            raise TrainerError("copy_paste pastes objects", found=f"an item of {', '.join(item)}", expected="boxes")
+            raise TrainerError("copy_paste needs boxes", found=f"an item of {', '.join(item)}", expected="boxes")
         size = geometry.image_size(item)
         second = fitted(other(), size)
         is_crowd = second.get("crowd", np.zeros(len(second["boxes"]), bool))

@@ -1,4 +1,4 @@
-"""Windows of the picture: at random, in the middle, of random size and proportions, by what they show of boxes."""
+"""Crops: random, centered, of random size and aspect ratio, or selected by their overlap with boxes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TRIES = 10
 
 @dataclass
 class Crop(Transform):
-    """A transform that takes a window; objects of which less than `min_visible` of the box is in it are dropped."""
+    """Base of crops; objects with a smaller visible fraction of their box than `min_visible` are dropped."""
 
     min_visible: float = field(default=0.1, kw_only=True)
 
 
 @dataclass
 class RandomCrop(Crop):
-    """A window of `size` (height, width) anywhere; a picture that is smaller gets a border of colour `fill` first."""
+    """Crops `size` (height, width) at a random position; smaller images are padded with `fill` first."""
 
     size: Size
     fill: int = 0
@@ -44,7 +44,7 @@ class RandomCrop(Crop):
 
 @dataclass
 class CenterCrop(Crop):
-    """The window of `size` (height, width) in the middle; a smaller picture gets a border of colour `fill` first."""
+    """Crops `size` (height, width) at the center; smaller images are padded with `fill` first."""
 
     size: Size
     fill: int = 0
@@ -58,12 +58,12 @@ class CenterCrop(Crop):
 
 @dataclass
 class RandomResizedCrop(Crop):
-    """A window of random area and proportions, resized to `size` (Szegedy et al. 2015).
+    """Crops a random area and aspect ratio, resized to `size` (Szegedy et al. 2015).
 
     Args:
         size: height and width of the result.
-        scale: least and largest share of the picture's area.
-        ratio: least and largest width over height; its logarithm is uniform.
+        scale: minimum and maximum area of the crop, as a fraction of the image area.
+        ratio: minimum and maximum aspect ratio (width divided by height); its logarithm is uniform.
     """
 
     minds_scale: ClassVar[bool] = False
@@ -77,7 +77,7 @@ class RandomResizedCrop(Crop):
         return geometry.resize(geometry.crop(item, top, left, size, min_visible=self.min_visible), self.size)
 
     def window(self, size: Size, draws: ItemDraws) -> tuple[int, int, Size]:
-        """Top, left and size; the largest of a permitted shape in the middle where ten drawn ones don't fit."""
+        """Top, left and size; after ten failed draws, the largest centered crop of an allowed aspect ratio."""
         height, width = size
         for _ in range(_TRIES):
             area, ratio = height * width * draws.uniform(*self.scale), draws.log_uniform(*self.ratio)
@@ -95,14 +95,14 @@ class RandomResizedCrop(Crop):
 
 @dataclass
 class RandomScaledCrop(Crop):
-    """The picture enlarged or reduced by a random factor, and of that a window of `size` anywhere.
+    """Scales the image by a random factor, then crops `size` at a random position.
 
-    Unlike in `RandomResizedCrop` the factor does not depend on the picture's size, so objects of one size stay so where
-    pictures differ in theirs. Only the window is resampled. A smaller picture gets a border of colour `fill`.
+    Unlike in `RandomResizedCrop`, the factor does not depend on the image's size, so object sizes stay comparable
+    between images of different sizes. Only the crop is resampled. Smaller images are padded with `fill`.
 
     Args:
         size: height and width of the result.
-        scale: least and largest factor; its logarithm is uniform.
+        scale: minimum and maximum scale factor; its logarithm is uniform.
     """
 
     size: Size
@@ -118,10 +118,10 @@ class RandomScaledCrop(Crop):
 
 @dataclass
 class RandomIoUCrop(Crop):
-    """A window that overlaps some box by at least a drawn IoU (Liu et al. 2016, the sampling of SSD).
+    """Crops so that some box has at least a randomly drawn IoU with the crop (Liu et al. 2016, SSD sampling).
 
-    Boxes whose middle lies outside are dropped. Where no window is found in `tries`, or "the whole picture" is drawn
-    among the `overlaps` (1 and above), the picture stays as it is; so it does without boxes.
+    Boxes whose center lies outside are dropped. The image is unchanged if no crop is found in `tries` attempts, if 1 or
+    more is drawn from `overlaps`, or without boxes.
     """
 
     scale: Range = (0.3, 1.0)
@@ -149,7 +149,7 @@ class RandomIoUCrop(Crop):
 
 
 def padded_to(item: Item, size: Size, fill: int) -> Item:
-    """In the middle of a picture of at least `size`."""
+    """A point inside an image of at least `size`."""
     height, width = geometry.image_size(item)
     larger = max(height, size[0]), max(width, size[1])
     return geometry.pad(item, (larger[0] - height) // 2, (larger[1] - width) // 2, larger, fill=fill)

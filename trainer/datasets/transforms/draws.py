@@ -9,7 +9,7 @@ import numpy as np
 
 _LOW = 0xFFFFFFFF
 _FIRST_STREAM = 256
-"""The streams below are those of `datasets.order`: orders, samplers, whole batches."""
+"""Streams from here on are transforms; those below belong to `datasets.order`: orders, samplers, whole batches."""
 MOST_POSITIONS = 0x10000 - _FIRST_STREAM
 
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
@@ -18,10 +18,11 @@ _ROUNDS = 10
 
 
 class ItemDraws:
-    """Random numbers decided by (seed, epoch, index, position in the pipeline) and by how many were drawn before.
+    """Random numbers that depend only on (seed, epoch, index, position in the pipeline) and on how many were drawn
+    before.
 
-    Neither a worker nor a batch nor any other item has a part in them. Philox4x32-10 (Salmon et al. 2011) in plain
-    Python: 3 µs for four numbers, where the vectorised one takes 75 µs for the same.
+    They don't depend on workers, batches or other items. Philox4x32-10 (Salmon et al. 2011) in plain Python: 3 µs for
+    four numbers instead of 75 µs with the vectorized implementation.
     """
 
     __slots__ = ("_block", "_counter", "_keys", "_words")
@@ -51,11 +52,11 @@ class ItemDraws:
         return math.exp(self.uniform(math.log(low), math.log(high)))
 
     def integer(self, count: int) -> int:
-        """One of 0 to count - 1, each as likely as any other to 2**-32."""
+        """An integer from 0 to count - 1, uniform up to 2**-32."""
         return self.bits() * count >> 32
 
     def chance(self, probability: float) -> bool:
-        """True with this probability; certainties draw nothing."""
+        """True with this probability; probabilities of 0 and 1 draw nothing."""
         return probability >= 1 or (probability > 0 and self.uniform() < probability)
 
     def beta(self, alpha: float) -> float:

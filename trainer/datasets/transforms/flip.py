@@ -1,4 +1,4 @@
-"""Mirror images and quarter turns: no pixel is resampled."""
+"""Flips and quarter turns: no pixel is resampled."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from trainer.datasets.transforms.transform import Transform
 
 @dataclass
 class HorizontalFlip(Transform):
-    """Left becomes right.
+    """Flips left to right.
 
     Args:
-        keypoint_pairs: numbers of keypoints that change names, such as (1, 2) for the left and the right eye.
+        keypoint_pairs: pairs of keypoint indices that are exchanged, such as (1, 2) for left and right eye.
     """
 
     minds_scale: ClassVar[bool] = False
@@ -30,7 +30,7 @@ class HorizontalFlip(Transform):
 
 @dataclass
 class VerticalFlip(Transform):
-    """The top becomes the bottom; `keypoint_pairs` as for `HorizontalFlip`."""
+    """Flips top to bottom; `keypoint_pairs` as for `HorizontalFlip`."""
 
     minds_scale: ClassVar[bool] = False
 
@@ -43,9 +43,10 @@ class VerticalFlip(Transform):
 
 @dataclass
 class QuarterTurn(Transform):
-    """Turned by 0, 90, 180 or 270 degrees, each as likely: for pictures that have no top, as of satellites or cells.
+    """Rotates by 0, 90, 180 or 270 degrees with equal probability, for images without a natural orientation, such as
+    satellite images or cells.
 
-    With flips beside it all eight ways to lay a picture down come up. Height and width change places where they differ.
+    Together with flips, all eight orientations occur. Height and width are exchanged by 90 and 270 degrees.
     """
 
     minds_scale: ClassVar[bool] = False

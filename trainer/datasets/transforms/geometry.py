@@ -1,8 +1,8 @@
-"""Moves of everything in an item that has a place in the picture: pixels, masks, boxes, keypoints.
+"""Geometric operations on an item's images, masks, boxes and keypoints.
 
-Coordinates are continuous: pixel i covers i to i + 1, an image of width W the stretch from 0 to W. Images are resampled
-bilinearly, in `resize` with a filter as wide as the reduction (no aliasing); masks take the nearest pixel. A `target`
-of another size than the image moves in its own pixels.
+Coordinates are continuous: pixel i covers i to i + 1, an image of width W covers 0 to W. Images are resampled
+bilinearly, in `resize` with an antialiasing filter; masks use the nearest pixel. A `target` of another size than the
+image is transformed in its own resolution.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _PIXELS = tuple(field for field in FIELDS.values() if HEIGHT in field.axes and W
 
 
 def image_size(item: Item) -> Size:
-    """Height and width of the image, or of the mask where there is no image.
+    """Height and width of the image, or of the mask without an image.
 
     Raises:
-        TrainerError: the item has nothing with pixels.
+        TrainerError: the item has no image or mask.
     """
     for field in _PIXELS:
         if field.name in item:
             return _size(field, item[field.name])
     raise TrainerError(
-        "a transform of pictures needs a picture",
+        "the transform needs an image",
         found=f"an item of {', '.join(item) or 'nothing'}",
         expected=f"one of the fields {', '.join(field.name for field in _PIXELS)}",
     )
 
 
 def crop(item: Item, top: int, left: int, size: Size, *, min_visible: float) -> Item:
-    """The window at (top, left) of `size`, which lies within the image."""
+    """Crops the window at (top, left) of `size`, which must lie within the image."""
     height, width = size
     changed = dict(item)
     for field, pixels, (down, across) in _pixel_fields(item):
@@ -54,7 +54,7 @@ def crop(item: Item, top: int, left: int, size: Size, *, min_visible: float) -> 
 
 
 def resize(item: Item, size: Size) -> Item:
-    """Everything in `size`, the height and the width each scaled for themselves."""
+    """Resizes everything to `size`, height and width independently."""
     before = image_size(item)
     if size == before:
         return item
@@ -64,7 +64,7 @@ def resize(item: Item, size: Size) -> Item:
 
 
 def pad(item: Item, top: int, left: int, size: Size, *, fill: int) -> Item:
-    """The image at (top, left) of a larger one of `size`; what is new of a `mask` is to be ignored."""
+    """Places the image at (top, left) of a larger one of `size`; new pixels of a `mask` are ignored."""
     if size == image_size(item):
         return item
     changed = dict(item)
@@ -82,7 +82,7 @@ def pad(item: Item, top: int, left: int, size: Size, *, fill: int) -> Item:
 
 
 def flip(item: Item, *, horizontal: bool, keypoint_pairs: Sequence[tuple[int, int]] = ()) -> Item:
-    """Mirrored left to right or top to bottom; points that come in pairs (left and right eye) change names."""
+    """Flips left to right or top to bottom; paired keypoints (left and right eye) are exchanged."""
     size = image_size(item)
     changed = dict(item)
     for field, pixels, _ in _pixel_fields(item):
@@ -100,7 +100,7 @@ def flip(item: Item, *, horizontal: bool, keypoint_pairs: Sequence[tuple[int, in
 
 
 def quarter_turn(item: Item, turns: int) -> Item:
-    """Turned counterclockwise by `turns` times 90 degrees, without resampling."""
+    """Rotates counterclockwise by `turns` times 90 degrees, without resampling."""
     turns %= 4
     if not turns:
         return item
@@ -117,9 +117,9 @@ def quarter_turn(item: Item, turns: int) -> Item:
 
 
 def warp(item: Item, matrix: np.ndarray, size: Size, *, fill: int, min_visible: float) -> Item:
-    """Everything under a projective map [3, 3] of points (x, y, 1), in an image of `size`.
+    """Applies a projective map [3, 3] of points (x, y, 1); the result has `size`.
 
-    The box around a turned box is too large for what is in it: where there are masks, boxes shrink to them.
+    The bounding box of a rotated box is too large for its object: with masks, boxes shrink to them.
     """
     changed = _resampled(
         item, lambda field, pixels, ratio: _warping(field, matrix, size, ratio, fill_of(field, pixels, fill))
@@ -135,19 +135,19 @@ def translation(x: float, y: float) -> np.ndarray:
 
 
 def scaled_size(size: Size, ratio: tuple[float, float]) -> Size:
-    """Height and width (or top and left) times their ratios, in whole pixels."""
+    """Height and width (or top and left) times their ratios, rounded to whole pixels."""
     return round(size[0] * ratio[0]), round(size[1] * ratio[1])
 
 
 def fill_of(field: Field, pixels: np.ndarray, fill: int) -> float:
-    """What new pixels of a field hold: `fill` of 0 to 255 in images, the class to be ignored, or nothing."""
+    """The value of new pixels of a field: `fill` of 0 to 255 in images, the ignored class, or False."""
     if not field.is_image:
         return IGNORED if field.name == "mask" else 0
     return fill if pixels.dtype == np.uint8 else fill / 255
 
 
 def _pixel_fields(item: Item) -> Iterator[tuple[Field, np.ndarray, tuple[float, float]]]:
-    """The fields with pixels, and how many rows and columns of each there are to one of the image."""
+    """The fields with pixels, and their numbers of rows and columns relative to the image."""
     size = image_size(item)
     for field in _PIXELS:
         if field.name in item:
@@ -155,7 +155,7 @@ def _pixel_fields(item: Item) -> Iterator[tuple[Field, np.ndarray, tuple[float, 
             height, width = _size(field, pixels)
             if (height, width) != size and field.name != TARGET:
                 raise TrainerError(
-                    f"the {field.name} is of another size than the picture",
+                    f"the size of {field.name} doesn't match the image",
                     found=f"{height} x {width}",
                     expected=f"{size[0]} x {size[1]} (height x width)",
                 )
@@ -177,7 +177,7 @@ def _resizing(field: Field, size: Size) -> Operation:
 
 
 def _warping(field: Field, matrix: np.ndarray, size: Size, ratio: tuple[float, float], fill: float) -> Operation:
-    """Pillow wants the map from the result to the source."""
+    """Pillow expects the map from the result to the source."""
     from PIL.Image import Resampling, Transform
 
     method = Resampling.BILINEAR if field.is_image else Resampling.NEAREST
@@ -206,7 +206,7 @@ def _size(field: Field, pixels: np.ndarray) -> Size:
 
 
 def _reversed(pixels: np.ndarray, axis: int) -> np.ndarray:
-    """A copy backwards along an axis; in three colours one at a time: 45 µs at 224 x 224, not 170."""
+    """A reversed copy along an axis; of three color channels one at a time: 45 µs at 224 x 224 instead of 170."""
     backwards = np.flip(pixels, axis)
     if axis != 1 or pixels.ndim != 3 or pixels.shape[2] != 3:
         return np.ascontiguousarray(backwards)

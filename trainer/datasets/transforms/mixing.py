@@ -1,4 +1,4 @@
-"""Two items in one: blended, or a piece of one in the other."""
+"""Mixes two items: blended, or a piece of one inside the other."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _PASTED = (*IMAGES, "mask")
 
 @dataclass
 class Mixup(Mixing):
-    """`image` and `labels_hot` blended with those of another item (Zhang et al. 2018); the objects of both stay.
+    """Blends `image` and `labels_hot` with those of another item (Zhang et al. 2018); keeps the objects of both.
 
-    The share of the item itself is drawn from Beta(`alpha`, `alpha`), and never less than half, so that a `label` left
-    beside `labels_hot` names the larger part. The other is fitted into the size of the item.
+    The item's weight is drawn from Beta(`alpha`, `alpha`) and is at least half, so that `label` still names the larger
+    part. The other item is fitted into the size of the item.
     """
 
     alpha: float = 0.2
@@ -50,11 +50,11 @@ class Mixup(Mixing):
 
 @dataclass
 class CutMix(Mixing):
-    """A rectangle of another item in its place, `labels_hot` by area (Yun et al. 2019).
+    """Pastes a rectangle of another item at the same position, and mixes `labels_hot` by area (Yun et al. 2019).
 
-    The rectangle's share of the area is drawn from Beta(`alpha`, `alpha`) before it is cut at the edges. The other is
-    fitted into the size of the item. Objects stay of which `min_visible` is seen: those of the other are cut to the
-    rectangle.
+    The rectangle's fraction of the area is drawn from Beta(`alpha`, `alpha`) before clipping at the edges. The other
+    item is fitted into the size of the item. Objects with a visible fraction of at least `min_visible` are kept; those
+    of the other item are clipped to the rectangle.
     """
 
     alpha: float = 1.0
@@ -81,7 +81,7 @@ class CutMix(Mixing):
 
 
 def over(item: Item, second: Item, pasted: np.ndarray, *, min_visible: float) -> Item:
-    """The item with the pixels `pasted` (bool [H, W]) of another of the same size over its own, and its objects."""
+    """The item with the pixels `pasted` (bool [H, W]) and the objects of another item of the same size."""
     below = objects.without_hidden(item, pasted, min_visible=min_visible)
     mixed = {**below, **objects.joined([below, second])}
     for name in _PASTED:
@@ -94,25 +94,25 @@ def over(item: Item, second: Item, pasted: np.ndarray, *, min_visible: float) ->
 
 
 def _whole(pixels: np.ndarray) -> np.ndarray:
-    """[H, W] of an image's or mask's pixels, channels and all: copying some is 25 times as fast as with channels."""
+    """[H, W] of an image or mask with all channels as one element: copying is 25 times as fast as with channels."""
     if pixels.ndim == 2:
         return pixels
     return np.ascontiguousarray(pixels).view(f"V{pixels.itemsize * pixels.shape[2]}")[..., 0]
 
 
 def pasted_in(pasted: np.ndarray, size: Size) -> np.ndarray:
-    """`pasted` in the pixels of a field of another size (a larger `target`)."""
+    """`pasted` in the resolution of a field of another size (a larger `target`)."""
     return pasted if pasted.shape == size else geometry.resize({"mask": pasted.view(np.uint8)}, size)["mask"] > 0
 
 
 def mixed_labels(name: str, parts: Sequence[tuple[float, Item]]) -> Item:
-    """The `labels_hot` of items by their shares, for the transform called `name`; nothing where items have no class."""
+    """The `labels_hot` of items mixed with their weights, for the transform `name`; empty if items have no class."""
     first = parts[0][1]
     if "labels_hot" in first:
         return {"labels_hot": np.sum([np.float32(share) * item["labels_hot"] for share, item in parts], axis=0)}
     if "label" in first:
         raise TrainerError(
-            f"{name} makes soft labels, and this item has but one class",
+            f"{name} needs soft labels, but the item has a single class",
             found=f"an item of {', '.join(first)}",
             expected="labels_hot",
             hint=f"Put one_hot before {name}.",
@@ -121,12 +121,12 @@ def mixed_labels(name: str, parts: Sequence[tuple[float, Item]]) -> Item:
 
 
 def fitted(item: Item, size: Size) -> Item:
-    """In `size`, with its proportions, on black."""
+    """Resized to `size` with the same aspect ratio, on black."""
     return item if geometry.image_size(item) == size else letterbox(item, size, 0)
 
 
 def blended(first: np.ndarray, second: np.ndarray, share: float) -> np.ndarray:
-    """`share` of the second image in the first."""
+    """Blends with weight `share` of the second image."""
     if first.dtype != np.uint8:
         return first + np.float32(share) * (second - first)
     from PIL import Image

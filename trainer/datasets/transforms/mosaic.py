@@ -1,4 +1,4 @@
-"""Four items around a point."""
+"""Four items around a common point."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from trainer.datasets.transforms.transform import Mixing, OtherItem
 
 @dataclass
 class Mosaic(Mixing):
-    """The item and three others, each in a quarter of a picture of `size` (Bochkovskiy et al. 2020).
+    """Combines the item and three others, each in a quarter of an image of `size` (Bochkovskiy et al. 2020).
 
-    The point where they meet lies anywhere in the middle part of the picture. Each fills its quarter with
-    its proportions kept; what is too much is cut off, at a drawn place. `labels_hot` are mixed by area.
+    The point where they meet lies in the central part of the image. Each fills its quarter with the same aspect ratio
+    and is cropped at a random position. `labels_hot` are mixed by area.
 
     Args:
         size: height and width of the result.
-        middle: where the point may lie, as shares of the width and height.
+        middle: range of the point, as fractions of width and height.
     """
 
     minds_scale: ClassVar[bool] = False
@@ -50,7 +50,7 @@ class Mosaic(Mixing):
         return mixed
 
     def _part(self, item: Item, draws: ItemDraws, size: Size) -> Item:
-        """The largest window of the proportions of `size`, anywhere in the item, resized to it."""
+        """The largest random crop with the aspect ratio of `size`, resized to it."""
         height, width = geometry.image_size(item)
         scale = max(size[0] / height, size[1] / width)
         window = max(1, round(size[0] / scale)), max(1, round(size[1] / scale))
@@ -58,7 +58,7 @@ class Mosaic(Mixing):
         return geometry.resize(geometry.crop(item, top, left, window, min_visible=self.min_visible), size)
 
     def _placed(self, part: Item, top: int, left: int) -> Item:
-        """The objects of a part, without its pixels, where they are in the whole."""
+        """The objects of a part, without its pixels, at their position in the whole."""
         rows = {name: part[name] for name in objects.ROWS if name in part}
         if "masks" in rows:
             return geometry.pad(rows, top, left, self.size, fill=0)

@@ -1,4 +1,4 @@
-"""Blur, noise and holes in the image."""
+"""Blur, noise and random erasing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Range = tuple[float, float]
 
 @dataclass
 class GaussianBlur(Transform):
-    """`image` blurred with a standard deviation in pixels drawn from `sigma`; three box filters, as Pillow does it."""
+    """Blurs `image` with a standard deviation in pixels drawn from `sigma`; three box filters, as in Pillow."""
 
     sigma: Range = (0.1, 2.0)
 
@@ -30,7 +30,7 @@ class GaussianBlur(Transform):
         image = image_of(item)
         if image.dtype != np.uint8:
             raise TrainerError(
-                "gaussian_blur blurs bytes", found=form(image), expected="uint8", hint="Put it before normalize."
+                "gaussian_blur needs uint8", found=form(image), expected="uint8", hint="Put it before normalize."
             )
         blur = ImageFilter.GaussianBlur(draws.uniform(*self.sigma))
         return {**item, "image": resampled(image, lambda picture: picture.filter(blur), is_image=True)}
@@ -38,7 +38,7 @@ class GaussianBlur(Transform):
 
 @dataclass
 class GaussianNoise(Transform):
-    """Noise added to every number of `image`, of a standard deviation drawn from `sigma`, as a share of white."""
+    """Adds noise to every value of `image`, with a standard deviation drawn from `sigma`, as a fraction of white."""
 
     sigma: Range = (0.0, 0.05)
 
@@ -57,13 +57,13 @@ class GaussianNoise(Transform):
 
 @dataclass
 class Cutout(Transform):
-    """Rectangles of `image` in one colour (DeVries and Taylor 2017; random erasing, Zhong et al. 2020).
+    """Covers rectangles of `image` with one color (DeVries and Taylor 2017; random erasing, Zhong et al. 2020).
 
     Args:
-        count: how many.
-        scale: least and largest share of the picture's area, of each.
-        ratio: least and largest width over height; its logarithm is uniform.
-        fill: the colour, 0 to 255.
+        count: number of rectangles.
+        scale: minimum and maximum area of each, as a fraction of the image area.
+        ratio: minimum and maximum aspect ratio (width divided by height); its logarithm is uniform.
+        fill: gray value, 0 to 255.
     """
 
     minds_scale: ClassVar[bool] = False
@@ -86,11 +86,12 @@ class Cutout(Transform):
 
 @functools.cache
 def _normal_quantiles() -> np.ndarray:
-    """The middles of 4096 equally likely parts of the normal distribution, scaled to a variance of 1.
+    """The centers of 4096 equally likely parts of the normal distribution, scaled to a variance of 1.
 
-    Looked up by random bits: 0.4 ms for 224 x 224 in colour, where drawing floats takes 1.7 ms. Bytes can't tell.
+    Selected by random bits: 0.4 ms for 224 x 224 in color, instead of 1.7 ms for floats. The difference is invisible in
+    bytes.
     """
-    from statistics import NormalDist  # 10 ms to import, in every worker
+    from statistics import NormalDist  # the import takes 10 ms in every worker
 
     half = np.array([NormalDist().inv_cdf((place + 0.5) / 4096) for place in range(2048)])
     quantiles = np.concatenate([half, -half[::-1]])

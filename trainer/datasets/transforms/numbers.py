@@ -1,4 +1,4 @@
-"""Numbers in place of pixels and of classes."""
+"""Normalization of pixels, and one-hot labels."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 @dataclass
 class Normalize(Transform):
-    """`image` as float32: each channel from 0 to 1, less its `mean`, divided by its `std`.
+    """Converts `image` to float32: each channel from 0 to 1, minus its `mean`, divided by its `std`.
 
-    Floats are four times the bytes on the way to the device, which does the same sum in no time: a task that can should
-    do it there.
+    Floats need four times the bytes to the device, which normalizes at no cost; tasks should do it there if possible.
     """
 
     minds_scale: ClassVar[bool] = False
@@ -35,14 +34,14 @@ class Normalize(Transform):
         for name, numbers in (("mean", self.mean), ("std", self.std)):
             if len(numbers) not in (1, image.shape[2]):
                 raise TrainerError(
-                    f"normalize has another number of channels in its {name} than the image",
+                    f"the number of channels in {name} of normalize doesn't match the image",
                     found=f"{len(numbers)} numbers for {image.shape[2]} channels",
-                    expected="one number, or one for each channel",
+                    expected="one number, or one per channel",
                 )
         white = 255 if image.dtype == np.uint8 else 1
         scale = np.float32(1) / (np.float32(white) * np.array(self.std, np.float32))
         offset = -np.array(self.mean, np.float32) / np.array(self.std, np.float32)
-        # Rows of all channels: with an inner loop over three numbers the same sum takes 8 times as long.
+        # Rows of all channels: with an inner loop over three values it takes 8 times as long.
         rows = image.reshape(len(image), -1).astype(np.float32)
         rows *= np.resize(scale, rows.shape[1])
         rows += np.resize(offset, rows.shape[1])
@@ -51,9 +50,9 @@ class Normalize(Transform):
 
 @dataclass
 class OneHot(Transform):
-    """`labels_hot` from `label`: 1 for its class and 0 for the others, which `smoothing` evens out.
+    """Creates `labels_hot` from `label`: 1 for its class and 0 for the others, smoothed by `smoothing`.
 
-    Label smoothing (Szegedy et al. 2016) takes its share from the class and gives it to all classes alike.
+    Label smoothing (Szegedy et al. 2016) moves this fraction from the class to all classes evenly.
     """
 
     minds_scale: ClassVar[bool] = False

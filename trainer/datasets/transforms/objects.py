@@ -1,4 +1,4 @@
-"""The objects of an item: the fields that have a row for each, moved, clipped and dropped together."""
+"""The objects of an item: the fields with one row per object, transformed, clipped and dropped together."""
 
 from __future__ import annotations
 
@@ -10,33 +10,35 @@ from trainer import TrainerError
 from trainer.datasets.fields import CLASSES, FIELDS, HEIGHT, OBJECTS, WIDTH, Item
 
 ROWS = tuple(field.name for field in FIELDS.values() if field.axes[:1] == (OBJECTS,))
-"""The fields with a row for each object."""
+"""The fields with one row per object."""
 
 _MIXED = (OBJECTS, HEIGHT, CLASSES)
 
 
 def keep(item: Item, which: np.ndarray) -> Item:
-    """The item with those objects only: `which` is bool [N] or indices."""
+    """The item with the selected objects: `which` is bool [N] or indices."""
     return {**item, **{name: item[name][which] for name in ROWS if name in item}}
 
 
 def joined(items: Sequence[Item]) -> dict[str, np.ndarray]:
-    """The object fields of all items, one after the other; refuses items that `check_alike` refuses."""
+    """The concatenated object fields of all items; rejects items as `check_alike` does."""
     check_alike(items)
     return {name: np.concatenate([item[name] for item in items]) for name in ROWS if name in items[0]}
 
 
 def check_alike(items: Sequence[Item]) -> None:
-    """Refuse to mix items of different kinds.
+    """Checks that items can be mixed.
 
     Raises:
-        TrainerError: the items have not the same fields of pixels, objects and soft labels, or these differ in dtype or
-            in more than their sizes and numbers of objects.
+        TrainerError: the items differ in their fields of pixels, objects and soft labels, or in dtypes, or in more than
+            sizes and numbers of objects.
     """
     kinds = [_kinds(item) for item in items]
     for kind in kinds:
         if kind != kinds[0]:
-            raise TrainerError("items to be mixed differ", found=kind, expected=f"{kinds[0]}, as in the first of them")
+            raise TrainerError(
+                "items to be mixed have different forms", found=kind, expected=f"{kinds[0]}, as in the first item"
+            )
 
 
 def _kinds(item: Item) -> str:
@@ -54,21 +56,20 @@ def _kinds(item: Item) -> str:
 
 
 def areas(boxes: np.ndarray) -> np.ndarray:
-    """float64 [N]: the areas of boxes [N, 4]; 0 for those whose ends are the wrong way round."""
+    """float64 [N]: the areas of boxes [N, 4]; 0 for inverted boxes."""
     extents = np.maximum(boxes[:, 2:].astype(np.float64) - boxes[:, :2], 0)
     return extents[:, 0] * extents[:, 1]
 
 
 def moved(item: Item, matrix: np.ndarray, size: tuple[int, int], *, min_visible: float | None) -> Item:
-    """The objects under a projective map [3, 3] of the plane, in an image of `size`; `masks` have been moved before.
+    """Applies a projective map [3, 3] to the objects, in an image of `size`; `masks` are already transformed.
 
-    A box becomes the box around its four corners, clipped to the image. `area` follows the box's: by how the map
-    changes it, and by the share that clipping leaves. Keypoints outside of the image become (0, 0, 0). `placement`
-    leads back through the map.
+    A box becomes the box around its four corners, clipped to the image. `area` changes in proportion to the box,
+    including clipping. Keypoints outside of the image become (0, 0, 0). `placement` is composed with the inverse map.
 
     Args:
-        min_visible: objects of which less than this share of the box is left, or nothing of the box or the mask, are
-            dropped; None: all stay.
+        min_visible: objects with a smaller remaining fraction of the box, or with an empty box or mask, are dropped;
+            None: all are kept.
     """
     changed = dict(item)
     if "placement" in item:
@@ -110,21 +111,20 @@ def mapped(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def shrunk(item: Item) -> Item:
-    """The item with the sides of boxes that lie more than a pixel outside of their masks moved to these."""
+    """The item with box sides moved to their masks, where they are more than a pixel outside."""
     if "masks" not in item or "boxes" not in item or len(item["boxes"]) == 0:
         return item
     boxes, around = item["boxes"], np.stack([around_mask(mask) for mask in item["masks"]])
     inwards = (around - boxes) * np.array([1, 1, -1, -1], np.float32)
     tight = np.where(inwards > 1, around, boxes)
-    has_area = np.all(tight[:, 2:] > tight[:, :2], axis=1, keepdims=True)  # unless the mask lies elsewhere
+    has_area = np.all(tight[:, 2:] > tight[:, :2], axis=1, keepdims=True)  # unless the mask is elsewhere
     return {**item, "boxes": np.where(has_area, tight, boxes)}
 
 
 def without_hidden(item: Item, hidden: np.ndarray, *, min_visible: float) -> Item:
-    """The item without the objects of which `hidden` (bool [H, W]) covers more than 1 - `min_visible`.
+    """Removes the objects of which `hidden` (bool [H, W]) covers more than 1 - `min_visible`.
 
-    Objects with `masks` lose what is hidden, their boxes shrink to what is left and their areas with it; boxes without
-    masks stay whole.
+    Hidden pixels are removed from `masks`, and boxes and areas shrink accordingly; boxes without masks are unchanged.
     """
     boxes = item.get("boxes")
     if boxes is None or len(boxes) == 0:
@@ -145,13 +145,13 @@ def without_hidden(item: Item, hidden: np.ndarray, *, min_visible: float) -> Ite
 
 
 def around_mask(mask: np.ndarray) -> np.ndarray:
-    """float32 [4]: the box around the pixels of a mask [H, W] that has some."""
+    """float32 [4]: the bounding box of a nonempty mask [H, W]."""
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     return np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1], np.float32)
 
 
 def _seen(hidden: np.ndarray, box: np.ndarray) -> float:
-    """The share of a box's pixels that are not hidden."""
+    """The fraction of a box's pixels that are not hidden."""
     left, top = np.floor(box[:2]).astype(int)
     right, bottom = np.ceil(box[2:]).astype(int)
     inside = hidden[top:bottom, left:right]

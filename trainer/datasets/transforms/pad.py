@@ -1,4 +1,4 @@
-"""Borders."""
+"""Padding."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from trainer.datasets.transforms.transform import Transform
 
 @dataclass
 class Pad(Transform):
-    """Filled up on the right and below: to `size` (height, width), or each side to a multiple of `multiple`.
+    """Pads on the right and at the bottom: to `size` (height, width), or each side to a multiple of `multiple`.
 
-    Boxes keep their coordinates. A picture that is already larger than `size` is a `TrainerError`. With `multiple`,
-    pictures are filled up to `at_least` (height, width) first. `to_largest` is for configurations, which know the data
-    set: the size of its largest picture becomes `at_least`.
+    Boxes keep their coordinates. An image larger than `size` raises a `TrainerError`. With `multiple`, images are
+    padded to at least `at_least` (height, width). `to_largest` works in configurations only, where the size of the data
+    set's largest image becomes `at_least`.
     """
 
     size: Size | None = None
@@ -29,11 +29,11 @@ class Pad(Transform):
 
     def __post_init__(self) -> None:
         if (self.size is None) == (self.multiple is None):
-            raise TrainerError("Pad takes a size or a multiple", found=f"{self.size} and {self.multiple}")
+            raise TrainerError("Pad needs either a size or a multiple", found=f"{self.size} and {self.multiple}")
         if self.at_least is not None and self.multiple is None:
-            raise TrainerError("Pad takes `at_least` with `multiple`", found=f"size {self.size}")
+            raise TrainerError("`at_least` of Pad needs `multiple`", found=f"size {self.size}")
         if self.to_largest:
-            raise TrainerError("Pad alone does not know the largest picture", expected="`at_least`, or `size`")
+            raise TrainerError("`to_largest` of Pad works in configurations only", expected="`at_least`, or `size`")
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
         height, width = geometry.image_size(item)
@@ -48,7 +48,7 @@ class Pad(Transform):
             size = self.size
         if height > size[0] or width > size[1]:
             raise TrainerError(
-                "the picture is larger than what it is to be padded to",
+                "the image is larger than the size to pad to",
                 found=f"{height} x {width}",
                 expected=f"at most {size[0]} x {size[1]} (height x width)",
                 hint="Put a resize or a crop before the pad.",

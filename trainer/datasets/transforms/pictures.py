@@ -1,7 +1,6 @@
-"""Arrays of pixels through Pillow's resampling, whatever their axes and dtype.
+"""Resamples arrays of pixels with Pillow, for all axes and dtypes.
 
-Pillow is several times faster than NumPy at each of these, the conversions there and back (25 µs each for 224 x 224 in
-colour) included.
+Pillow is several times faster than NumPy, including the conversions (25 µs each for 224 x 224 in color).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Operation = Callable[["Image"], "Image"]
 
 
 def image_of(item: Item) -> np.ndarray:
-    """The field `image`; a `TrainerError` where there is none."""
+    """The field `image`; raises `TrainerError` if it is missing."""
     if "image" not in item:
         raise TrainerError(
             "a transform of images needs an image", found=f"an item of {', '.join(item)}", expected="the field image"
@@ -30,7 +29,7 @@ def image_of(item: Item) -> np.ndarray:
 
 
 def to_picture(pixels: np.ndarray) -> Image:
-    """A Pillow image of [H, W], [H, W, 1] or [H, W, 3]: uint8, or int32, float32 and bool without colours."""
+    """A Pillow image of [H, W], [H, W, 1] or [H, W, 3]: uint8, or int32, float32 and bool without color."""
     from PIL import Image
 
     if pixels.ndim == 3 and pixels.shape[2] == 1:
@@ -39,7 +38,9 @@ def to_picture(pixels: np.ndarray) -> Image:
 
 
 def resampled(pixels: np.ndarray, operation: Operation, *, is_image: bool) -> np.ndarray:
-    """`operation` on pixels [H, W, C] of an image, else on a mask [H, W] or on each of [N, H, W]; the dtype is kept."""
+    """Applies `operation` to pixels [H, W, C] of an image, to a mask [H, W] or to each of [N, H, W]; keeps the
+    dtype.
+    """
     if is_image and (pixels.shape[2] == 1 or (pixels.shape[2] == 3 and pixels.dtype == np.uint8)):
         result = np.asarray(operation(to_picture(pixels)))
         return result.reshape(*result.shape[:2], pixels.shape[2])

@@ -1,4 +1,4 @@
-"""A data set with its transforms: what the loader asks for items."""
+"""A data set with its transforms, from which the loader reads items."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from trainer.datasets.transforms.geometry import Size, image_size, warp
 from trainer.datasets.transforms.transform import Mixing, Transform, Warp
 
 _TRIES = 8
-"""So many others are tried where some can't be read: the one that asks is not to blame for them."""
+"""Maximum number of other items to try if some are unreadable; the requesting item is not at fault."""
 
 
 class Pipeline(Wrapped):
     """The items of `dataset` after `transforms`, as a pure function of (seed, epoch, index): `item(index, epoch)`.
 
-    As a `Dataset` it gives the items of epoch 0: take parts of a data set first, and make pipelines of the parts. A
-    pipeline of a pipeline is one, with the transforms of both. It can be pickled, and holds no state.
+    As a `Dataset` it returns the items of epoch 0; take subsets of a data set first, then create pipelines of them. A
+    pipeline of a pipeline is flattened. It can be pickled and has no state.
     """
 
     def __init__(self, dataset: Dataset, transforms: Sequence[Transform], seed: int = 0) -> None:
@@ -37,10 +37,10 @@ class Pipeline(Wrapped):
         return self.item(index, 0)
 
     def item(self, index: int, epoch: int) -> Item:
-        """Item `index` as it is in `epoch`.
+        """Item `index` in `epoch`.
 
         Raises:
-            TrainerError: the data set does for this item, or a transform that can't take it.
+            TrainerError: the data set raises for this item, or a transform can't process it.
         """
         try:
             return self._made(index, epoch, len(self.transforms))
@@ -51,9 +51,9 @@ class Pipeline(Wrapped):
 
     @property
     def decode_hint(self) -> Size | None:
-        """What height and width decoded images must at least have, where any that are larger lead to the same size.
+        """Minimum height and width of decoded images, if all larger images give the same size.
 
-        None where the transforms mind how many pixels an image has, or don't always lead to one size.
+        None if the result depends on the number of pixels, or doesn't always have one size.
         """
         for transform in self.transforms:
             if transform.decode_hint is not None:
@@ -80,7 +80,7 @@ class Pipeline(Wrapped):
         return item
 
     def _warped(self, item: Item, index: int, epoch: int, positions: Sequence[int]) -> Item:
-        """The item after consecutive warps, whose matrices are multiplied and whose pixels are sampled once."""
+        """The item after consecutive warps, with multiplied matrices and one resampling."""
         size = image_size(item)
         matrix, chosen = np.eye(3), []
         for position in positions:
@@ -95,7 +95,7 @@ class Pipeline(Wrapped):
         return warp(item, matrix, size, fill=chosen[-1].fill, min_visible=min_visible)
 
     def _other(self, epoch: int, position: int, draws: ItemDraws) -> Item:
-        """A drawn item after the transforms before `position`."""
+        """A random item after the transforms before `position`."""
         for attempt in range(_TRIES):
             try:
                 return self._made(draws.integer(len(self.dataset)), epoch, position)

@@ -1,4 +1,4 @@
-"""Other sizes: exact, within a frame, by the shorter side, to a multiple."""
+"""Resizing: exact, letterboxed, by the shorter side, to a multiple."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainer.datasets.transforms.transform import Transform
 
 @dataclass
 class Resize(Transform):
-    """To `size` (height, width), whatever that does to the proportions."""
+    """Resizes to `size` (height, width) and ignores the aspect ratio."""
 
     minds_scale: ClassVar[bool] = False
 
@@ -30,7 +30,7 @@ class Resize(Transform):
 
 @dataclass
 class Letterbox(Transform):
-    """As large as fits into `size` (height, width) with its proportions, in the middle of a frame of colour `fill`."""
+    """Resizes to fit into `size` (height, width) with the same aspect ratio, centered and padded with `fill`."""
 
     minds_scale: ClassVar[bool] = False
 
@@ -47,7 +47,9 @@ class Letterbox(Transform):
 
 @dataclass
 class ResizeShorterSide(Transform):
-    """The shorter side to `size` with the proportions kept, or less where the longer one would exceed `longest`."""
+    """Resizes the shorter side to `size` with the same aspect ratio, or less if the longer side would exceed
+    `longest`.
+    """
 
     minds_scale: ClassVar[bool] = False
 
@@ -68,7 +70,7 @@ class ResizeShorterSide(Transform):
 
 @dataclass
 class ResizeToMultiple(Transform):
-    """Each side to the nearest multiple of `multiple`, for networks that halve the picture again and again."""
+    """Resizes each side to the nearest multiple of `multiple`, for networks that halve the image several times."""
 
     multiple: int
 
@@ -81,13 +83,13 @@ class ResizeToMultiple(Transform):
 
 
 def letterbox(item: Item, size: Size, fill: int) -> Item:
-    """As large as fits into `size`, in the middle of it."""
+    """Resized to fit into `size`, centered."""
     inner, place = inner_frame(geometry.image_size(item), size)
     return geometry.pad(geometry.resize(item, inner), *place, size, fill=fill)
 
 
 def inner_frame(before: Size, size: Size) -> tuple[Size, tuple[int, int]]:
-    """The size of a letterboxed picture inside its frame, and the place (top, left) of it there."""
+    """The size of a letterboxed image inside its frame, and its position (top, left)."""
     scale = min(size[0] / before[0], size[1] / before[1])
     inner = min(_pixels(before[0] * scale), size[0]), min(_pixels(before[1] * scale), size[1])
     return inner, ((size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2)

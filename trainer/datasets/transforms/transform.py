@@ -1,4 +1,4 @@
-"""What a transform is: one of a single item, a warp that others join, and one that needs other items too."""
+"""The base classes of transforms: of a single item, a warp that can be merged with others, and one that mixes items."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from trainer.datasets.transforms.draws import ItemDraws
 from trainer.datasets.transforms.geometry import Size
 
 OtherItem = Callable[[], Item]
-"""Draws another item of the data set and makes it by the part of the pipeline that comes before."""
+"""Draws another item of the data set and applies the earlier part of the pipeline to it."""
 
 
 @dataclass
 class Transform(ABC):
-    """`transform(item, draws)` is the item transformed: a new dictionary, the arrays it was given left as they are.
+    """`transform(item, draws)` returns the transformed item: a new dictionary; given arrays are not modified.
 
-    All that is random comes from `draws`. One of your own derives from this class, is named in a configuration as
-    ./file.py:Class, and gets its `options` as keyword arguments.
+    All random numbers come from `draws`. A custom transform derives from this class, is named in a configuration as
+    ./file.py:Class, and receives its `options` as keyword arguments.
     """
 
     minds_scale: ClassVar[bool] = True
-    """Whether the result would be another if the image came in fewer pixels; a flip, say, does not mind."""
+    """Whether the result depends on the number of pixels of the image; false for a flip."""
 
     probability: float = field(default=1.0, kw_only=True)
-    """How likely it is to be applied to an item."""
+    """Probability that it is applied to an item."""
 
     @abstractmethod
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
@@ -38,22 +38,22 @@ class Transform(ABC):
 
     @property
     def decode_hint(self) -> Size | None:
-        """What height and width the image must at least have for the result to have all its pixels, where known."""
+        """Minimum height and width of the image for a result with full resolution, if known."""
         return None
 
 
 @dataclass
 class Warp(Transform):
-    """A transform that is a projective map of the plane: neighbours in a pipeline are sampled once, as one map."""
+    """A transform that is a projective map of the plane: consecutive ones are merged into one resampling."""
 
     fill: int = field(default=0, kw_only=True)
-    """What comes in from outside the picture, 0 to 255."""
+    """Gray value of areas outside the image, 0 to 255."""
     min_visible: float = field(default=0.1, kw_only=True)
-    """Objects of which less than this share of the box is left are dropped."""
+    """Minimum visible fraction of an object's box; objects with less are dropped."""
 
     @abstractmethod
     def matrix(self, size: Size, draws: ItemDraws) -> np.ndarray:
-        """float64 [3, 3]: where the point (x, y, 1) of an image of this size goes."""
+        """float64 [3, 3]: the map of points (x, y, 1) of an image of this size."""
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
         size = geometry.image_size(item)
@@ -62,11 +62,11 @@ class Warp(Transform):
 
 @dataclass
 class Mixing(Transform):
-    """A transform that makes one item out of several: the one it is given and others that it asks for."""
+    """A transform that combines several items: the given one and others that it requests."""
 
     @abstractmethod
     def mix(self, item: Item, draws: ItemDraws, other: OtherItem) -> Item:
-        """The mixed item; each call of `other` gives a further one, drawn with replacement."""
+        """The mixed item; each call of `other` returns a further item, drawn with replacement."""
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
         raise TypeError(f"{type(self).__name__} needs other items: use it in a Pipeline")

@@ -1,4 +1,4 @@
-"""Rotations, shifts, scales, shears and changes of perspective, about the middle of the picture."""
+"""Rotations, shifts, scales, shears and perspective, relative to the center of the image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Range = tuple[float, float]
 
 @dataclass
 class Rotate(Warp):
-    """Turned by an angle between -`degrees` and `degrees`; the size stays, corners are lost."""
+    """Rotates by a random angle between -`degrees` and `degrees`; keeps the size, corners are lost."""
 
     degrees: float
 
@@ -26,13 +26,13 @@ class Rotate(Warp):
 
 @dataclass
 class Affine(Warp):
-    """Scaled, sheared, turned and shifted at once.
+    """Scales, shears, rotates and shifts in one step.
 
     Args:
-        scale: the least and the most; below 1 the picture gets smaller. Its logarithm is uniform.
-        shift: the most each way, as a share of the width and the height.
-        degrees: the most that it is turned, either way.
-        shear: the most degrees by which upright lines lean, either way.
+        scale: minimum and maximum scale factor; below 1 the image gets smaller. Its logarithm is uniform.
+        shift: maximum shift in either direction, as a fraction of width and height.
+        degrees: maximum rotation in either direction.
+        shear: maximum shear in degrees, in either direction.
     """
 
     scale: Range = (1.0, 1.0)
@@ -51,7 +51,7 @@ class Affine(Warp):
 
 @dataclass
 class Perspective(Warp):
-    """Each corner moves inwards by up to `distortion` times half of the width and the height."""
+    """Moves each corner inwards by at most `distortion` times half of the width and height."""
 
     distortion: float = 0.5
 
@@ -65,19 +65,19 @@ class Perspective(Warp):
 
 
 def rotation(degrees: float) -> np.ndarray:
-    """The map that turns by an angle, counter-clockwise as one looks at the picture."""
+    """The rotation by an angle, counterclockwise as displayed."""
     cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     return np.array([[cosine, sine, 0], [-sine, cosine, 0], [0, 0, 1]])
 
 
 def about_the_middle(matrix: np.ndarray, size: Size) -> np.ndarray:
-    """The map with the middle of a picture of `size` where the origin was."""
+    """The map with the center of an image of `size` as its origin."""
     x, y = size[1] / 2, size[0] / 2
     return translation(x, y) @ matrix @ translation(-x, -y)
 
 
 def through(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """The projective map that takes four points [4, 2] to four others (Heckbert 1989, section 2.2.2)."""
+    """The projective map from four points [4, 2] to four others (Heckbert 1989, section 2.2.2)."""
     rows = []
     for (x, y), (u, v) in zip(before, after, strict=True):
         rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]

@@ -1,4 +1,4 @@
-"""Who makes batches: this process, threads of it, or worker processes over shared memory."""
+"""Data-loading workers: this process, its threads, or processes with shared memory."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ Kind = Literal["auto", "thread", "process"]
 
 
 class Pending(Protocol):
-    """A batch that was asked for."""
+    """A requested batch."""
 
     def result(self) -> Made:
-        """The batch; waits for it."""
+        """Waits for the batch and returns it."""
 
     def cancel(self) -> object:
-        """It is no longer wanted."""
+        """Cancels the request."""
 
 
 class Workers(Protocol):
-    """Those who make batches, for any number of loaders."""
+    """Data-loading workers, for any number of loaders."""
 
     kind: str
     workers: int
     ahead: int
-    """How many batches a loader asks for before it needs the first."""
+    """How many batches a loader requests before it needs the first."""
 
     def register(self, maker: BatchMaker, planner: Planner) -> Callable[[Position], Pending]:
-        """A function that asks for a batch of `maker` with the items that `planner` says."""
+        """A function that requests a batch of `maker` with the items that `planner` selects."""
 
     def close(self) -> None:
-        """End them; what is asked for later starts new ones."""
+        """Ends the workers; later requests start new ones."""
 
 
 def workers_for(maker: BatchMaker, count: int, kind: Kind, ahead: int, tell: Callable[[str], None] | None) -> Workers:
-    """`count` workers. By kind "auto": threads where whole batches are taken from memory, else processes."""
+    """`count` workers. With kind "auto": threads if whole batches come from memory, otherwise processes."""
     if count == 0:
         return NoWorkers()
     if kind == "thread" or (kind == "auto" and maker.takes_batches):
@@ -55,5 +55,5 @@ def workers_for(maker: BatchMaker, count: int, kind: Kind, ahead: int, tell: Cal
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """The number of processors available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

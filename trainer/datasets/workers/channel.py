@@ -1,4 +1,4 @@
-"""Messages between the process that trains and a worker: Python objects, with file descriptors beside them."""
+"""Messages between the training process and a worker: Python objects, with file descriptors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_DESCRIPTORS = 64
 
 
 class Channel:
-    """One end of a pair of sockets. Not for several threads at once in one direction."""
+    """One end of a socket pair. Not safe for several threads in the same direction."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
@@ -28,10 +28,10 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, message: Any, descriptors: Sequence[int] = ()) -> None:
-        """Hand over `message`, and a duplicate of each open file.
+        """Sends `message`, and a duplicate of each open file.
 
         Raises:
-            ConnectionError: nobody is at the other end.
+            ConnectionError: the other end is closed.
         """
         content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
         header = _HEADER.pack(len(content), len(descriptors))
@@ -41,7 +41,7 @@ class Channel:
         self._socket.sendall(content)
 
     def receive(self) -> tuple[Any, list[int]]:
-        """The next message and its descriptors, which are the receiver's to close; waits for it.
+        """Waits for the next message and its descriptors, which the receiver must close.
 
         Raises:
             EOFError: the other end is closed, or its process has ended.

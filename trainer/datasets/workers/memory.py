@@ -1,4 +1,4 @@
-"""Memory that processes share by a file descriptor. It has no name, so nothing is left behind however they end."""
+"""Memory shared between processes through a file descriptor. It has no name, so nothing is left behind."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory() -> int:
-    """Bytes that may still be taken without swapping: what the machine has, cut by the control group's limit."""
-    import psutil  # where it is wanted: it takes 10 ms
+    """Bytes that can be allocated without swapping: of the machine, limited by the control group."""
+    import psutil  # imported on first use: it takes 10 ms
 
     free = int(psutil.virtual_memory().available)
     try:
@@ -28,16 +28,16 @@ def free_memory() -> int:
 
 
 def open_files_allowed() -> int:
-    """How many files this process may have open at once."""
+    """Maximum number of open files of this process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 class Memory:
-    """`size` bytes behind a descriptor; whoever is handed the descriptor maps the same bytes.
+    """`size` bytes with a descriptor; processes that receive the descriptor map the same bytes.
 
-    On Linux it is an anonymous memory file, which neither lies in /dev/shm nor counts against its limit; elsewhere a
-    temporary file that has no name any more.
+    On Linux it is an anonymous memory file, which neither lies in /dev/shm nor counts against its limit; on other
+    systems, a deleted temporary file.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -45,7 +45,7 @@ class Memory:
 
     @classmethod
     def create(cls, size: int, name: str) -> Memory:
-        """New memory of zeros, which takes room as it is written to; `name` is for those who look at /proc."""
+        """New memory of zeros, which is allocated as it is written; `name` is visible in /proc."""
         if hasattr(os, "memfd_create"):
             descriptor = os.memfd_create(f"trainer-{name}", os.MFD_CLOEXEC)
         else:
@@ -56,16 +56,16 @@ class Memory:
 
     @property
     def size(self) -> int:
-        """Bytes, as whoever changed it last has left it."""
+        """Size in bytes, as last changed by any process."""
         return os.fstat(self.descriptor).st_size
 
     def grow(self, size: int) -> None:
-        """Make it at least so large; mappings that there are keep what they have."""
+        """Increases the size to at least this; existing mappings stay valid."""
         if size > self.size:
             os.ftruncate(self.descriptor, size)
 
     def mapping(self) -> mmap.mmap:
-        """The bytes, for reading and writing; unmapped when nothing refers to them any more."""
+        """The bytes, for reading and writing; unmapped when no longer referenced."""
         return mmap.mmap(self.descriptor, self.size)
 
     def map(self) -> np.ndarray:
@@ -73,11 +73,11 @@ class Memory:
         return np.frombuffer(self.mapping(), np.uint8)
 
     def map_copy(self) -> np.ndarray:
-        """The same, but what is written stays in this process."""
+        """A private copy: changes stay in this process."""
         return np.frombuffer(mmap.mmap(self.descriptor, self.size, access=mmap.ACCESS_COPY), np.uint8)
 
     def close(self) -> None:
-        """Give the descriptor back; mappings stay."""
+        """Closes the descriptor; mappings stay valid."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1

@@ -1,4 +1,4 @@
-"""What the process that trains and its workers say to each other."""
+"""Messages between the training process and its workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainer.datasets.workers.slots import Placed
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """To a worker: keep this maker of batches under a key. Its memories travel along."""
+    """To a worker: store this maker of batches under a key; its memories are sent along."""
 
     key: int
     payload: Payload
@@ -20,14 +20,14 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class AddSlot:
-    """To a worker: a slot's memory, which travels along."""
+    """To a worker: the memory of a slot, which is sent along."""
 
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
 class Make:
-    """To a worker: make a batch in a slot."""
+    """To a worker: create a batch in a slot."""
 
     number: int
     key: int
@@ -37,20 +37,20 @@ class Make:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """To a worker: these batches are no longer wanted; answer without making them, if you haven't begun."""
+    """To a worker: these batches are cancelled; skip those not started."""
 
     numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error on its way out of a worker.
+    """An error of a worker.
 
     Args:
-        kind: "item" (an item can't be used), "mistake" (another `TrainerError`) or "failure".
+        kind: "item" (an unusable item), "mistake" (another `TrainerError`) or "failure".
         text: of the error; `fields` are those of a `TrainerError`.
         traceback: the worker's.
-        unusable: the item, where there is one.
+        unusable: the item, if any.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """From a worker: batch `number` lies in its slot, or was not made: cancelled, or failed of `failure`."""
+    """From a worker: batch `number` is in its slot, or was not created: cancelled, or failed with `failure`."""
 
     number: int
     placed: dict[str, Placed] | None = None

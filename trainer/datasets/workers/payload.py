@@ -1,7 +1,6 @@
-"""An object on its way into another process: pickled, its arrays in shared memory that all workers map.
+"""Sends an object to other processes: pickled, with its arrays in shared memory that all workers map.
 
-The arrays of a data set are then there once, however many workers there are. A worker that writes into one gets a copy
-of the page that it writes to.
+The arrays of a data set thus exist only once. A worker that writes to one gets a copy of the page.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _MAIN, _MAIN_AGAIN = "__main__", "__mp_main__"
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What `load` makes the object of, together with `memories`, which travel as descriptors.
+    """The input of `load`, together with `memories`, which are sent as descriptors.
 
     Args:
         pickled: the object without its arrays.
         spans: (first byte, bytes) of each array in the first of the memories.
-        packages: packages that were made by hand and can't be found on the path: their names and folders.
-        main: the file of the program, where the object refers to what is defined in it.
+        packages: packages created at run time that can't be found on the path: their names and folders.
+        main: the file of the program, if the object refers to its definitions.
     """
 
     pickled: bytes
@@ -42,10 +41,10 @@ class Payload:
 
 
 def dump(value: object, what: str) -> tuple[Payload, list[Memory]]:
-    """Pack `value`, which is called `what` in messages.
+    """Packs `value`, which has the name `what` in messages.
 
     Raises:
-        TrainerError: it can't be pickled, or is of a class that other processes can't import.
+        TrainerError: it can't be pickled, or has a class that other processes can't import.
     """
     buffers: list[pickle.PickleBuffer] = []
     stream = io.BytesIO()
@@ -54,7 +53,7 @@ def dump(value: object, what: str) -> tuple[Payload, list[Memory]]:
         pickler.dump(value)
     except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
         raise TrainerError(
-            f"{what} can't be handed to worker processes",
+            f"{what} can't be sent to worker processes",
             found=error,
             hint="Define its classes and functions at the top of a module, open files in __getitem__ and not before, "
             "or set data.worker_kind=thread.",
@@ -76,7 +75,7 @@ def dump(value: object, what: str) -> tuple[Payload, list[Memory]]:
 
 
 def load(payload: Payload, descriptors: Sequence[int]) -> Any:
-    """What was packed. The descriptors are taken over."""
+    """The packed object. Takes ownership of the descriptors."""
     for name, folders in payload.packages.items():
         if name not in sys.modules:
             package = ModuleType(name)
@@ -95,7 +94,7 @@ def load(payload: Payload, descriptors: Sequence[int]) -> Any:
 
 
 class _Pickler(pickle.Pickler):
-    """Notes which modules are referred to, and lets shared memory travel as descriptors."""
+    """Records referenced modules, and sends shared memory as descriptors."""
 
     def __init__(self, stream: io.BytesIO, **options: Any) -> None:
         super().__init__(stream, **options)
@@ -126,7 +125,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _imports(modules: set[str], what: str) -> tuple[dict[str, list[str]], str | None]:
-    """The packages made by hand among `modules`, and the program's file if it is one of them."""
+    """The packages created at run time among `modules`, and the program's file if it is one of them."""
     packages: dict[str, list[str]] = {}
     for module in modules:
         name = module.partition(".")[0]
@@ -138,16 +137,16 @@ def _imports(modules: set[str], what: str) -> tuple[dict[str, list[str]], str | 
     main = getattr(sys.modules[_MAIN], "__file__", None)
     if main is None:
         raise TrainerError(
-            f"{what} can't be handed to worker processes",
-            found="a class or function that was defined in a notebook or at the prompt",
+            f"{what} can't be sent to worker processes",
+            found="a class or function defined in a notebook or at the prompt",
             expected="one in a file that can be imported",
-            hint="Put it into a file and import it, or set data.worker_kind=thread.",
+            hint="Move it to a file and import it, or set data.worker_kind=thread.",
         )
     return packages, main
 
 
 def _run_main_again(file: str) -> None:
-    """Let `__main__` be the program of the process that sent the object, without what it does when it is started."""
+    """Makes `__main__` the program of the sending process, without running its main code."""
     again = ModuleType(_MAIN_AGAIN)
     sys.modules[_MAIN] = sys.modules[_MAIN_AGAIN] = again
     vars(again).update(runpy.run_path(file, run_name=_MAIN_AGAIN))

@@ -1,4 +1,4 @@
-"""Worker processes that make batches in shared memory, for all loaders of a training."""
+"""Worker processes that create batches in shared memory, for all loaders of a training."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ from trainer.datasets.workers.payload import Payload, dump
 from trainer.datasets.workers.slots import Placed, arrays_in
 
 RESTARTS = 3
-"""So many workers may die in the course of a training before it is given up."""
+"""Maximum number of workers that may die during a training before it fails."""
 
 MOST_LENT = 4
-"""Batches that the trainer holds on to, beyond so many, are copied, so that the shared memory stays bounded."""
+"""Batches that the training process still references beyond this number are copied, so that shared memory stays
+limited.
+"""
 
 SECONDS_TO_WONDER = 30.0
-"""A batch that takes longer is told of, with the items that the workers are on."""
+"""Seconds after which a slow batch is reported, with the items that the workers are reading."""
 
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); " + (
     "from trainer.datasets.workers.process import main; main(*map(int, sys.argv[2:]))"
@@ -47,19 +49,20 @@ Tell = Callable[[str], None]
 
 
 class WorkerFailure(Exception):
-    """A data set's code failed in a worker process; the text has the traceback from there."""
+    """The code of a data set failed in a worker process; the text contains the traceback."""
 
 
 class Slot:
-    """The trainer's side of a slot."""
+    """The training process's side of a slot."""
 
     def __init__(self, number: int) -> None:
         self.number, self.memory = number, Memory.create(0, f"batch-{number}")
         self._mapping: mmap.mmap | None = None
 
     def bytes(self) -> np.ndarray:
-        """Its bytes, which a worker may have made more. A new array each time, which lives as long as any view of it:
-        NumPy gives views of an array that does not own its memory that array as their base, and no view of it."""
+        """Its bytes, which a worker may have enlarged. A new array each time, alive as long as any view of it: NumPy
+        uses an array that doesn't own its memory as the base of its views, never a view.
+        """
         if self._mapping is None or len(self._mapping) < self.memory.size:
             self._mapping = self.memory.mapping()
         return np.frombuffer(self._mapping, np.uint8)
@@ -67,7 +70,7 @@ class Slot:
 
 @dataclass(eq=False)
 class Pending:
-    """A batch that was asked for."""
+    """A requested batch."""
 
     order: Make
     slot: Slot
@@ -76,15 +79,15 @@ class Pending:
     is_cancelled: bool = False
 
     def result(self) -> Made:
-        """The batch; waits for it.
+        """Waits for the batch and returns it.
 
         Raises:
-            UnusableItem, TrainerError, WorkerFailure: it could not be made.
+            UnusableItem, TrainerError, WorkerFailure: it could not be created.
         """
         return self.pool.wait(self)
 
     def cancel(self) -> None:
-        """It is no longer wanted. Whoever collects garbage may call this."""
+        """Cancels the request. Safe to call from the garbage collector."""
         self.pool.unwanted.append(self)
 
 
@@ -99,14 +102,14 @@ class _Process:
 
 
 class WorkerPool:
-    """`workers` processes, started at once and again when they die; they end with this process, however it ends.
+    """`workers` processes, started immediately and restarted when they die; they end with this process.
 
     Args:
-        workers: how many.
-        ahead: how many batches a loader is to ask for before it needs the first, for each worker.
-        restarts: how many may die before it is an error.
-        tell: hears, in words, of a worker that died and of a batch that takes long.
-        wonder_after: seconds that are long.
+        workers: number of processes.
+        ahead: how many batches a loader requests in advance, per worker.
+        restarts: how many may die before the training fails.
+        tell: receives messages about dead workers and slow batches.
+        wonder_after: seconds after which a batch is slow.
     """
 
     kind = "process"
@@ -128,7 +131,7 @@ class WorkerPool:
         self._slots: list[Slot] = []
         self._free: deque[Slot] = deque()
         self._lent = 0
-        self.unwanted: deque[Pending] = deque()  # these two are filled by whoever collects garbage, at any moment
+        self.unwanted: deque[Pending] = deque()  # filled by the garbage collector, at any moment
         self._returned: deque[Slot] = deque()
         self._lock = threading.RLock()
         self._processes: list[_Process] = []
@@ -141,7 +144,7 @@ class WorkerPool:
     # --- asking for batches -------------------------------------------------------------------------------------------
 
     def register(self, maker: BatchMaker, planner: Planner) -> Callable[[Position], Pending]:
-        """Hand `maker` to the workers; what is returned asks them for a batch.
+        """Sends `maker` to the workers; returns a function that requests a batch.
 
         Raises:
             TrainerError: it can't be pickled.
@@ -160,7 +163,7 @@ class WorkerPool:
             self._start()
             self._take_back()
             if not self._free:
-                self._listen(seconds=0)  # to batches that nobody wants any more
+                self._listen(seconds=0)  # for cancelled batches
             slot = self._free.pop() if self._free else self._new_slot()
             pending = Pending(Make(next(self._numbers), key, plan, slot.number), slot, self)
             self._give(min(self._processes, key=lambda process: len(process.outstanding)), pending)
@@ -193,7 +196,7 @@ class WorkerPool:
         return batch
 
     def _take_back(self) -> None:
-        """Slots whose batches nobody holds or wants any more are free again."""
+        """Frees slots whose batches are neither referenced nor requested any more."""
         while self._returned:
             self._free.append(self._returned.popleft())
             self._lent -= 1
@@ -210,7 +213,7 @@ class WorkerPool:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Whatever interrupts it may have cut a message in two: what comes next begins with new workers."""
+        """An interruption may have cut a message in two: the next request starts new workers."""
         try:
             yield
         except BaseException:
@@ -258,17 +261,19 @@ class WorkerPool:
         self._send(process, pending.order)
 
     def _send(self, process: _Process, message: object, descriptors: list[int] | None = None) -> None:
-        with suppress(ConnectionError):  # it has died, which `_listen` finds out
+        with suppress(ConnectionError):  # it has died, which `_listen` detects
             process.channel.send(message, descriptors or [])
 
     def _listen(self, seconds: float | None = None) -> None:
-        """Wait for a worker's next answer: so long at most, or until it is time to wonder where it is."""
+        """Waits for a worker's next answer, at most until the next report about slow batches is due."""
         with selectors.DefaultSelector() as selector:
             for process in self._processes:
                 selector.register(process.channel, selectors.EVENT_READ, process)
             ready = selector.select(self.wonder_after if seconds is None else seconds)
         if not ready and seconds is None:
-            self._tell(f"A batch has been waited for {self.wonder_after:g} s; workers are on {self._items_now()}.")
+            self._tell(
+                f"A batch has been loading for {self.wonder_after:g} s; workers are reading {self._items_now()}."
+            )
         for key, _ in ready:
             process = key.data
             try:
@@ -282,7 +287,7 @@ class WorkerPool:
                 self._free.append(pending.slot)
 
     def _replace(self, dead: _Process) -> None:
-        """Start another worker in a dead one's place and have it do the dead one's work."""
+        """Starts another worker for a dead one and repeats its work."""
         item = self._item_now(dead.number)
         dead.channel.close()
         dead.popen.kill()
@@ -291,16 +296,14 @@ class WorkerPool:
         why = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         if self.restarts_left == 0:
             raise TrainerError(
-                "data workers die again and again",
+                "data workers die repeatedly",
                 where=item,
-                found=f"the last by {why}, on {item or 'no item'}",
+                found=f"the last by {why}, while reading {item or 'no item'}",
                 expected=f"at most {RESTARTS} of them",
-                hint=_WHY_KILLED
-                if code == -signal.SIGKILL
-                else "Try data.workers=0 to see what happens in this process.",
+                hint=_WHY_KILLED if code == -signal.SIGKILL else "Try data.workers=0 to see the error in this process.",
             )
         self.restarts_left -= 1
-        self._tell(f"A data worker died ({why}) on {item or 'no item'}; another does its work again.")
+        self._tell(f"A data worker died ({why}) while reading {item or 'no item'}; another one repeats its work.")
         process = self._processes[self._processes.index(dead)] = self._spawn(dead.number)
         for pending in dead.outstanding.values():
             if pending.is_cancelled:
@@ -326,7 +329,7 @@ class WorkerPool:
         return self._slots[-1]
 
     def close(self) -> None:
-        """End the workers; what is asked for later starts new ones. Batches that were handed out stay."""
+        """Ends the workers; later requests start new ones. Returned batches stay valid."""
         with self._lock:
             for process in self._processes:
                 for pending in process.outstanding.values():
@@ -337,9 +340,9 @@ class WorkerPool:
 
 
 def _end(children: list[tuple[subprocess.Popen[bytes], Channel]]) -> None:
-    """End processes; a function of its own, so that what ends them at last does not keep the pool alive."""
+    """Ends processes; a separate function, so that a finalizer does not keep the pool alive."""
     for popen, channel in children:
-        popen.kill()  # they hold nothing that would have to be put in order
+        popen.kill()  # they have no state to save
         channel.close()
     for popen, _ in children:
         popen.wait()
@@ -347,7 +350,7 @@ def _end(children: list[tuple[subprocess.Popen[bytes], Channel]]) -> None:
 
 
 def _error(failure: Failure) -> Exception:
-    """The error that a worker's failure is here."""
+    """The exception for a worker's failure."""
     if failure.kind == "failure":
         return WorkerFailure(f"{failure.text}\n\nIn a data worker:\n{failure.traceback}")
     fields = dict(failure.fields)

@@ -1,6 +1,6 @@
-"""A worker process: makes the batches that it is told to, in shared memory, until the process that trains is gone.
+"""A worker process: creates requested batches in shared memory, until the training process ends.
 
-It imports NumPy, the data set's own module and what that imports, and not the engine.
+It imports NumPy and the data set's module with its imports, but not the engine.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from trainer.datasets.workers.payload import load
 from trainer.datasets.workers.slots import WritableSlot
 
 NOTHING = -1
-"""On the board: the worker is on no item."""
+"""Value on the board: the worker is reading no item."""
 
 
 def main(descriptor: int, board: int, number: int) -> None:
-    """Serve the channel `descriptor`; `board` is the memory on which worker `number` notes what it is on."""
-    for ignored in (signal.SIGINT, signal.SIGTERM):  # of a whole group's: the process that trains decides about the end
+    """Serves the channel `descriptor`; `board` is the memory in which worker `number` records its current item."""
+    for ignored in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # a signal to the whole group: the training process decides when to end
         signal.signal(ignored, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
     set_writer(number + 1)
@@ -41,7 +44,7 @@ def main(descriptor: int, board: int, number: int) -> None:
 
 
 class Worker:
-    """Takes orders in one thread, so that their end is noticed whatever the other is on, and carries them out."""
+    """Receives orders in one thread, so that their end is noticed at any time, and executes them."""
 
     def __init__(self, channel: Channel, board: np.ndarray) -> None:
         self._channel, self._board = channel, board
@@ -51,7 +54,7 @@ class Worker:
         self._cancelled: set[int] = set()
 
     def read(self) -> None:
-        """Put orders into the queue. When there is nobody left to give them, the process ends at once."""
+        """Puts orders into the queue. Ends the process when the training process is gone."""
         try:
             while True:
                 order, descriptors = self._channel.receive()
@@ -63,7 +66,7 @@ class Worker:
             os._exit(0)
 
     def work(self) -> None:
-        """Carry out orders, for ever."""
+        """Executes orders forever."""
         while True:
             order, descriptors = self._orders.get()
             match order:

@@ -1,4 +1,4 @@
-"""A slot: shared memory in which a worker makes a batch and from which the trainer reads it."""
+"""A slot: shared memory in which a worker creates a batch and from which the training process reads it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where an array lies in a slot: first byte, and strides in bytes."""
+    """The position of an array in a slot: first byte, and strides in bytes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -26,7 +26,7 @@ class Placed:
 
 
 class WritableSlot:
-    """A worker's side of a slot: gives room for arrays, and grows as they need it."""
+    """A worker's side of a slot: allocates arrays, and grows as needed."""
 
     def __init__(self, descriptor: int) -> None:
         self._memory = Memory(descriptor)
@@ -34,7 +34,7 @@ class WritableSlot:
         self._end = 0
 
     def clear(self) -> None:
-        """What was in it is no longer needed."""
+        """Discards its contents."""
         self._end = 0
 
     def room(self, shapes: Shapes) -> dict[str, np.ndarray]:
@@ -46,7 +46,7 @@ class WritableSlot:
             end += -(-nbytes // ALIGNMENT) * ALIGNMENT
         if end > len(self._bytes):
             if self._end:
-                raise AssertionError("a slot grows while something lies in it")
+                raise AssertionError("a slot can't grow while it contains arrays")
             self._bytes = np.empty(0, np.uint8)
             self._memory.grow(-(-end // _PAGE) * _PAGE)
             self._bytes = self._memory.map()
@@ -57,7 +57,7 @@ class WritableSlot:
         }
 
     def placed(self, batch: Batch) -> dict[str, Placed]:
-        """Where the batch's arrays lie; those that lie elsewhere are copied here."""
+        """The positions of the batch's arrays; arrays elsewhere are copied here."""
         if not all(self._holds(array) for array in batch.values()):
             self.clear()
             shapes: Shapes = {name: (_by_stride(array).shape, array.dtype) for name, array in batch.items()}
@@ -77,12 +77,12 @@ class WritableSlot:
 
 
 def arrays_in(memory: np.ndarray, placed: Mapping[str, Placed]) -> Batch:
-    """The arrays that lie in a slot's bytes, as views."""
+    """The arrays in a slot's bytes, as views."""
     return {name: np.ndarray(at.shape, at.dtype, memory, at.start, at.strides) for name, at in placed.items()}
 
 
 def _axes_by_stride(array: np.ndarray) -> list[int]:
-    """The array's axes in the order in which they lie in memory, slowest first."""
+    """The array's axes in memory order, slowest first."""
     return sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
 
 

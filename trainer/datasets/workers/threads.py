@@ -1,4 +1,4 @@
-"""Batches made in this process: when they are asked for, or in threads ahead of that."""
+"""Batches created in this process: when needed, or in advance in threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.datasets.planning import Planner, Position
 
 
 class Later:
-    """A batch that is made when its result is wanted."""
+    """A batch that is created when its result is needed."""
 
     def __init__(self, maker: BatchMaker, planner: Planner, position: Position) -> None:
         self._maker, self._planner, self._position = maker, planner, position
@@ -22,27 +22,27 @@ class Later:
         return self._maker.make(self._planner(self._position))
 
     def cancel(self) -> None:
-        """There is nothing to cancel."""
+        """Does nothing: there is nothing to cancel."""
 
 
 class NoWorkers:
-    """Each batch is made when it is asked for."""
+    """Creates each batch when it is needed."""
 
     kind, workers, ahead = "none", 0, 0
 
     def register(self, maker: BatchMaker, planner: Planner) -> Callable[[Position], Later]:
-        """What makes a batch of `maker`."""
+        """The function that creates a batch of `maker`."""
         return lambda position: Later(maker, planner, position)
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Does nothing: there is nothing to end."""
 
 
 class Job:
-    """A batch that a thread is to make.
+    """A batch that a thread creates.
 
-    Asking for it and taking it costs the training loop 20 µs; a `concurrent.futures.Future` and its executor took 90,
-    which is 2 % of a step of the smallest recipe.
+    Requesting and receiving it costs the training loop 20 µs; a `concurrent.futures.Future` with its executor took 90
+    µs, 2 % of a step of the smallest recipe.
     """
 
     __slots__ = ("_error", "_made", "_maker", "_planner", "_position", "_ready", "is_cancelled")
@@ -56,7 +56,7 @@ class Job:
         self.is_cancelled = False
 
     def run(self) -> None:
-        """Make it, in whatever thread this is."""
+        """Creates it, in the current thread."""
         try:
             if self.is_cancelled:
                 raise CancelledError
@@ -67,7 +67,7 @@ class Job:
             self._ready.release()
 
     def result(self) -> Made:
-        """The batch; waits for it. Raises what making it raised."""
+        """Waits for the batch and returns it. Raises the exception of its creation."""
         with self._ready:
             if self._error is not None:
                 raise self._error
@@ -75,12 +75,12 @@ class Job:
             return self._made
 
     def cancel(self) -> None:
-        """It is no longer wanted, and not made unless that has begun."""
+        """Cancels the request, unless the batch has been started."""
         self.is_cancelled = True
 
 
 class Threads:
-    """`workers` threads, for data that is prepared outside of Python's lock or quickly."""
+    """`workers` threads, for data that is prepared quickly or outside of Python's GIL."""
 
     kind = "thread"
 
@@ -91,7 +91,7 @@ class Threads:
         weakref.finalize(self, _end, self._jobs, self._threads)
 
     def register(self, maker: BatchMaker, planner: Planner) -> Callable[[Position], Job]:
-        """What has a batch of `maker` made."""
+        """The function that requests a batch of `maker`."""
 
         def ask(position: Position) -> Job:
             if not self._threads:
@@ -109,15 +109,15 @@ class Threads:
             thread.start()
 
     def close(self) -> None:
-        """End the threads once they are through with what they are on; what is asked for later starts new ones."""
+        """Ends the threads after their current batch; later requests start new ones."""
         _end(self._jobs, self._threads)
 
 
 def _work(jobs: SimpleQueue[Job | None]) -> None:
-    """A thread's life. It knows nothing of the workers that it is one of, so that they can be dropped."""
+    """The main function of a thread. It has no reference to its workers, so that they can be garbage-collected."""
     while (job := jobs.get()) is not None:
         job.run()
-        del job  # not kept until the next one comes
+        del job  # not kept until the next one arrives
 
 
 def _end(jobs: SimpleQueue[Job | None], threads: list[threading.Thread]) -> None:

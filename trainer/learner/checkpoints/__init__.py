@@ -1,4 +1,4 @@
-"""Checkpoints: their format on disk, which are kept, how a run is taken up from one."""
+"""Checkpoints: their format on disk, which are kept, and resuming from one."""
 
 from trainer.learner.checkpoints.compare import first_difference
 from trainer.learner.checkpoints.disk import DISK, Disk

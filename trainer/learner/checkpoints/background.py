@@ -1,4 +1,4 @@
-"""One job at a time in a thread of its own; what came of it is asked for by the thread that handed it in."""
+"""Runs one job at a time in a thread; its result is returned in the thread that submitted it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class Background(Generic[Result]):
-    """Runs jobs aside.
+    """Runs jobs in a background thread.
 
     Order of calls: start → [finished, …] → wait → start → … ; `start` waits for the job before.
     """
@@ -24,20 +24,20 @@ class Background(Generic[Result]):
         self._error: BaseException | None = None
 
     def start(self, job: Callable[[], Result]) -> None:
-        """Begin a job, after the one before has ended. What went wrong with that one is raised here."""
+        """Starts a job after the previous one has ended; raises the exception of the previous job."""
         self.wait()
         self._thread = threading.Thread(target=self._run, args=(job,), name=self._name)
         self._thread.start()
 
     def wait(self) -> None:
-        """Until nothing runs. Raises what the job was ended by."""
+        """Waits until no job runs; raises the exception of a job."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
         self._raise()
 
     def finished(self) -> list[Result]:
-        """What has come of the jobs since the last call. Raises what one of them was ended by."""
+        """Results of the jobs since the last call; raises the exception of a job."""
         if self._thread is not None and not self._thread.is_alive():
             self.wait()
         self._raise()

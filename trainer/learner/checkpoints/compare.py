@@ -1,4 +1,4 @@
-"""Whether two checkpoints hold the same bits, and where they first do not."""
+"""Compares two checkpoints bit by bit, and finds the first difference."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from trainer.learner.checkpoints.format import Array, Checkpoint
 
 NOT_COMPARED = ("seconds", "config")
-"""What two equal states may differ in: time, and values that they do not rest on (`config_sha256` is of the others)."""
+"""Keys that may differ between equal states: times, and values on which the state does not depend."""
 
 
 def first_difference(one: Checkpoint, other: Checkpoint) -> tuple[str, str] | None:
-    """What differs first (files, arrays and keys by name) and how; None: all bits are the same (but times)."""
+    """The first difference (files, arrays and keys by name) as text; None: everything except times is equal."""
     return next(_differences(one, other), None)
 
 

@@ -1,4 +1,4 @@
-"""All that writing a checkpoint asks of the file system; tests hand in one that fails, or stops, anywhere."""
+"""The file system operations for writing checkpoints; tests pass one that fails, or stops, at any point."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Pieces = Iterable[bytes | memoryview]
 
 
 class Disk:
-    """The real one. `write` and `remove_folder` are made of the others, which each ask one thing of the system.
+    """The real file system. `write` and `remove_folder` consist of the others, which are one system call each.
 
-    What `flush` and `flush_folder` have returned from is on the disk, whatever happens next.
+    After `flush` and `flush_folder` return, the data is on disk.
     """
 
     def write(self, path: Path, pieces: Pieces) -> tuple[int, str]:
-        """Write a file and flush it; its size, and its SHA-256 as it was meant to be."""
+        """Writes and flushes a file; returns its size, and the SHA-256 of the intended content."""
         digest, size = hashlib.sha256(), 0
         descriptor = self.create(path)
         try:
@@ -31,7 +31,7 @@ class Disk:
         return size, digest.hexdigest()
 
     def remove_folder(self, path: Path) -> None:
-        """A folder and what is in it, or the link to one; no error where there is none."""
+        """Deletes a folder with its contents, or the link to one; no error if missing."""
         if path.is_symlink():
             self.remove_file(path)
         elif path.is_dir():
@@ -40,15 +40,15 @@ class Disk:
             self.remove_empty_folder(path)
 
     def make_folder(self, path: Path) -> None:
-        """A folder, or the one that is there; the one around it is not made: a run that was deleted stays so."""
+        """Creates a folder, or accepts an existing one. Never creates its parent: a deleted run stays deleted."""
         path.mkdir(exist_ok=True)
 
     def create(self, path: Path) -> int:
-        """A new file, or an emptied one, to write to: its descriptor."""
+        """Creates or truncates a file for writing; returns its descriptor."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o644)
 
     def put(self, descriptor: int, piece: bytes | memoryview) -> None:
-        """Write all of a piece."""
+        """Writes a complete piece of data."""
         rest = memoryview(piece)
         while len(rest):
             rest = rest[os.write(descriptor, rest) :]
@@ -57,9 +57,9 @@ class Disk:
         os.fsync(descriptor)
 
     def flush_folder(self, path: Path) -> None:
-        """Let renames and new names in a folder last."""
+        """Flushes renames and new names in a folder to disk."""
         if os.name == "nt":
-            return  # a directory can't be opened there, and renames are durable without
+            return  # Windows can't open a directory; renames are durable there without a flush
         descriptor = os.open(path, os.O_RDONLY)
         try:
             self.flush(descriptor)
@@ -67,7 +67,7 @@ class Disk:
             os.close(descriptor)
 
     def rename(self, path: Path, target: Path) -> None:
-        """In one go; a file that is there is replaced."""
+        """Renames atomically; replaces an existing file."""
         os.replace(path, target)
 
     def remove_file(self, path: Path) -> None:

@@ -1,7 +1,7 @@
-"""A checkpoint on disk: `step-N/` with arrays (safetensors), state.json and manifest.json; complete, or not there.
+"""A checkpoint on disk: `step-N/` with arrays (safetensors), state.json and manifest.json; complete or absent.
 
-It is written under another name, flushed to the disk and renamed; the manifest holds each file's size and SHA-256, and
-reading checks them.
+It is written under a temporary name, flushed to disk and renamed. The manifest contains each file's size and SHA-256,
+which are checked when reading.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from trainer.rundir import write_error
 
 FORMAT = 2
 MOST_JSON = 1 << 26
-"""Bytes of a manifest; more is none."""
+"""Maximum bytes of a manifest."""
 _OLD, _GONE = ".old", ".gone"
-"""The endings of what is about to be replaced, and of what is being deleted."""
+"""Suffixes of folders that are about to be replaced, or being deleted."""
 STATE, MANIFEST = "state.json", "manifest.json"
 POINTERS = LATEST, BEST = "latest", "best"
-"""Files that name a checkpoint."""
+"""Files that point to a checkpoint."""
 _FOLDER = re.compile(r"step-(0|[1-9]\d{0,17})")
 _FILE = re.compile(r"state\.json|[a-z][a-z0-9_]*\.safetensors")
-"""What a manifest may name: nothing outside of its folder."""
+"""File names allowed in a manifest: nothing outside of its folder."""
 _BY_NAME = {dtype.name: dtype for dtype in (bool_, uint8, int32, int64, float16, float32, float64)}
 
 
@@ -51,32 +51,34 @@ class Array:
 
     @classmethod
     def of(cls, values: np.ndarray) -> Array:
-        """An array of NumPy's with the element type that it has.
+        """An array with the element type of a NumPy array.
 
         Raises:
-            TrainerError: checkpoints hold no such elements.
+            TrainerError: checkpoints don't support the element type.
         """
         dtype = _BY_NAME.get(values.dtype.name)
         if dtype is None:
             raise TrainerError(
-                "a checkpoint can't hold an array", found=str(values.dtype), expected=", ".join(sorted(_BY_NAME))
+                "the element type of an array is not supported in checkpoints",
+                found=str(values.dtype),
+                expected=", ".join(sorted(_BY_NAME)),
             )
         return cls(values, dtype)
 
     def widened(self) -> np.ndarray:
-        """The values as NumPy knows them: bfloat16 as float32."""
+        """The values as a NumPy dtype: bfloat16 as float32."""
         if self.dtype.name != "bfloat16":
             return self.values
         return (self.values.astype(np.uint32) << 16).view(np.float32)
 
 
 ArrayFiles = Mapping[str, Mapping[str, Array]]
-"""By file stem ("model", "training"), arrays by name."""
+"""Arrays by name, by file stem ("model", "training")."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds."""
+    """The contents of a checkpoint."""
 
     arrays: dict[str, dict[str, Array]]
     state: dict[str, Any]
@@ -88,7 +90,7 @@ def folder_name(step: int) -> str:
 
 
 def steps_in(checkpoints: Path) -> list[int]:
-    """The steps that have a complete checkpoint in the folder, in order."""
+    """The steps with a complete checkpoint in the folder, in order."""
     try:
         names = os.listdir(checkpoints)
     except (FileNotFoundError, NotADirectoryError):
@@ -107,12 +109,12 @@ def write_checkpoint(
     value: float | None = None,
     disk: Disk = DISK,
 ) -> tuple[Path, int]:
-    """Write `step-N`; its path and its size in bytes. One of the same step is replaced.
+    """Writes `step-N` and returns its path and size in bytes. Replaces a checkpoint of the same step.
 
-    `number` and `value` are what `policy.Saved` says.
+    `number` and `value` are as in `policy.Saved`.
 
     Raises:
-        TrainerError: the disk is full, or the directory can't be written. Nothing half-written is left.
+        TrainerError: the disk is full, or the directory can't be written. No partial checkpoint is left.
     """
     final = checkpoints / folder_name(step)
     aside = checkpoints / f".{folder_name(step)}.{os.getpid()}"
@@ -138,7 +140,7 @@ def write_checkpoint(
             disk.rename(aside, final)
             disk.flush_folder(checkpoints)
     except OSError as error:
-        with suppress(OSError):  # what is left then goes when the run is taken up again
+        with suppress(OSError):  # leftovers are deleted when the run is resumed
             if old.exists() and not final.exists():
                 disk.rename(old, final)
             disk.remove_folder(aside)
@@ -148,10 +150,10 @@ def write_checkpoint(
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """The checkpoint in `folder`, after its files were compared with the manifest.
+    """Reads the checkpoint in `folder` and checks its files against the manifest.
 
     Raises:
-        TrainerError: a file is missing, damaged, or of a format that this version does not know.
+        TrainerError: a file is missing, damaged, or in an unknown format.
     """
     arrays: dict[str, dict[str, Array]] = {}
     state: dict[str, Any] = {}
@@ -165,38 +167,38 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def read_group(folder: Path, stem: str) -> dict[str, Array]:
-    """One file of a checkpoint's arrays ("model", "ema"), after it was compared with the manifest.
+    """Reads one file of a checkpoint's arrays ("model", "ema") and checks it against the manifest.
 
     Raises:
-        TrainerError: there is no such file, or it is damaged.
+        TrainerError: the file is missing or damaged.
     """
     files = _manifest(folder)["files"]
     name = f"{stem}.safetensors"
     if name not in files:
         known = ", ".join(known.removesuffix(".safetensors") for known in files if known != STATE)
-        raise TrainerError(f"a checkpoint without {stem!r}", where=str(folder), expected=known)
+        raise TrainerError(f"the checkpoint has no {stem!r}", where=str(folder), expected=known)
     return _decoded(_checked(folder, name, files[name]), folder / name)
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """What a checkpoint holds besides arrays, after it was compared with the manifest.
+    """Reads the checkpoint's state except arrays, and checks it against the manifest.
 
     Raises:
-        TrainerError: there is no such checkpoint, or it is damaged.
+        TrainerError: the checkpoint is missing or damaged.
     """
     return _json(folder, STATE, _checked(folder, STATE, _manifest(folder)["files"][STATE]))
 
 
 def _checked(folder: Path, name: str, expected: Mapping[str, Any]) -> bytes:
-    """The content of a file that the manifest describes so."""
+    """The content of a file, checked against its entry in the manifest."""
     content = _bytes(folder, name, expected["bytes"])
     if len(content) != expected["bytes"] or hashlib.sha256(content).hexdigest() != expected["sha256"]:
         raise TrainerError(
-            "a damaged checkpoint: the file is not the one that its manifest describes",
+            "damaged checkpoint: the file doesn't match its manifest",
             where=str(folder / name),
             found=f"{len(content)} bytes",
             expected=f"{expected['bytes']} bytes, sha256 {expected['sha256'][:16]}…",
-            hint="Resume from another checkpoint of the run, if there is one.",
+            hint="Resume from another checkpoint of the run, if one exists.",
         )
     return content
 
@@ -217,7 +219,7 @@ def read_arrays(file: Path) -> dict[str, Array]:
 
 
 def saved_at(folder: Path) -> Saved | None:
-    """What the manifest of a checkpoint says of it, or None where that is damaged."""
+    """The manifest of a checkpoint; None if damaged."""
     try:
         manifest = _manifest(folder)
         value = manifest["value"]
@@ -227,7 +229,7 @@ def saved_at(folder: Path) -> Saved | None:
 
 
 def point(checkpoints: Path, name: str, step: int, *, disk: Disk = DISK) -> None:
-    """Let the file `name` ("latest", "best") name the checkpoint at `step`; replaced in one go."""
+    """Makes the file `name` ("latest", "best") point to the checkpoint at `step`, atomically."""
     aside = checkpoints / f".{name}.{os.getpid()}"
     try:
         disk.write(aside, [f"{folder_name(step)}\n".encode()])
@@ -238,7 +240,7 @@ def point(checkpoints: Path, name: str, step: int, *, disk: Disk = DISK) -> None
 
 
 def pointed(checkpoints: Path, name: str) -> Path | None:
-    """The folder that the file `name` names, or None when there is no such file, or it names no checkpoint."""
+    """The folder that the file `name` points to; None if the file is missing or points to no checkpoint."""
     try:
         with open(checkpoints / name, "rb", opener=_regular) as file:
             step = file.read(64).decode(errors="replace").strip()
@@ -248,20 +250,20 @@ def pointed(checkpoints: Path, name: str) -> Path | None:
 
 
 def remove_checkpoint(checkpoints: Path, step: int, *, disk: Disk = DISK) -> None:
-    """Delete `step-N`, under another name, so that there never is half of one.
+    """Renames and deletes `step-N`, so that a partial checkpoint never has its name.
 
     Raises:
-        OSError: it can't be deleted, or not all of it.
+        OSError: it can't be deleted completely.
     """
     going = checkpoints / f".{folder_name(step)}.{os.getpid()}{_GONE}"
-    if (folder := checkpoints / folder_name(step)).exists():  # else it was begun before
+    if (folder := checkpoints / folder_name(step)).exists():  # otherwise an earlier deletion was interrupted
         disk.remove_folder(going)
         disk.rename(folder, going)
     disk.remove_folder(going)
 
 
 def remove_leftovers(checkpoints: Path, *, disk: Disk = DISK) -> None:
-    """Delete what a killed process left half-written; what it was about to replace takes its place again.
+    """Deletes the incomplete files of a killed process, and restores the checkpoint that it was replacing.
 
     Raises:
         OSError: it can't be deleted.
@@ -279,7 +281,7 @@ def remove_leftovers(checkpoints: Path, *, disk: Disk = DISK) -> None:
 
 
 def _sealed(manifest: dict[str, Any]) -> bytes:
-    """The manifest's text with a hash of itself."""
+    """The manifest's text, including its own hash."""
     return json.dumps({**manifest, "sha256": _seal(manifest)}, indent=1).encode()
 
 
@@ -289,30 +291,32 @@ def _seal(manifest: Mapping[str, Any]) -> str:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a checkpoint, itself checked: its own hash, and that it names only what may lie in the folder."""
+    """The manifest of a checkpoint, checked: its own hash, and that it names only files inside the folder."""
     manifest = _json(folder, MANIFEST, _bytes(folder, MANIFEST))
     where = str(folder / MANIFEST)
     named = _FOLDER.fullmatch(folder.name)
     if named and manifest.get("step") != int(named[1]):
-        raise TrainerError("a checkpoint of another step: folders were exchanged", where=where,
+        raise TrainerError("checkpoint of another step: folders were exchanged", where=where,
                            found=manifest.get("step"), expected=int(named[1]))  # fmt: skip
     if manifest.get("format") != FORMAT:
-        raise TrainerError("a checkpoint of another format", where=where, found=manifest.get("format"), expected=FORMAT)
+        raise TrainerError("unknown checkpoint format", where=where, found=manifest.get("format"), expected=FORMAT)
     if manifest.get("sha256") != _seal(manifest):
-        raise TrainerError("a damaged checkpoint: its manifest is not as it was written", where=where,
-                           hint="Resume from another checkpoint of the run, if there is one.")  # fmt: skip
+        raise TrainerError("damaged checkpoint: the manifest doesn't match its hash", where=where,
+                           hint="Resume from another checkpoint of the run, if one exists.")  # fmt: skip
     files = manifest.get("files")
     if not isinstance(files, dict) or STATE not in files:
-        raise TrainerError("not a manifest of a checkpoint", where=where, expected=f"its files, {STATE} among them")
+        raise TrainerError("invalid manifest of a checkpoint", where=where, expected=f"its files, {STATE} among them")
     for name, entry in files.items():
         if not _FILE.fullmatch(name):
-            raise TrainerError("a manifest names what is no file of a checkpoint", where=where, found=name[:200])
+            raise TrainerError(
+                "the manifest names a file that is not part of a checkpoint", where=where, found=name[:200]
+            )
         if (
             not isinstance(entry, dict)
             or type(entry.get("bytes")) is not int
             or not isinstance(entry.get("sha256"), str)
         ):
-            raise TrainerError("not a manifest of a checkpoint", where=where, found=name, expected="bytes and sha256")
+            raise TrainerError("invalid manifest of a checkpoint", where=where, found=name, expected="bytes and sha256")
     return manifest
 
 
@@ -326,21 +330,21 @@ def _decoded(content: bytes, where: Path) -> dict[str, Array]:
 
 
 def _bytes(folder: Path, name: str, most: int = MOST_JSON) -> bytes:
-    """The content of a file of at most so many bytes."""
+    """The content of a file with at most `most` bytes."""
     try:
         with open(folder / name, "rb", opener=_regular) as file:
             if (size := os.fstat(file.fileno()).st_size) > most:
-                raise TrainerError("a damaged checkpoint: a file that is too long", where=str(folder / name),
+                raise TrainerError("damaged checkpoint: a file is too large", where=str(folder / name),
                                    found=f"{size} bytes", expected=f"at most {most}")  # fmt: skip
             return file.read()
     except OSError as error:
         raise TrainerError(
-            "not a complete checkpoint", where=str(folder / name), found=(error.strerror or str(error)).lower()
+            "incomplete checkpoint", where=str(folder / name), found=(error.strerror or str(error)).lower()
         ) from error
 
 
 def _regular(path: str, flags: int) -> int:
-    """Open a file that is one: a pipe would keep its reader waiting for ever."""
+    """Opens a regular file: a pipe would block its reader forever."""
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -353,7 +357,7 @@ def _json(folder: Path, name: str, content: bytes) -> dict[str, Any]:
     try:
         found = parsed(content, where)
     except TrainerError as error:
-        raise TrainerError("a damaged checkpoint: no valid JSON", where=where, found=error.found) from error
+        raise TrainerError("damaged checkpoint: invalid JSON", where=where, found=error.found) from error
     if not isinstance(found, dict):
-        raise TrainerError("a damaged checkpoint: no JSON object", where=where, found=type(found).__name__)
+        raise TrainerError("damaged checkpoint: not a JSON object", where=where, found=type(found).__name__)
     return found

@@ -1,4 +1,6 @@
-"""Writing checkpoints, naming the latest and the best, deleting the old, and finding one to resume from."""
+"""Writes checkpoints, updates the pointers to the latest and the best, deletes old ones, and finds one to resume
+from.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ from trainer.rundir import CheckpointEvent, EventSink, WarningEvent, write_error
 
 @dataclass(frozen=True)
 class Copied:
-    """A copy of states, which `arrays` gives once it is there, and how long the loop waited for it, in milliseconds."""
+    """A copy of states, returned by `arrays` once complete, and the milliseconds that the loop waited for it."""
 
     arrays: Callable[[], dict[str, dict[str, Array]]]
     copy_ms: float
@@ -43,8 +45,8 @@ class Copied:
 class CheckpointKeeper:
     """Keeps the checkpoints of one run in `folder` (the run directory's `checkpoints/`).
 
-    The loop waits while the states are copied; a thread writes the copy. One is written at a time: a save that comes
-    before the one before is written waits for it.
+    The loop waits while states are copied; a thread writes the copy. Only one is written at a time: a save waits for
+    the previous one.
     """
 
     def __init__(self, folder: Path, sink: EventSink, keep: Keep, *, disk: Disk = DISK) -> None:
@@ -55,32 +57,32 @@ class CheckpointKeeper:
             try:
                 remove_leftovers(folder, disk=disk)
             except OSError as error:
-                sink(WarningEvent(f"What a killed attempt left can't be deleted: {write_error(folder, error)}"))
+                sink(WarningEvent(f"Leftovers of a killed attempt can't be deleted: {write_error(folder, error)}"))
         self._history = self._found()
         self._under_way: list[Saved] = []
 
     @property
     def best_step(self) -> int | None:
-        """The step of the best checkpoint that is written, or None."""
+        """The step of the best saved checkpoint, or None."""
         return _step_of(pointed(self.folder, "best"))
 
     def is_worth_saving(self, value: float, step: int) -> bool:
-        """Whether a checkpoint of `step` and this value would be among the best that are kept.
+        """Whether a checkpoint of `step` with this value would be among the best ones to keep.
 
-        Those of later steps, by an attempt that got further, don't count.
+        Checkpoints of later steps, from an attempt that got further, are ignored.
         """
         before = {saved for saved in (*self._history, *self._under_way) if saved.step < step}
         return is_among_best(value, before, self.keep)
 
     def prepare(self, groups: StateGroups) -> None:
-        """Get the memory for a copy of these states ready, aside."""
+        """Allocates the memory for a copy of these states, in the background."""
         size = bytes_of(groups)
         self._writer.start(lambda: self._staging.prepare(size))
 
     def went_on_from(self, folder: Path) -> None:
-        """Put the folder in order as it was when the checkpoint that training goes on from, one of these, was saved.
+        """Restores the pointers and checkpoints to the time when the resumed checkpoint was saved.
 
-        A process may have been killed between writing it and naming it the latest or the best, or deleting older ones.
+        A process may have been killed after writing it, but before updating the pointers or deleting older checkpoints.
 
         Raises:
             TrainerError: a pointer can't be written.
@@ -90,13 +92,13 @@ class CheckpointKeeper:
         self._settle(_step(folder.name))
 
     def copy(self, groups: StateGroups, *, since: float | None = None) -> Copied:
-        """Copy the states, for `save`.
+        """Copies the states for `save`.
 
         Args:
-            since: `time.perf_counter()` when the loop began to wait; None: now.
+            since: `time.perf_counter()` when the loop started to wait; None: now.
 
         Raises:
-            TrainerError: the checkpoint before could not be written.
+            TrainerError: the previous checkpoint could not be written.
         """
         started = time.perf_counter() if since is None else since
         self._writer.wait()
@@ -115,11 +117,11 @@ class CheckpointKeeper:
         further: Mapping[str, Mapping[str, np.ndarray]] | None = None,
         value: float | None = None,
     ) -> None:
-        """Begin to write the states that were copied last as the checkpoint of `step`.
+        """Starts writing the last copied states as the checkpoint of `step`.
 
         Args:
-            further: arrays that are no states, by file stem and name.
-            value: the watched metric at this step, where it was measured.
+            further: arrays that are not states, by file stem and name.
+            value: the monitored metric at this step, if computed.
         """
         own = {stem: {name: Array.of(values.copy()) for name, values in group.items()}
                for stem, group in (further or {}).items()}  # fmt: skip
@@ -136,18 +138,18 @@ class CheckpointKeeper:
         self._writer.start(lambda: self._write(event, saved, before, {**copied.arrays(), **own}, state))
 
     def wait(self) -> None:
-        """Until all is written.
+        """Waits until everything is written.
 
         Raises:
-            TrainerError: it could not be.
+            TrainerError: a checkpoint could not be written.
         """
         self._writer.wait()
 
     def finished(self) -> list[CheckpointEvent]:
-        """The checkpoints that are complete since the last call.
+        """The checkpoints completed since the last call.
 
         Raises:
-            TrainerError: one could not be written. Those before it are as they were.
+            TrainerError: one could not be written. Earlier ones are unchanged.
         """
         return [event for event in self._writer.finished() if event is not None]
 
@@ -159,9 +161,9 @@ class CheckpointKeeper:
         arrays: Mapping[str, Mapping[str, Array]],
         state: Mapping[str, Any],
     ) -> CheckpointEvent:
-        """In the writer's thread: the checkpoint, what points at it, and only then the end of those it supersedes.
+        """Runs in the writer's thread: writes the checkpoint, then the pointers, then deletes superseded checkpoints.
 
-        Checkpoints of later steps, by an attempt that got further, are left alone.
+        Checkpoints of later steps, from an attempt that got further, are kept.
         """
         started, processor = time.perf_counter(), processor_seconds()
         step, disk = saved.step, self._disk
@@ -170,7 +172,7 @@ class CheckpointKeeper:
                 self.folder, step, arrays, state, number=saved.number, value=saved.value, disk=disk
             )
         except TrainerError:
-            self._history = self._found()  # it may have been refused after it was complete
+            self._history = self._found()  # it may have been rejected after it was complete
             raise
         later = [one for one in self._history if one.step > step]
         self._history = [*before, saved, *later]
@@ -185,14 +187,14 @@ class CheckpointKeeper:
         return told
 
     def _found(self) -> list[Saved]:
-        """What lies in the folder, by what the manifests say."""
+        """The checkpoints in the folder, from their manifests."""
         found = (saved_at(self.folder / folder_name(step)) for step in steps_in(self.folder))
         return [saved for saved in found if saved is not None]
 
     def _settle(self, step: int) -> None:
-        """Name the best and the latest of what there is up to `step`, and delete what they supersede.
+        """Updates the pointers to the best and latest checkpoint up to `step`, and deletes superseded checkpoints.
 
-        What can't be deleted is tried again after the next save: nothing is lost by it.
+        A failed deletion is repeated after the next save.
         """
         known = [saved for saved in self._history if saved.step <= step]
         best = [saved.step for saved in ranking(known, self.keep.mode)[:1]] if self.keep.best else []
@@ -210,18 +212,20 @@ class CheckpointKeeper:
 
 
 def checkpoint_folder(place: Path) -> Path:
-    """The checkpoint that `place` means: itself, the one that the file `checkpoints/best` or `latest` names, or the
-    latest of a run directory or its `checkpoints/`.
+    """The checkpoint at `place`: itself, the target of `checkpoints/best` or `latest`, or the latest one of a run
+    directory or its `checkpoints/`.
 
     Raises:
-        TrainerError: there is none.
+        TrainerError: no checkpoint there.
     """
     if (place / "manifest.json").exists():
         return place
     named = pointed(place.parent, place.name)
     if named is not None:
         if not (named / "manifest.json").exists():
-            raise TrainerError("no complete checkpoint", where=str(named), expected=f"the one that {place} names")
+            raise TrainerError(
+                "no complete checkpoint", where=str(named), expected=f"the checkpoint that {place} points to"
+            )
         return named
     for folder in (place / "checkpoints", place):
         latest = pointed(folder, "latest")
@@ -235,12 +239,12 @@ def checkpoint_folder(place: Path) -> Path:
 
 
 def read_newest(place: Path, warn: Callable[[str], None]) -> tuple[Path, Checkpoint]:
-    """The checkpoint that `place` means (see `checkpoint_folder`), read and compared with its hashes.
+    """Reads the checkpoint at `place` (see `checkpoint_folder`) and checks its hashes.
 
-    Of a run, a damaged or half-written newest gives way to the one before; `warn` is told what is wrong with it.
+    If the newest one of a run is damaged or incomplete, the previous one is used and `warn` receives the reason.
 
     Raises:
-        TrainerError: there is none, or none is whole; of several the newest one's problem.
+        TrainerError: there is none, or all are damaged; the message is about the newest.
     """
     newest = checkpoint_folder(place)
     if newest == place:
@@ -248,24 +252,24 @@ def read_newest(place: Path, warn: Callable[[str], None]) -> tuple[Path, Checkpo
     candidates = [folder_name(step) for step in reversed(steps_in(newest.parent)) if folder_name(step) != newest.name]
     older = [name for name in candidates if _step(name) < _step(newest.name)]
     if (named := pointed(newest.parent, "latest")) is not None and named != newest:
-        warn(f"{named / 'manifest.json'}: not a complete checkpoint. The run goes on from {newest.name}.")
+        warn(f"{named / 'manifest.json'}: incomplete checkpoint. The run resumes from {newest.name}.")
     first: TrainerError | None = None
     for name in (newest.name, *older):
         try:
             return newest.parent / name, read_checkpoint(newest.parent / name)
         except TrainerError as error:
             first = first or error
-            warn(f"{error} The run goes on from the checkpoint before it, if there is a whole one.")
+            warn(f"{error} The run resumes from the previous undamaged checkpoint, if there is one.")
     assert first is not None
     raise first
 
 
 def checkpoints_at(place: Path) -> list[Path]:
-    """All checkpoints that `place` means: itself or the one it names, or those of a run directory or its
-    `checkpoints/`, by step.
+    """All checkpoints at `place`: itself, the one it points to, or those of a run directory or its `checkpoints/`, by
+    step.
 
     Raises:
-        TrainerError: there is none.
+        TrainerError: no checkpoint there.
     """
     newest = checkpoint_folder(place)
     is_one = newest == place or place.is_file()
@@ -273,7 +277,7 @@ def checkpoints_at(place: Path) -> list[Path]:
 
 
 def restore(checkpoint: Checkpoint, groups: StateGroups, *, where: str) -> None:
-    """Give every state its value from the checkpoint.
+    """Loads every state from the checkpoint.
 
     Raises:
         TrainerError: names, shapes or dtypes differ. Nothing is changed then.
@@ -290,7 +294,7 @@ def restore(checkpoint: Checkpoint, groups: StateGroups, *, where: str) -> None:
         ]
     if problems:
         shown = problems[:20] + ([f"and {len(problems) - 20} more"] if len(problems) > 20 else [])
-        raise TrainerError("this checkpoint belongs to another model", where=where, found="\n            ".join(shown))
+        raise TrainerError("the checkpoint belongs to another model", where=where, found="\n            ".join(shown))
     for stem, group in groups.items():
         for name, state in group.items():
             state.set_value(checkpoint.arrays[stem][name].widened())

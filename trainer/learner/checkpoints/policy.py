@@ -1,4 +1,4 @@
-"""Which checkpoints are kept, and what is worth one: pure functions of what was saved so far."""
+"""Which checkpoints to keep, and when a metric deserves one: pure functions of the saved checkpoints."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint that was written.
+    """A written checkpoint.
 
     Attributes:
-        step: the step after which; number: the how-manyth of the run, from 1.
-        value: what the watched metric was at that step; None: it was not measured there, or none is watched.
+        step: the step after which it was saved; number: its number in the run, from 1.
+        value: the monitored metric at that step; None: not computed there, or no metric is monitored.
     """
 
     step: int
@@ -23,7 +23,9 @@ class Saved:
 
 @dataclass(frozen=True)
 class Keep:
-    """What is kept: the `last` latest, the `best` best by a metric (`mode`: max or min is better), each `every`-th."""
+    """The checkpoints to keep: the `last` latest, the `best` best by a metric (`mode`: max or min is better), every
+    `every`-th.
+    """
 
     last: int
     best: int = 0
@@ -41,14 +43,14 @@ def is_better(value: float, best: float | None, mode: str) -> bool:
 
 
 def ranking(history: Iterable[Saved], mode: str) -> list[Saved]:
-    """Those with a value, the best first; of equal ones the earlier."""
+    """The checkpoints with a value, best first; the earlier one first if equal."""
     measured = [saved for saved in history if saved.value is not None and not math.isnan(saved.value)]
     sign = -1 if mode == "max" else 1
     return sorted(measured, key=lambda saved: (sign * (saved.value or 0.0), saved.step))
 
 
 def is_among_best(value: float, history: Iterable[Saved], keep: Keep) -> bool:
-    """Whether a checkpoint of this value would be one of the best that are kept."""
+    """Whether a checkpoint with this value would be one of the best to keep."""
     if keep.best == 0 or math.isnan(value):
         return False
     ranked = ranking(history, keep.mode)
@@ -56,7 +58,7 @@ def is_among_best(value: float, history: Iterable[Saved], keep: Keep) -> bool:
 
 
 def superseded(history: Sequence[Saved], keep: Keep) -> list[int]:
-    """The steps whose checkpoints may go, in order."""
+    """The steps whose checkpoints may be deleted, in order."""
     ordered = sorted(history, key=lambda saved: saved.step)
     kept = {saved.step for saved in ordered[-keep.last :]}
     kept |= {saved.step for saved in ranking(ordered, keep.mode)[: keep.best]}

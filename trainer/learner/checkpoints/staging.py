@@ -1,7 +1,7 @@
-"""A copy of the states in memory of its own, which the writer takes its time over while training goes on.
+"""A copy of the states in separate memory, which a thread writes while training continues.
 
-The loop waits for this copy alone: states are copied as they lie, without being transposed, into memory whose pages
-are there already (a first touch costs four times the copy).
+The loop waits only for this copy. States are copied in their memory layout, without transposition, into touched pages
+(a first touch costs four times the copy).
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ StateGroups = Mapping[str, Mapping[str, State]]
 
 
 class Staging:
-    """One copy at a time: the arrays of `take` hold until the next."""
+    """One copy at a time: the arrays of `take` are valid until the next call."""
 
     def __init__(self) -> None:
         self._memory = np.empty(0, np.uint8)
 
     def prepare(self, nbytes: int) -> None:
-        """Have so many bytes at hand, their pages touched."""
+        """Allocates this many bytes and touches their pages."""
         if self._memory.size < nbytes:
-            self._memory = np.empty(0, np.uint8)  # the old goes before the new comes
+            self._memory = np.empty(0, np.uint8)  # free the old memory before allocating the new
             self._memory = np.empty(nbytes, np.uint8)
             self._memory[::4096] = 0
 
     def take(self, groups: StateGroups) -> Callable[[], dict[str, dict[str, Array]]]:
-        """Copy the values of all states. Gives a function that returns them as arrays: on this memory, or of an
-        asynchronous device, which copies them in its own memory first, once they have come.
+        """Copies the values of all states. Returns a function that returns them as arrays: in this memory, or, on an
+        asynchronous device, in memory of the device, once complete.
         """
         self.prepare(bytes_of(groups))
         start = 0
@@ -53,7 +53,7 @@ class Staging:
 
 
 def bytes_of(groups: StateGroups) -> int:
-    """What `Staging.take` needs for these states."""
+    """The bytes that `Staging.take` needs for these states."""
     return sum(_aligned(state.storage.nbytes) for group in groups.values() for state in group.values()) + ALIGNMENT
 
 

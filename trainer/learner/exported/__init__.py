@@ -1,6 +1,6 @@
-"""Exported models: a pipeline with its network as programs and data in one file, which runs without the task's code.
+"""Exported models: a pipeline with its network as compiled programs and data in one file, which needs no task code.
 
-docs/export.md has the format.
+The format is described in docs/export.md.
 """
 
 from trainer.learner.exported.card import Card

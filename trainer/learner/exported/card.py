@@ -1,4 +1,4 @@
-"""The model card: where a model comes from, what it was trained on and how good it was."""
+"""The model card: the origin of a model, its training data and its metrics."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _LONGEST_LICENSE = 300
 
 @dataclass(frozen=True)
 class Card:
-    """What an exported model says of its origin; shown, and not needed for predictions.
+    """The origin of an exported model, for display only.
 
     Attributes:
-        task: the recipe or task; weights: which checkpoint of the run; averaged: whether they are moving averages.
-        monitored: the metric by which the checkpoint was chosen, if any; metrics: of the checkpoint, by "split/name".
+        task: the recipe or task; weights: the checkpoint of the run; averaged: whether they are moving averages.
+        monitored: the metric that selected the checkpoint, if any; metrics: those of the checkpoint, by "split/name".
         data: of the training data `reader`, `folder`, `license` (null: unknown), `batch_size`, `steps_per_epoch`.
-        config_sha256: of the resolved config; steps, seconds: how long the training was.
-        versions: of the packages that decide about bits, the decoder of pictures included.
+        config_sha256: of the resolved config; steps, seconds: the length of the training.
+        versions: of the packages that affect results bit for bit, including the image decoder.
     """
 
     task: str
@@ -40,14 +40,16 @@ class Card:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain data."""
+        """All fields as plain data."""
         return asdict(self)
 
 
 def card_of(
     state: Mapping[str, Any], config: RunConfig, about: About, *, averaged: bool, data_license: str | None = None
 ) -> Card:
-    """The card of a checkpoint's model. `state` is the checkpoint's; without a license the data's own files say it."""
+    """The card of a checkpoint's model. `state` is the checkpoint's; without `license`, the data's license files are
+    read.
+    """
     reader, root = config.data.reader, config.data.root
     return Card(
         task=about.task,
@@ -70,7 +72,7 @@ def card_of(
 
 
 def license_in(folder: Path) -> str | None:
-    """The first line of each license file in a folder; None where there is none."""
+    """The first line of each license file in a folder; None if there is none."""
     files = sorted({file for pattern in _LICENSES for file in folder.glob(pattern) if file.is_file()})
     lines = []
     for file in files:

@@ -1,4 +1,4 @@
-"""Evaluating an exported model: a task made of its pipeline, with the reader and the metrics that validated it."""
+"""Evaluates an exported model: a task made of its pipeline, with the reader and metrics of its validation."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "semantic": ("mask",),
     "image": ("target",),
 }
-"""What can be evaluated, and what a batch must say; of instances only the task knows which masks are right."""
+"""The kinds that can be evaluated, and the fields that a batch must have. For instances, only the task knows the
+targets.
+"""
 
 
 class ExportedTask(Task):
-    """Validation of a pipeline on data that a reader gives, without the code of the task that it is from.
+    """Validates a pipeline on the data of a reader, without the code of its task.
 
-    It measures what the config asks for of predictions; losses are the task's own.
+    Computes the config's metrics of predictions; losses belong to the task's code.
     """
 
     def __init__(self, config: RunConfig, pipeline: Pipeline) -> None:
@@ -50,18 +52,18 @@ class ExportedTask(Task):
         tile = next((step for step in self.pipeline_of_file.prepare if isinstance(step, Tile)), None)
         if tile is not None:
             splits = {name: Tiles(part, tile.size, tile.margin) for name, part in splits.items()}
-        elif any(map(gives_batches, splits.values())):  # arrays that are read at the network's size, or are refused
+        elif any(map(gives_batches, splits.values())):  # arrays that were read at the network's size, or are rejected
             return DataSplits(**loaders(splits, without_transforms(self.config)))
         return DataSplits(**loaders(splits, self.config))
 
     def build(self) -> None:
-        """Nothing: the file's programs are the network."""
+        """Does nothing: the networks are the programs of the file."""
 
     def valid_step(self, batch: Batch) -> Returned:
         kind = self.pipeline_of_file.kind
         if missing := [name for name in NEEDS[kind] if name not in batch]:
             raise TrainerError(
-                f"the data does not say what is right of {kind}", where="data",
+                f"the data has no targets for {kind}", where="data",
                 found=", ".join(batch), expected=", ".join(missing),
             )  # fmt: skip
         outputs = self.pipeline_of_file.network(batch["image"])
@@ -83,12 +85,12 @@ class ExportedTask(Task):
         return {"objects": objects}
 
     def shares(self, pictures: Tensor) -> Tensor:
-        """What the network makes as 0 to 1, the range in which pictures are compared."""
+        """The network's output scaled to 0 to 1, the range of the image metrics."""
         pixels = self._to_pixels()
         return (pictures - pixels.low) * (1 / (pixels.high - pixels.low))
 
     def shares_of_pixels(self, pictures: Tensor) -> Tensor:
-        """uint8 likewise, by way of the network's range: it rounds as the network's pictures do."""
+        """uint8 images in the same range, rounded as the network's images."""
         pixels = self._to_pixels()
         return self.shares(pictures.astype(float32) * ((pixels.high - pixels.low) / 255) + pixels.low)
 
@@ -97,7 +99,7 @@ class ExportedTask(Task):
 
 
 def original_scale(batch: Batch) -> Tensor:
-    """What turns boxes into those of the picture before it was resized: float32 [N, 1, 4]."""
+    """The matrices that map boxes to the image before it was resized: float32 [N, 1, 4]."""
     height, width = batch["image"].shape[2:]
     sizes = batch["size"].astype(float32)
     down, across = sizes[:, 0] * (1 / height), sizes[:, 1] * (1 / width)
@@ -107,7 +109,7 @@ def original_scale(batch: Batch) -> Tensor:
 def evaluate_exported(
     exported: Exported, data: Path | None, *, device: str = "cpu", threads: int | None = None, **settings: Any
 ) -> EvaluationReport:
-    """The metrics of a model on a split of a folder of data; `settings` are those of `evaluate_on`.
+    """The metrics of a model on a split of a data folder; `settings` are those of `evaluate_on`.
 
     Raises:
         TrainerError: the file's kind or settings can't be used, or the data does not fit the model.
@@ -115,16 +117,17 @@ def evaluate_exported(
     manifest, where = exported.manifest, str(exported.path)
     if manifest.kind not in NEEDS:
         raise TrainerError(
-            f"models of {manifest.kind} are not evaluated from their exported file", where=where,
-            expected=", ".join(NEEDS), hint="Evaluate the run: which objects are right is the task's to say.",
+            f"exported models of {manifest.kind} can't be evaluated", where=where,
+            expected=", ".join(NEEDS),
+            hint="Evaluate the run instead: only the task's code knows the targets of objects.",
         )  # fmt: skip
     if data is None:
         raise TrainerError(
-            "an exported model does not carry data", where=where, expected="a folder of data",
-            hint="--data FOLDER names it; from Python: model.evaluate(FOLDER).",
+            "no data given; an exported model contains none", where=where, expected="a data folder",
+            hint="Set it with --data FOLDER, or in Python: model.evaluate(FOLDER).",
         )  # fmt: skip
     if not data.is_dir():
-        raise TrainerError("no such folder of data", where=str(data))
+        raise TrainerError("no such data folder", where=str(data))
     config = config_of(manifest, data, device, threads, where)
     reader = config.data.reader
     if reader is None or not has_files(reader, data):
@@ -138,7 +141,9 @@ def evaluate_exported(
 
 
 def evaluation_of(config: RunConfig) -> dict[str, Any]:
-    """What of a config an evaluation of the exported model needs, as plain data; code of the user's own is left out."""
+    """The settings of a config that an evaluation of the exported model needs, as plain data; custom code is left
+    out.
+    """
     told = json.loads(config.model_dump_json(by_alias=True))
     data = {name: told["data"][name] for name in EVALUATED_DATA}
     if names_own_code(data["reader"]):
@@ -148,10 +153,10 @@ def evaluation_of(config: RunConfig) -> dict[str, Any]:
 
 
 def config_of(manifest: Manifest, folder: Path, device: str, threads: int | None, where: str, **data: Any) -> RunConfig:
-    """The config that an evaluation of the model has. `data` replaces the file's settings.
+    """The config for an evaluation of the model. `data` replaces the settings of the file.
 
     Raises:
-        TrainerError: the file's settings are none.
+        TrainerError: the settings of the file are invalid.
     """
     told = manifest.evaluation
     written = {
@@ -169,11 +174,11 @@ def config_of(manifest: Manifest, folder: Path, device: str, threads: int | None
     except ValidationError as error:
         first = error.errors()[0]
         raise TrainerError(
-            "not an exported model: its settings of evaluation", where=where,
+            "not an exported model: invalid evaluation settings", where=where,
             found=f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:200],
         ) from error  # fmt: skip
 
 
 def without_transforms(config: RunConfig) -> RunConfig:
-    """The config for data that is read at the network's size."""
+    """The config for data read at the network's size."""
     return config.model_copy(update={"data": config.data.model_copy(update={"transforms": TransformsConfig()})})

@@ -1,4 +1,4 @@
-"""What an exported model says of itself, as JSON, and back with every check: nothing in a file is trusted."""
+"""The manifest of an exported model as JSON, and its validation: nothing in a file is trusted."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ FORMAT, VERSION, ENTRY = "trainer model", 1, "model"
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NUMERICS = {"class": ("exact", "fast"), "bfloat16": ("pairs", "tiles")}
-"""The settings of numerics that decide bits, and their values."""
+"""The numerics settings that affect results bit for bit, and their values."""
 
 FIELDS = {
     "format", "version", "kind", "class_names", "prepare", "finish", "input", "numerics", "category_ids", "evaluation",
     "card",
 }  # fmt: skip
 EVALUATED_DATA = ("reader", "batch_size", "valid_batch_size", "max_objects", "max_tokens", "scaled_decoding")
-"""The settings of `data:` that an evaluation needs, besides the transforms of validation."""
+"""The settings of `data:` that an evaluation needs, in addition to the transforms of validation."""
 MOST_CLASSES = 100_000
 LONGEST_TEXT = 10_000
 LARGEST_EXTENT = 8192
-"""Pixels of a picture's side, and the largest number among the parameters of steps."""
+"""Maximum image side in pixels, and maximum number among the parameters of steps."""
 DEEPEST = 8
-"""Levels of a card or of parameters."""
+"""Maximum nesting of a card or of parameters."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What there is to know of a model besides its programs.
+    """The description of a model, apart from its programs.
 
     Attributes:
-        sizes: (height, width) of the network's pictures; there is a program for each.
-        channels, dtype: of the network's pictures.
+        sizes: (height, width) of the network's images; one program for each.
+        channels, dtype: of the network's images.
         numerics: the settings under which the model was validated, by the names of `NUMERICS`.
-        card: where it comes from.
-        evaluation: `data` and `metrics` of the config, by which validation measured it.
-        category_ids: the classes' numbers in the training data's own files, where they have any.
+        card: its origin.
+        evaluation: `data` and `metrics` of the config of its validation.
+        category_ids: the category ids of the classes in the training data's files, if any.
     """
 
     kind: Kind
@@ -64,7 +64,7 @@ class Manifest:
     category_ids: tuple[int, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain data."""
+        """All fields as plain data."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -81,15 +81,15 @@ class Manifest:
 
 
 def program_name(size: Size) -> str:
-    """The name of the program for pictures of a size."""
+    """The name of the program for images of a size."""
     return f"{size[0]}x{size[1]}"
 
 
 def manifest_from(data: Any, where: str) -> Manifest:
-    """The manifest that plain data describes.
+    """Parses a manifest from plain data.
 
     Raises:
-        TrainerError: anything in it is not as docs/export.md says.
+        TrainerError: the data does not follow docs/export.md.
     """
     return _Reader(where).read(data)
 
@@ -104,16 +104,21 @@ class _Reader:
             raise TrainerError(f"not an exported model: {problem}", where=self.where, found=shown, expected=expected)
 
     def read(self, data: Any) -> Manifest:
-        self.need(isinstance(data, dict) and data.get("format") == FORMAT, "it is none", None, f'"format": "{FORMAT}"')
+        self.need(
+            isinstance(data, dict) and data.get("format") == FORMAT,
+            "not an exported model",
+            None,
+            f'"format": "{FORMAT}"',
+        )
         version = data.get("version")
         self.need(type(version) is int and version == VERSION, "another version of the format", version, VERSION)
         self._fields(data, FIELDS)
         self.need(isinstance(data["kind"], str) and data["kind"] in KINDS, "the kind", data["kind"], ", ".join(KINDS))
         prepare = self._steps(data["prepare"], "prepare", (Decode, Preparing))
         decodes = [isinstance(step, Decode) for step in prepare]
-        self.need(decodes[:1] == [True] and not any(decodes[1:]), "the first step, and no other, is decode")
+        self.need(decodes[:1] == [True] and not any(decodes[1:]), "the first step must be decode, and only the first")
         finish = self._steps(data["finish"], "finish", (Finishing,))
-        self.need(bool(finish), "there is no step after the network")
+        self.need(bool(finish), "no step after the network")
         sizes, channels, dtype = self._input(data["input"])
         names = self._class_names(data["class_names"])
         return Manifest(
@@ -141,11 +146,11 @@ class _Reader:
         except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
             self.need(False, f"parameters of {name}", f"{type(error).__name__}: {error}")
             raise
-        except TrainerError as error:  # of a transform, which does not know where its settings stand
+        except TrainerError as error:  # of a transform, which does not know the position of its settings
             self.need(bool(error.where), f"parameters of {name}", error.message, error.expected)
             raise
         for step in steps:
-            self.need(isinstance(step, kinds), f"a step of another kind in {name}", step.name)
+            self.need(isinstance(step, kinds), f"the type of a step in {name}", step.name)
             wrong = misfit(type(step), {key: value for key, value in vars(step).items() if key != "settings"})
             if isinstance(step, TransformPicture) and wrong is None:
                 wrong = misfit(type(step.made()), step.settings)
@@ -158,11 +163,11 @@ class _Reader:
         is_list = isinstance(sizes, list) and 0 < len(sizes) <= 1000
         is_sizes = is_list and all(isinstance(size, list) and len(size) == 2 for size in sizes)
         is_extents = is_sizes and all(type(one) is int and 0 < one <= LARGEST_EXTENT for size in sizes for one in size)
-        self.need(is_extents, "sizes of the network's pictures", sizes, "lists of a height and a width")
+        self.need(is_extents, "sizes of the network's images", sizes, "lists of a height and a width")
         self.need(type(channels) is int and channels in (1, 3), "channels", channels, "1 or 3")
         self.need(isinstance(dtype, str) and dtype in ("uint8", "float32"), "dtype", dtype, "uint8 or float32")
         found = tuple((size[0], size[1]) for size in sizes)
-        self.need(len(set(found)) == len(found), "a size that stands twice", sizes)
+        self.need(len(set(found)) == len(found), "a duplicate size", sizes)
         return found, channels, dtype
 
     def _card(self, value: Any) -> Card:
@@ -176,13 +181,13 @@ class _Reader:
         self._fields(value, {"data", "metrics"})
         self._fields(value["data"], {*EVALUATED_DATA, "transforms"})
         is_fit = isinstance(value["metrics"], list) and is_plain(value) and not names_own_code(value)
-        self.need(is_fit and _stays_inside(value["data"]["reader"]), "settings of evaluation", value)
+        self.need(is_fit and _stays_inside(value["data"]["reader"]), "evaluation settings", value)
         return dict(value)
 
     def _category_ids(self, value: Any, count: int) -> tuple[int, ...] | None:
         is_list = isinstance(value, list) and len(value) == count
         is_numbers = is_list and all(type(one) is int and abs(one) < 1 << 63 for one in value)
-        self.need(value is None or is_numbers, "category ids", value, "null, or a whole number for each class")
+        self.need(value is None or is_numbers, "category ids", value, "null, or an integer for each class")
         return None if value is None else tuple(value)
 
     def _numerics(self, value: Any) -> Mapping[str, str]:
@@ -194,7 +199,7 @@ class _Reader:
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether it is null, a flag, a finite number, a text, or lists and objects of these, a few levels deep."""
+    """Whether a value is null, a boolean, a finite number, text, or lists and objects of these with limited nesting."""
     if isinstance(value, dict):
         return depth < DEEPEST and all(
             len(key) <= LONGEST_TEXT and is_plain(one, depth + 1) for key, one in value.items()
@@ -215,14 +220,14 @@ def _is_bounded(value: Any) -> bool:
 
 
 def names_own_code(value: Any) -> bool:
-    """Whether a text in it names a class of a file, which reading the config would import."""
+    """Whether a text in it names a class in a file, which reading the config would import."""
     if isinstance(value, dict | list):
         return any(map(names_own_code, value.values() if isinstance(value, dict) else value))
     return names_own_class(value)
 
 
 def _stays_inside(value: Any) -> bool:
-    """Whether no text in it is a path that leads out of the data's folder."""
+    """Whether no text in it is a path outside of the data folder."""
     if isinstance(value, dict | list):
         return all(map(_stays_inside, value.values() if isinstance(value, dict) else value))
     if not isinstance(value, str):

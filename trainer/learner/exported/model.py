@@ -1,4 +1,4 @@
-"""Between exported files and models that predict."""
+"""Converts between exported files and models that predict."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def model_in(path: Path, *, device: str | None = None, threads: int | None = None) -> Model:
-    """The model of an exported file. No code of its author's is run.
+    """Loads the model of an exported file. Runs no code of its author.
 
-    Other versions of the packages that decide about bits than those that trained it are a warning.
+    Warns about package versions that differ from those of its training and affect results bit for bit.
 
     Raises:
         TrainerError: as `read_exported` does.
@@ -32,7 +32,7 @@ def model_in(path: Path, *, device: str | None = None, threads: int | None = Non
     exported = read_exported(path)
     manifest, card = exported.manifest, exported.manifest.card
     if found := other_versions(card.versions):
-        warnings.warn(f"{found}: predictions may round in another way than in validation.", stacklevel=3)
+        warnings.warn(f"{found}: predictions may round differently than in validation.", stacklevel=3)
     weights = f"exported from {card.weights}" if card.weights else "exported"
     about = About(
         task=card.task,
@@ -52,13 +52,15 @@ def model_in(path: Path, *, device: str | None = None, threads: int | None = Non
     def copy(model: Model, to: Path, *, picture_sizes: Sequence[Size] = (), data_license: str | None = None) -> Path:
         if picture_sizes or data_license is not None:
             raise TrainerError(
-                "an exported model can only be copied as it is", where=str(path),
-                hint="Export the run that it is from with other sizes or another license.",
+                "an exported model can only be copied unchanged", where=str(path),
+                hint="To change sizes or the license, export the run again.",
             )  # fmt: skip
         try:
             shutil.copyfile(path, to)
         except OSError as error:
-            raise TrainerError("can't write the model", where=str(to), found=error.strerror or str(error)) from error
+            raise TrainerError(
+                "the model can't be written", where=str(to), found=error.strerror or str(error)
+            ) from error
         return to
 
     return Model(
@@ -76,12 +78,12 @@ def export_model(
     picture_sizes: Sequence[Size] = (),
     data_license: str | None = None,
 ) -> Path:
-    """Write a checkpoint's model as one file; `state` is the checkpoint's.
+    """Writes a checkpoint's model as one file; `state` is the checkpoint's.
 
     Raises:
         TrainerError: as `write_exported` does.
     """
-    from trainer.learner.exported.evaluating import evaluation_of  # needs all that measures
+    from trainer.learner.exported.evaluating import evaluation_of  # imports everything that computes metrics
 
     write_exported(
         path,

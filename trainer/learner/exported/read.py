@@ -1,4 +1,4 @@
-"""Reading an exported model: nothing in the file is trusted, and nothing of it is executed but its programs."""
+"""Reads exported models: nothing in the file is trusted, and nothing is executed except its programs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Exported:
 
     Attributes:
         path: the file; size: its bytes.
-        pipeline: as that of a task; its network takes the sizes of pictures that `manifest.sizes` lists.
-        parameters: how many numbers its arrays hold.
+        pipeline: as that of a task; its network supports the image sizes of `manifest.sizes`.
+        parameters: number of elements of its arrays.
     """
 
     path: Path
@@ -35,7 +35,7 @@ class Exported:
     parameters: int
 
     def device(self, name: str = "cpu", threads: int | None = None) -> Any:
-        """What to hand to `engine.device`, so that results have the bits of the run's own."""
+        """The argument for `engine.device`, so that results are equal, bit for bit, to those of the run."""
         from trainer.configs.numerics import NumericsConfig
 
         numerics = NumericsConfig(**self.manifest.numerics)  # type: ignore[arg-type]
@@ -47,20 +47,20 @@ class Exported:
 
 
 def read_exported(path: str | Path, *, memory: int | None = None) -> Exported:
-    """The model that `write_exported` wrote to `path`.
+    """Reads the model that `write_exported` wrote to `path`.
 
     Args:
         path: the file.
-        memory: bytes that its arrays and all values needed at once may take; None allows what the machine has.
+        memory: maximum bytes of its arrays and temporary values; None: the memory of the machine.
 
     Raises:
-        TrainerError: the file can't be read, is not as docs/export.md says, or would need more memory.
+        TrainerError: the file can't be read, does not follow docs/export.md, or needs more memory.
     """
     where = str(path)
     file = load_programs(path, memory=memory)
     if file.metadata.keys() != {ENTRY}:
         raise TrainerError(
-            "not an exported model: its entries, other than programs", where=where,
+            "not an exported model: unexpected entries next to the programs", where=where,
             found=", ".join(map(ascii, sorted(file.metadata)))[:200] or "none", expected=ENTRY,
         )  # fmt: skip
     manifest = manifest_from(parsed(file.metadata[ENTRY], f"{where}, {ENTRY}"), where)
@@ -68,7 +68,7 @@ def read_exported(path: str | Path, *, memory: int | None = None) -> Exported:
     found = {size: program for size, program in programs.items() if program is not None}
     if len(found) != len(file.programs) or len(found) != len(programs):
         raise TrainerError(
-            "not an exported model: other programs than one for each size", where=where,
+            "not an exported model: expected one program per size", where=where,
             found=", ".join(map(ascii, file.programs))[:200],
             expected=", ".join(map(program_name, manifest.sizes))[:200],
         )  # fmt: skip
@@ -86,19 +86,19 @@ def _check_input(program: LoadedProgram, size: Size, manifest: Manifest, where: 
     expected = [(manifest.dtype, ("batch", manifest.channels, *size))]
     if found != expected or not program.has_any_batch:
         raise TrainerError(
-            f"not an exported model: the input of the program for {program_name(size)}", where=where,
+            f"not an exported model: invalid input of the program for {program_name(size)}", where=where,
             found=repr(found)[:200], expected=repr(expected),
         )  # fmt: skip
 
 
 def _network(programs: Mapping[Size, LoadedProgram], manifest: Manifest) -> Any:
-    """The network of a pipeline: the program for the pictures' size."""
+    """The network of a pipeline: runs the program for the size of the images."""
     count = len(manifest.class_names)
 
     def network(images: Tensor) -> dict[str, Tensor]:
         height, width = images.shape[2:]
         outputs = programs[height, width](images)
-        if manifest.kind == "detections":  # of a damaged file: a class that has no name is none
+        if manifest.kind == "detections":  # of a damaged file: an unnamed class
             classes = outputs["classes"]
             outputs["classes"] = engine.where(classes < count, classes, engine.asarray(-1, dtype=classes.dtype))
         return outputs
@@ -108,7 +108,7 @@ def _network(programs: Mapping[Size, LoadedProgram], manifest: Manifest) -> Any:
 
 @dataclass(frozen=True)
 class OfSize(Preparing):
-    """Refuses a picture for whose size the model has no program; the last step of an exported model."""
+    """Rejects images whose size has no program; the last step of an exported model."""
 
     name: ClassVar[str] = "of_size"
 
@@ -119,9 +119,9 @@ class OfSize(Preparing):
         height, width = prepared.pixels.shape[-3:-1]
         if (height, width) not in self.sizes:
             raise TrainerError(
-                f"the model {self.file} has no program for pictures of this size",
+                f"the model {self.file} has no program for images of this size",
                 found=f"{height} x {width} (height x width)",
                 expected=", ".join(f"{size[0]} x {size[1]}" for size in self.sizes),
-                hint="Export it for this size, too: trainer export RUN --size HEIGHTxWIDTH.",
+                hint="Export it for this size as well: trainer export RUN --size HEIGHTxWIDTH.",
             )
         return prepared

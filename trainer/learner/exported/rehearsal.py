@@ -1,6 +1,6 @@
-"""Whether the parts of a model fit together: black pictures go through its steps, with zeros as the network's outputs.
+"""Checks that the parts of a model fit together, with black images and zeros as the network's outputs.
 
-A file is checked by it before a picture of the user's is taken, and a model before it is written.
+A file is checked before its first prediction, and a model before it is written.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from trainer.learner.inference.finishing import Arrays
 from trainer.learner.inference.steps import Size
 
 PROBES: Sequence[Size] = ((64, 48), (48, 64), (200, 120), (1, 1))
-"""Sizes of pictures that tell whether the network's pictures are all of one size."""
+"""Image sizes that show whether the network's images all have one size."""
 
 MISFITS = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, MemoryError, AssertionError)
-"""What a step raises for parameters or arrays that are not its own."""
+"""Exceptions of steps for parameters or arrays that don't fit."""
 
 Signature = Mapping[str, tuple[DType, tuple[int | str, ...]]]
-"""Dtype and shape of each output of a program; an extent that depends on the batch is a text."""
+"""Dtype and shape of each output of a program; an extent that depends on the batch is text."""
 
 
 def rows_of(pipeline: Pipeline, size: Size) -> tuple[np.ndarray, Placement]:
-    """The network's rows [T, C, h, w] for a black picture of a size.
+    """The network's input [T, C, h, w] for a black image of a size.
 
     Raises:
-        TrainerError: the steps take no picture of this size.
+        TrainerError: the steps don't support this size.
     """
     return prepare(pipeline, np.zeros((*size, 3), np.uint8))
 
 
 def sizes_of(pipeline: Pipeline) -> set[Size]:
-    """The sizes of the network's pictures for pictures of several sizes; those that a step refuses are left out."""
+    """The sizes of the network's images for several image sizes; unsupported sizes are left out."""
     found = set()
     for probe in PROBES:
         try:
@@ -48,10 +48,10 @@ def sizes_of(pipeline: Pipeline) -> set[Size]:
 
 
 def rehearse(pipeline: Pipeline, manifest: Manifest, programs: Mapping[Size, Signature], where: str) -> None:
-    """Check that the steps and the programs give results of the model's kind.
+    """Checks that the steps and the programs produce results of the model's kind.
 
     Raises:
-        TrainerError: they do not.
+        TrainerError: they don't.
     """
 
     def need(holds: bool, problem: str, found: object = None, expected: object = None) -> None:
@@ -64,28 +64,26 @@ def rehearse(pipeline: Pipeline, manifest: Manifest, programs: Mapping[Size, Sig
         try:
             rows, placement = rows_of(pipeline, size)
         except TrainerError:
-            continue  # of a picture that is too large for a border, for one
+            continue  # of an image that is too large for a border, for example
         except MISFITS as error:
             need(False, "the steps before the network fail", _brief(error))
             raise
         found, expected = f"{rows.dtype}, {rows.shape[1]} channels", f"{manifest.dtype}, {manifest.channels} channels"
-        need(found == expected, "the steps before the network give other pictures than it takes", found, expected)
+        need(found == expected, "the steps before the network produce images that don't fit it", found, expected)
         signature = programs.get((rows.shape[2], rows.shape[3]))
         if signature is None:
             continue
         has_fitting = True
-        need(
-            all(shape[:1] == ("batch",) for _, shape in signature.values()), "an output without a row for each picture"
-        )
+        need(all(shape[:1] == ("batch",) for _, shape in signature.values()), "an output without one row per image")
         outputs = {
             name: np.zeros(_shape(shape, len(rows)), dtype.storage) for name, (dtype, shape) in signature.items()
         }
         try:
             _check_result(finish(pipeline, outputs, placement), manifest, placement.size, need)
         except MISFITS as error:
-            need(False, "the steps after the network do not fit its outputs", _brief(error))
+            need(False, "the steps after the network don't fit its outputs", _brief(error))
             raise
-    need(has_fitting, "no picture is brought to a size of its programs", expected=", ".join(
+    need(has_fitting, "no image size leads to the size of a program", expected=", ".join(
         f"{height} x {width}" for height, width in manifest.sizes
     ))  # fmt: skip
 
@@ -104,7 +102,7 @@ Need = Callable[..., None]
 
 
 def _check_result(result: Arrays, manifest: Manifest, size: Size, need: Need) -> None:
-    """Refuse a result that is not of the model's kind."""
+    """Rejects a result that is not of the model's kind."""
     count, classes = len(result.get("scores", ())), len(manifest.class_names)
     of_objects = {"scores": ("f", (count,)), "classes": ("i", (count,))}
     forms: Mapping[str, Mapping[str, tuple[str, tuple[int, ...]]]] = {
@@ -115,10 +113,10 @@ def _check_result(result: Arrays, manifest: Manifest, size: Size, need: Need) ->
         "image": {"image": ("u", (*size, 3))},
     }
     expected = forms[manifest.kind]
-    need(classes > 0 or manifest.kind == "image", "there are no class names")
+    need(classes > 0 or manifest.kind == "image", "no class names")
     need(
         result.keys() == expected.keys(),
-        f"the result is none of {manifest.kind}",
+        f"the result is not of the kind {manifest.kind}",
         ", ".join(result),
         ", ".join(expected),
     )

@@ -1,4 +1,4 @@
-"""Whether plain data is of the types that a dataclass declares."""
+"""Checks plain data against the types that a dataclass declares."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 
 def misfit(kind: type, values: Mapping[str, Any]) -> str | None:
-    """The first of `values`, by name, that is not of the type that the dataclass `kind` declares; None if all are.
+    """The first of `values`, by name, whose type differs from the dataclass `kind`; None if all match.
 
-    Types are those of JSON, with tuples for lists: numbers, flags, texts, None, tuples, mappings, unions and literals.
+    Types are those of JSON, with tuples for lists: numbers, booleans, text, None, tuples, mappings, unions and
+    literals.
     """
     hints = hints_of(kind)
     return next((name for name, value in values.items() if not is_of(value, hints.get(name))), None)
@@ -24,7 +25,7 @@ def hints_of(kind: type) -> Mapping[str, Any]:
 
 
 def is_of(value: Any, kind: Any) -> bool:
-    """Whether a value is of a type; an integer is a float, and a flag is no integer."""
+    """Whether a value has a type; an integer is accepted as a float, a boolean is not an integer."""
     origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
         return True

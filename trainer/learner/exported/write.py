@@ -1,4 +1,4 @@
-"""Writing an exported model: the pipeline's network becomes a program for each size of its pictures."""
+"""Writes exported models: the pipeline's network is compiled to a program for each image size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING_TO_EVALUATE: Mapping[str, Any] = {
     "data": {**dict.fromkeys(EVALUATED_DATA), "batch_size": 8, "scaled_decoding": True, "transforms": {}},
     "metrics": [],
 }
-"""Of a model without a config: the layout of a folder is detected, and nothing is measured."""
+"""For a model without a config: the layout of a folder is detected, and no metrics are computed."""
 
 _BUILT_IN = f"{Step.__module__.rpartition('.')[0]}."
 
@@ -38,21 +38,21 @@ def write_exported(
     picture_sizes: Sequence[Size] = (),
     precision: str = "float32",
 ) -> Manifest:
-    """Write a pipeline, whose modules are in inference mode, as one file without code; what was written.
+    """Writes a pipeline, whose modules are in inference mode, as one file without code; returns the manifest.
 
     Args:
-        path: the file; replaced in one go.
-        numerics: the settings of numerics by which the model was validated: class, bfloat16.
-        card: where the model comes from.
-        evaluation: `data` and `metrics` of the config, by which validation measured it.
-        category_ids: the classes' numbers in the training data's own files, where they have any.
-        picture_sizes: (height, width) of pictures that the model is to take; needed where the network's pictures are
-            not all of one size.
-        precision: of the network's products, as in `engine.autocast`.
+        path: the file; replaced atomically.
+        numerics: the numerics settings of its validation: class, bfloat16.
+        card: the origin of the model.
+        evaluation: `data` and `metrics` of the config of its validation.
+        category_ids: the category ids of the classes in the training data's files, if any.
+        picture_sizes: (height, width) of images that the model must support; needed if the network's images don't all
+            have one size.
+        precision: of the network's matrix products, as in `engine.autocast`.
 
     Raises:
-        TrainerError: a step is code of the user's own, the network's pictures have many sizes of which none is given,
-            its operations depend on the batch size in a way that a file does not hold, or the file can't be written.
+        TrainerError: a step is custom code, the network's images have many sizes and none is given, its operations
+            depend on the batch size in an unsupported way, or the file can't be written.
     """
     for step in (*pipeline.prepare, *pipeline.finish):
         _check_built_in(step)
@@ -66,7 +66,7 @@ def write_exported(
         numerics, card, evaluation, category_ids,
     )  # fmt: skip
     text = json.dumps(manifest.to_json(), separators=(",", ":"), allow_nan=False)
-    manifest_from(json.loads(text), str(path))  # what is written can be read
+    manifest_from(json.loads(text), str(path))  # only a readable file is written
     programs = {}
     with engine.autocast(precision):
         for size in sizes:
@@ -84,7 +84,7 @@ def _prepared(pipeline: Pipeline, size: Size) -> np.ndarray | None:
 
 
 def _network_sizes(pipeline: Pipeline, picture_sizes: Sequence[Size]) -> tuple[Size, ...]:
-    """The sizes of the network's pictures, for pictures of the given sizes or of any."""
+    """The sizes of the network's images, for the given or any image sizes."""
     if picture_sizes:
         shapes = [rows_of(pipeline, size)[0].shape for size in picture_sizes]
         return tuple(dict.fromkeys((shape[2], shape[3]) for shape in shapes))
@@ -92,16 +92,15 @@ def _network_sizes(pipeline: Pipeline, picture_sizes: Sequence[Size]) -> tuple[S
     if len(found) == 1:
         return tuple(found)
     raise TrainerError(
-        "the network's pictures have as many sizes as the pictures that it is given, and an exported model has a "
-        "program for each", found=", ".join(f"{height} x {width}" for height, width in sorted(found)),
-        expected="the sizes of pictures that it is to take",
-        hint="Say which with --size HEIGHTxWIDTH (several times, if need be), or resize pictures in "
-        "data.transforms.valid.",
+        "the sizes of the network's images depend on the input images, and an exported model needs a program for "
+            "each size", found=", ".join(f"{height} x {width}" for height, width in sorted(found)),
+        expected="the image sizes that it must support",
+        hint="Set them with --size HEIGHTxWIDTH (may be repeated), or resize images in data.transforms.valid.",
     )  # fmt: skip
 
 
 def _check_built_in(step: Step) -> None:
-    """Refuse a step that does not come with trainer: the file would need the user's code."""
+    """Rejects a custom step: the file would need the user's code."""
     kind = type(step)
     if kind.__module__.startswith(_BUILT_IN):
         return
@@ -110,7 +109,7 @@ def _check_built_in(step: Step) -> None:
     except (OSError, TypeError):
         where = kind.__module__
     raise TrainerError(
-        "a step of the pipeline is code of your own, which an exported model does not hold", where=where,
+        "a step of the pipeline is custom code, which an exported model can't contain", where=where,
         found=kind.__qualname__, expected="the steps of trainer.learner.inference",
-        hint="Compute it in the pipeline's network, with the engine's operations.",
+        hint="Compute it in the pipeline's network, with operations of the engine.",
     )  # fmt: skip

@@ -1,7 +1,9 @@
-"""What happens at the moments of a training, a file each. HOOKS lists those of the product; `order` says who is first.
+"""Hooks: code that runs at certain points of training, one file each. HOOKS lists the built-in ones.
 
-on_start → { before_step → step → after_step [→ after_log, before/after_validation, after_checkpoint] }
-         → on_end or on_error
+   on_start → { before_step → step → after_step [→ after_log, before/after_validation, after_checkpoint] }
+        → on_end or on_error
+
+`order` sorts the hooks of a training.
 """
 
 from __future__ import annotations
@@ -46,14 +48,16 @@ HOOKS: tuple[type[Hook], ...] = (
 
 
 class Hooks:
-    """The hooks of a training, in their order."""
+    """The hooks of a training, in order."""
 
     def __init__(self, hooks: Iterable[Hook]) -> None:
         self.all = sorted((hook if hook.is_inline else Aside(hook) for hook in hooks), key=lambda hook: hook.order)
         self._at = {name: [hook for hook in self.all if _listens(hook, name)] for name in MOMENTS}
 
     def __call__(self, name: str, training: TrainingHandle, **told: Any) -> Verdict | None:
-        """Run every hook's `name`, until one gives a verdict; `told` are further fields of the moment."""
+        """Calls the method `name` of every hook, until one returns a verdict; `told` are further fields of the
+        moment.
+        """
         if not self._at[name]:
             return None
         moment = training.moment(**told)
@@ -63,7 +67,7 @@ class Hooks:
         return None
 
     def close(self, training: TrainingHandle) -> None:
-        """After the last moment: give hooks that run aside a little time."""
+        """Gives hooks in background threads a little time after the last moment."""
         for hook in self.all:
             if isinstance(hook, Aside):
                 hook.close(training)
@@ -74,7 +78,7 @@ def _listens(hook: Hook, name: str) -> bool:
 
 
 def hooks_for(config: RunConfig, further: Sequence[Hook]) -> Hooks:
-    """The hooks of the product as the config asks for them, those of the config's own files, and `further` ones."""
+    """The built-in hooks that the config enables, those of the config's own files, and the `further` ones."""
     made = [hook for kind in HOOKS if (hook := kind.for_config(config)) is not None]
     return Hooks([*made, *(_own(section) for section in config.hooks), *further])
 
@@ -84,5 +88,5 @@ def _own(section: HookConfig) -> Hook:
     try:
         made: Hook = kind(**section.options)
     except TypeError as error:
-        raise TrainerError(f"the hook {section.name} can't be made", found=str(error)) from error
+        raise TrainerError(f"the hook {section.name} can't be created", found=str(error)) from error
     return made

@@ -1,4 +1,4 @@
-"""Hooks of the user's own in threads of their own: the loop hands over a moment and goes on."""
+"""Custom hooks in background threads: the loop passes a moment on and continues."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from trainer.rundir import WarningEvent
 
 MOST_WAITING = 1000
 PATIENCE_SECONDS = 10.0
-"""How long the end of a run waits for hooks that are still at work."""
+"""Seconds that the end of a run waits for hooks that are still working."""
 
 
 class Aside(Hook):
-    """Runs another hook's moments in a thread, in order. It never keeps the loop waiting.
+    """Calls another hook in a thread, in order. The loop never waits for it.
 
-    Moments that it can't keep up with are left out and counted; a hook that raises is told of and not called again.
+    Moments are skipped and counted if the hook is too slow. If it raises, a warning is logged and it is not called
+    again.
     """
 
     is_inline = True
@@ -36,15 +37,17 @@ class Aside(Hook):
                 setattr(self, moment, partial(self._hand_over, moment))
 
     def close(self, training: TrainingHandle) -> None:
-        """Wait a little for what is still to do, and say what was left out."""
+        """Waits briefly for remaining work, and reports skipped moments."""
         name = type(self.hook).__name__
-        with suppress(queue.Full):  # then the hook is at work on one moment all the while
+        with suppress(queue.Full):  # the hook is still working on one moment
             self._waiting.put(None, timeout=PATIENCE_SECONDS)
         self._thread.join(PATIENCE_SECONDS)
         if self._thread.is_alive():
-            training.tell(WarningEvent(f"the hook {name} is still at work after {PATIENCE_SECONDS:g} s: left behind"))
+            training.tell(
+                WarningEvent(f"the hook {name} is still running after {PATIENCE_SECONDS:g} s and is abandoned")
+            )
         if self.missed:
-            training.tell(WarningEvent(f"the hook {name} was too slow for {self.missed} moments"))
+            training.tell(WarningEvent(f"the hook {name} was too slow and skipped {self.missed} moments"))
 
     def _hand_over(self, name: str, training: TrainingHandle, moment: Moment) -> None:
         try:
@@ -57,7 +60,7 @@ class Aside(Hook):
             name, training, moment = item
             try:
                 getattr(self.hook, name)(training, moment)
-            except Exception:  # a user's code: whatever it raises is told of, and training goes on
+            except Exception:  # custom code: any exception is reported, and training continues
                 where = f"{type(self.hook).__name__}.{name}"
                 training.tell(WarningEvent(f"a hook failed and is not called again\n{traceback.format_exc()}", where))
                 return

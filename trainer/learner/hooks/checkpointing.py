@@ -1,4 +1,4 @@
-"""Checkpoints every so many steps, epochs or minutes, of the best, and at the end."""
+"""Checkpoints every few steps, epochs or minutes, of the best weights, and at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SaveCheckpoints(Hook):
-    """Saves when it is due, when a metric is among the best, and at the end; tells of those that are written."""
+    """Saves when a checkpoint is due, when a metric is among the best, and at the end; reports written checkpoints."""
 
     order, is_inline = 70, True
 
@@ -34,7 +34,7 @@ class SaveCheckpoints(Hook):
         return self.after_step(training, moment) if moment.step else None
 
     def after_validation(self, training: TrainingHandle, moment: Moment) -> None:
-        """Note an improvement; the save follows when the step's hooks are done."""
+        """Notes an improvement; the checkpoint is written after the hooks of the step."""
         best = self.config.best
         if best is None:
             return

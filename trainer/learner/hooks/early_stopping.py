@@ -1,4 +1,4 @@
-"""The end of training when a metric has stopped improving."""
+"""Early stopping: ends training when a metric has stopped improving."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Patience:
-    """What early stopping remembers: the best value, measurements since, and measurements in all."""
+    """The state of early stopping: best value, validations since then, and total number of validations."""
 
     best: float | None = None
     waited: int = 0
     measured: int = 0
 
     def after(self, value: float, config: EarlyStoppingConfig) -> Patience:
-        """After one more measurement; a value that is no number is no improvement."""
+        """The state after one more validation; NaN is not an improvement."""
         if self.measured < config.warmup:
             return replace(self, measured=self.measured + 1)
         gain = 0.0 if self.best is None else (value - self.best) * (1 if config.mode == "max" else -1)
@@ -31,7 +31,7 @@ class Patience:
 
 
 class EarlyStopping(Hook):
-    """Ends training, as done, when the metric was not better for more than `patience` measurements."""
+    """Ends training with status done when the metric has not improved for more than `patience` validations."""
 
     order, is_inline = 50, True
 
@@ -56,5 +56,5 @@ class EarlyStopping(Hook):
         training.progress.patience = (memory.best, memory.waited, memory.measured)
         if memory.waited > self.config.patience:
             training.finish(
-                f"{self.config.metric} has not improved on {memory.best:.6g} for {memory.waited} measurements"
+                f"{self.config.metric} has not improved on {memory.best:.6g} for {memory.waited} validations"
             )

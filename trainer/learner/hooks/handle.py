@@ -1,4 +1,4 @@
-"""What hooks are handed: the moment, and the training under way as far as it is theirs."""
+"""The arguments of hooks: the moment, and an interface to the training."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ MOMENTS = (
 
 @dataclass(frozen=True)
 class Moment:
-    """What a hook is told.
+    """A point in time of the training.
 
-    step, epoch: how far the training is; epochs are fractional.
-    metrics: what was measured so far, the latest by "split/name". Nothing is computed or read for them.
-    measured: at `after_log` and `after_validation` what has just been measured, by "split/name".
-    checkpoint: at `after_checkpoint` its place, relative to the run directory.
-    error: at `on_error` what ended the training.
+    step, epoch: progress of the training; epochs are fractional.
+    metrics: the latest value of each metric, by "split/name". Nothing is computed or read for them.
+    measured: at `after_log` and `after_validation`, the new values by "split/name".
+    checkpoint: at `after_checkpoint`, its path relative to the run directory.
+    error: at `on_error`, the exception that ended the training.
     """
 
     step: int
@@ -42,12 +42,12 @@ class Moment:
 
 
 class TrainingHandle(Protocol):
-    """The training under way.
+    """The running training.
 
     Attributes:
-        plan: how far it is to go. metrics: the latest of each metric, by "split/name".
+        plan: its length. metrics: the latest value of each metric, by "split/name".
         splits: its loaders. inbox: requests from outside.
-        listeners: receive every event besides the run's own sink.
+        listeners: receive every event, in addition to the run's sink.
         saving: its checkpoints.
     """
 
@@ -60,39 +60,41 @@ class TrainingHandle(Protocol):
 
     @property
     def progress(self) -> Progress:
-        """How far it is."""
+        """The progress of the training."""
 
     @property
     def reading(self) -> Reading | None:
-        """The speed of the steps before the last log."""
+        """The speed of the steps before the last log record."""
 
     @property
     def optimizers(self) -> Mapping[str, Optimizer]:
         """The task's optimizers, by name."""
 
     def moment(self, **told: Any) -> Moment:
-        """The moment that it is, with further fields."""
+        """The current moment, with further fields."""
 
     def tell(self, event: Event) -> None:
-        """Tell of an event; any thread may."""
+        """Emits an event; callable from any thread."""
 
     def request(self, what: str) -> None:
-        """Ask for stop, checkpoint, evaluate, pause or resume; carried out within a step. Any thread may."""
+        """Requests stop, checkpoint, evaluate, pause or resume, which is executed within one step. Callable from any
+        thread.
+        """
 
     def finish(self, reason: str) -> None:
-        """Let training end, as done, after the step that is under way."""
+        """Ends the training with status done after the current step."""
 
     def latest(self) -> dict[str, float]:
-        """The training metrics since the last log, read now. Waits for the step that is under way."""
+        """The training metrics since the last log record, read now. Waits for the current step."""
 
     def log(self) -> Verdict | None:
-        """Tell of the training metrics since the last time, once the step is done, and begin anew."""
+        """Logs the training metrics since the last record, once the step is done, and resets them."""
 
     def validate(self, limit: int | None = None) -> Verdict | None:
-        """Evaluate the validation split."""
+        """Evaluates the validation split."""
 
     def show_samples(self) -> None:
-        """Write the task's samples of the first validation batch, where it has any."""
+        """Writes the task's samples of the first validation batch, if it has any."""
 
     def save_as_asked(self) -> Verdict | None:
-        """Write the checkpoints that were asked for."""
+        """Writes requested checkpoints."""

@@ -1,4 +1,4 @@
-"""Hooks: code at moments of the training. Everything that the loop does beside stepping is one."""
+"""Hooks: code that runs at certain points of training. Everything in the loop except the step itself is a hook."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 def value_of(metric: str, setting: str, values: Mapping[str, float], known: Mapping[str, float]) -> float:
-    """The value of the metric that a setting of the config names, by "split/name".
+    """The value of the metric that a config setting names, by "split/name".
 
     Raises:
-        TrainerError: it is not among `values`; `known` are those that could have been named.
+        TrainerError: it is not in `values`; `known` are the possible names.
     """
     value = values.get(metric)
     if value is None:
-        raise TrainerError(f"{setting} {metric!r} is not measured", expected=", ".join(sorted(known)))
+        raise TrainerError(f"{setting} {metric!r} is not computed", expected=", ".join(sorted(known)))
     return value
 
 
 class Hook:
-    """Base of hooks: override the moments that matter.
+    """Base class of hooks: override the methods you need.
 
         class Tell(Hook):
             def after_validation(self, training, moment):
@@ -34,14 +34,13 @@ class Hook:
 
             # config.yaml:   hooks: [{name: "./tell.py:Tell"}]
 
-    Hooks run in the order of `order`, those of equal order as they were given. `training` is the training under way:
-    `training.request("stop")` (or checkpoint, evaluate, pause) is carried out within a step; `training.latest()` waits
-    for the running step and reads the metrics since the last log.
+    Hooks run in the order of `order`; with equal order, as given. `training.request("stop")` (or checkpoint, evaluate,
+    pause) is executed within one step. `training.latest()` waits for the current step and reads the metrics since the
+    last log record.
 
-    A hook of one's own runs in a thread of its own, one moment after the other, so that it can take its time: the loop
-    never waits for it. One that has to act between two steps says `is_inline = True` and keeps the loop waiting. A
-    moment of it that returns a `Verdict` ends the training, or takes it back to its last checkpoint; hooks after it are
-    left out.
+    A custom hook runs in a separate thread, one call after the other, so the loop never waits for it. A hook that must
+    act between two steps sets `is_inline = True`; the loop then waits for it. If a method of an inline hook returns a
+    `Verdict`, the training ends or returns to its last checkpoint, and later hooks are skipped.
     """
 
     order: int = 100
@@ -49,45 +48,45 @@ class Hook:
 
     @classmethod
     def for_config(cls, config: RunConfig) -> Hook | None:
-        """The hook as a config asks for it; None: not at all."""
+        """The hook for a config; None: not enabled."""
         return cls()
 
     def on_start(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
-        """Training is about to begin or to go on; the model is built and restored."""
+        """Before training starts or resumes; the model is built and restored."""
         return None
 
     def before_step(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
-        """The next step is about to be run."""
+        """Before each step."""
         return None
 
     def after_step(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
-        """A step is done (its results may still be on their way)."""
+        """After each step (its results may still be computing)."""
         return None
 
     def before_validation(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
-        """The validation split is about to be evaluated."""
+        """Before the validation split is evaluated."""
         return None
 
     def after_validation(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
-        """The validation split was evaluated."""
+        """After the validation split was evaluated."""
         return None
 
     def after_log(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
-        """The training metrics since the last time were read and told."""
+        """After training metrics were read and logged."""
         return None
 
     def after_checkpoint(self, training: TrainingHandle, moment: Moment) -> None:
-        """A checkpoint is complete; a thread writes it, so it may be of an earlier step."""
+        """After a checkpoint was completed; a thread writes it, so it may belong to an earlier step."""
 
     def on_end(self, training: TrainingHandle, moment: Moment) -> None:
-        """Training has ended well, or was stopped."""
+        """After training has ended or was stopped."""
 
     def on_error(self, training: TrainingHandle, moment: Moment) -> None:
-        """Training has ended by an error."""
+        """After training has failed."""
 
 
 def is_due(step: int, *, every_steps: int | None, every_epochs: int | None, steps_per_epoch: int) -> bool:
-    """Whether something that is done every so many steps, or epochs (1 by default), is due after `step`."""
+    """Whether an action with an interval in steps or epochs (default: 1 epoch) is due after `step`."""
     if every_steps is not None:
         return step % every_steps == 0
     return step % (steps_per_epoch * (every_epochs or 1)) == 0

@@ -1,4 +1,4 @@
-"""Says once that training waits for its data, and what to raise."""
+"""Warns once if training waits for its data, and suggests settings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from trainer.configs.data import DataConfig
 
 SHARE = 0.2
-"""From this share of the time spent waiting on, training is held back by its data …"""
+"""Fraction of the time spent waiting for data from which training is input-bound …"""
 SECONDS = 20.0
-"""… where it has been so for so long."""
+"""… if this lasts for this many seconds."""
 
 
 class InputBound(Hook):
-    """Looks at the share of the time that steps wait for data, each time it is told."""
+    """Checks the fraction of time that steps wait for data, at each log record."""
 
     order, is_inline = 15, True
 
@@ -52,11 +52,11 @@ class InputBound(Hook):
 
 
 def advice(data: DataConfig, workers: int, available: int) -> str:
-    """What to change, for so many workers and processors."""
+    """The suggestion for these numbers of workers and processors."""
     ways = []
     if workers < available:
         ways.append(f"data.workers (now {workers}; {available} processors)")
     if data.cache_gb == 0:
-        ways.append("data.cache_gb, so that what is decoded stays in memory")
+        ways.append("data.cache_gb, to keep decoded items in memory")
     ways.append("data.prefetch" if workers else "data.batch_size")
     return f"Raise {', or '.join(ways)}; or store smaller images."

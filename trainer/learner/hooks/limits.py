@@ -1,4 +1,4 @@
-"""The end of training after so many minutes."""
+"""Ends training after a time limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TimeLimit(Hook):
-    """Ends training, as done, after the step at which so many minutes of it are over, those of earlier attempts too."""
+    """Ends training with status done after the step at which the time limit is reached, including earlier attempts."""
 
     order, is_inline = 30, True
 
@@ -34,4 +34,4 @@ class TimeLimit(Hook):
         training.progress.seconds += now - self._last
         self._last = now
         if training.progress.seconds >= 60 * self.minutes:
-            training.finish(f"{self.minutes:g} minutes are over")
+            training.finish(f"the limit of {self.minutes:g} minutes is reached")

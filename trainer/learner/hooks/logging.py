@@ -1,4 +1,4 @@
-"""The training metrics every so many steps."""
+"""Logs training metrics at regular step intervals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Log(Hook):
-    """Reads and tells the metrics of the steps since the last time: after the first step, when due, and at the end."""
+    """Reads and logs the metrics since the last record: after the first step, when due, and at the end."""
 
     order, is_inline = 10, True
 

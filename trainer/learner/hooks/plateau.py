@@ -1,4 +1,4 @@
-"""Schedules that wait for a metric hear of what was measured."""
+"""Passes metrics to schedules that monitor them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trainer.learner.hooks.hook import Hook
 
 
 class FeedSchedules(Hook):
-    """Tells each learning rate's schedule of every measurement."""
+    """Passes every new value to the schedules of the learning rates."""
 
     order, is_inline = 45, True
 
@@ -24,7 +24,7 @@ class FeedSchedules(Hook):
                 for metric in rate.awaited_metrics():
                     if metric.startswith(f"{split}/") and metric not in moment.measured:
                         raise TrainerError(
-                            f"a plateau schedule waits for {metric!r}, which is not measured",
+                            f"a plateau schedule monitors {metric!r}, which is not computed",
                             expected=", ".join(sorted(moment.metrics)),
                         )
                 rate.observe(moment.measured)

@@ -1,4 +1,4 @@
-"""What was asked for from outside while training: evaluate, checkpoint (stop, pause and resume are the inbox's)."""
+"""Executes requests from outside during training: evaluate, checkpoint. The inbox handles stop, pause and resume."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trainer.learner.verdict import Verdict
 
 
 class AnswerRequests(Hook):
-    """Carries out what waits, before each step."""
+    """Executes waiting requests before each step."""
 
     order, is_inline = 0, True
 

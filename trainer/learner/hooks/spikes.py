@@ -1,4 +1,4 @@
-"""The guard against a loss that jumps up."""
+"""Detects a loss that jumps up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SpikeGuard(Hook):
-    """Compares a training metric with its median of late."""
+    """Compares a training metric with its recent median."""
 
     order, is_inline = 20, True
 
@@ -39,7 +39,7 @@ class SpikeGuard(Hook):
         failure = TrainingFailure(
             f"{config.metric} jumped up at step {moment.step}",
             found=f"{value:g}",
-            expected=f"at most {config.factor:g} times its median of {usual:g} (train.spike)",
+            expected=f"at most {config.factor:g} times the recent median of {usual:g} (train.spike)",
             hint="A lower learning rate or train.gradient_clip_norm often helps.",
         )
         if config.action != "warn":

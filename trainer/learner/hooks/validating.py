@@ -1,4 +1,4 @@
-"""Validation every so many steps or epochs, and the samples that go with it."""
+"""Validates at intervals of steps or epochs, and writes samples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Validate(Hook):
-    """Evaluates the validation split when it is due, and at the end."""
+    """Evaluates the validation split when due, and at the end."""
 
     order, is_inline = 40, True
 
@@ -25,7 +25,7 @@ class Validate(Hook):
         return cls(config.validate.every_steps, config.validate.every_epochs)
 
     def on_start(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
-        """A run that was stopped between a step and its validation makes up for it."""
+        """Catches up if the run was stopped between a step and its validation."""
         return self.after_step(training, moment) if moment.step else None
 
     def after_step(self, training: TrainingHandle, moment: Moment) -> Verdict | None:

@@ -1,4 +1,4 @@
-"""A run that is silent for long says where it hangs."""
+"""Logs where a run hangs if nothing happens for long."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Watchdog(Hook):
-    """A thread that waits for signs of life; when none has come for long it tells where the training thread is.
+    """A thread that logs the stack of the training thread if nothing happens for too long.
 
-    A sign of life is a step or any event. It warns once, and again after the next sign.
+    Any step or event counts as activity. It warns once, and again after new activity.
     """
 
     order, is_inline = 0, True
@@ -42,7 +42,7 @@ class Watchdog(Hook):
             training.listeners.append(self.hear)
 
     def hear(self, event: Event) -> None:
-        """An event is a sign of life."""
+        """Any event counts as activity."""
         self._alive.set()
 
     def after_step(self, training: TrainingHandle, moment: Moment) -> None:
@@ -60,7 +60,7 @@ class Watchdog(Hook):
             if self._alive.wait(self.seconds):
                 continue
             frame = sys._current_frames().get(self._watched)
-            place = "".join(traceback.format_stack(frame)[-6:]) if frame is not None else "its thread is gone"
-            tell(WarningEvent(f"nothing has happened for {self.seconds / 60:g} minutes; the training is at:\n{place}"))
+            place = "".join(traceback.format_stack(frame)[-6:]) if frame is not None else "its thread has ended"
+            tell(WarningEvent(f"no progress for {self.seconds / 60:g} minutes; the training thread is at:\n{place}"))
             self._alive.clear()
             self._alive.wait()

@@ -1,4 +1,4 @@
-"""Inference: from a raw picture to a result, the same in validation, prediction and an exported model."""
+"""Inference: from an image to a result, identical in validation, prediction and an exported model."""
 
 from trainer.learner.inference.finishing import (
     BoxesToPicture,
@@ -9,7 +9,7 @@ from trainer.learner.inference.finishing import (
     ToPixels,
 )
 from trainer.learner.inference.pipeline import Pipeline, finish, prepare
-from trainer.learner.inference.preparing import Decode, StretchGrey, Tile, TransformPicture, preparation
+from trainer.learner.inference.preparing import Decode, StretchGray, Tile, TransformPicture, preparation
 from trainer.learner.inference.steps import Placement, Prepared, Step, steps_from_json, steps_to_json
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "SelectByScore",
     "Softmax",
     "Step",
-    "StretchGrey",
+    "StretchGray",
     "Tile",
     "ToPixels",
     "TransformPicture",

@@ -1,4 +1,4 @@
-"""Results drawn in pictures, with Pillow: boxes, masks, labels."""
+"""Draws results into images with Pillow: boxes, masks, labels."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont, ImageFont
 
 GOLDEN = 0.618033988749895
-"""Hues this share of the circle apart never come close to each other soon."""
+"""The hue step, as a fraction of the color circle, with which consecutive colors differ clearly."""
 
 COVER = 0.45
-"""How much of a mask's color its pixels have."""
+"""The opacity of mask colors."""
 
 FORMATS = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"})
 
 
 def color(number: int) -> tuple[int, int, int]:
-    """A color of its own for each number."""
+    """A different color for each number."""
     red, green, blue = colorsys.hsv_to_rgb((0.08 + number * GOLDEN) % 1, 0.75, 1.0 if number % 2 == 0 else 0.8)
     return round(255 * red), round(255 * green), round(255 * blue)
 
@@ -38,7 +38,7 @@ def colors(count: int) -> np.ndarray:
 
 
 def with_boxes(picture: np.ndarray, boxes: np.ndarray, captions: Sequence[str] | None) -> np.ndarray:
-    """The picture with boxes, each in a color of its own; captions stand where they fit above or inside."""
+    """The image with boxes in different colors; captions are placed above or inside if they fit."""
     image, draw = _canvas(picture)
     width = line_width(picture.shape)
     for number, (left, top, right, bottom) in enumerate(boxes.tolist()):
@@ -52,7 +52,7 @@ def with_boxes(picture: np.ndarray, boxes: np.ndarray, captions: Sequence[str] |
 def with_segments(
     picture: np.ndarray, segments: np.ndarray, boxes: np.ndarray, captions: Sequence[str] | None
 ) -> np.ndarray:
-    """The picture with objects covered by colors of their own, and their edges."""
+    """The image with objects covered by different colors, and their edges."""
     covered = _covered(
         picture, segments, np.concatenate([np.zeros((1, 3), np.uint8), colors(len(boxes))]), segments > 0
     )
@@ -64,9 +64,9 @@ def with_segments(
 
 
 def with_labels(picture: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """The picture with each pixel covered by its class's color, and the names of these where they fit.
+    """The image with each pixel covered by its class's color, and the class names where they fit.
 
-    A first class called background is not drawn.
+    A first class named background is not drawn.
     """
     shown = labels < max(len(names), 1)
     if names and names[0] == "background":
@@ -77,7 +77,7 @@ def with_labels(picture: np.ndarray, labels: np.ndarray, names: Sequence[str]) -
 
 
 def captioned(picture: np.ndarray, caption: str) -> np.ndarray:
-    """The picture with a line in its upper left corner, where that fits."""
+    """The image with a line of text in its upper left corner, if it fits."""
     image, draw = _canvas(picture)
     font = _font(picture.shape)
     left, top, right, bottom = draw.textbbox((2, 2), caption, font=font)
@@ -88,26 +88,26 @@ def captioned(picture: np.ndarray, caption: str) -> np.ndarray:
 
 
 def line_width(shape: Sequence[int]) -> int:
-    """Pixels of a line that is seen in a picture of this shape."""
+    """Line width in pixels for an image of this shape."""
     return max(1, round(max(shape[:2]) / 400))
 
 
 def image_of(pixels: np.ndarray) -> Image:
-    """uint8 [H, W, 3], [H, W] or [H, W, 1] as Pillow has it."""
+    """uint8 [H, W, 3], [H, W] or [H, W, 1] as a Pillow image."""
     from PIL import Image
 
     return Image.fromarray(pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
 
 
 def write(pixels: np.ndarray, path: Path) -> None:
-    """Write a picture, in one go: a reader never sees half of it.
+    """Writes an image atomically.
 
     Raises:
-        TrainerError: no such format, or it can't be written.
+        TrainerError: the format is unknown, or the file can't be written.
     """
     if path.suffix.lower() not in FORMATS:
         raise TrainerError(
-            "no such format of pictures", where=str(path), found=path.suffix or "no ending",
+            "unknown image format", where=str(path), found=path.suffix or "no file extension",
             expected=", ".join(sorted(FORMATS)),
         )  # fmt: skip
     aside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
@@ -116,11 +116,11 @@ def write(pixels: np.ndarray, path: Path) -> None:
         os.replace(aside, path)
     except OSError as error:
         aside.unlink(missing_ok=True)
-        raise TrainerError("the picture can't be written", where=str(path), found=error.strerror or error) from error
+        raise TrainerError("the image can't be written", where=str(path), found=error.strerror or error) from error
 
 
 def _covered(picture: np.ndarray, numbers: np.ndarray, palette: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """Pixels that are `shown` mixed with their number's color, and in it alone at an edge between two numbers."""
+    """Pixels that are `shown`, mixed with their number's color, or only that color at an edge between two numbers."""
     mixed = np.where(shown[..., None], (1 - COVER) * picture + COVER * palette[numbers], picture)
     edge = np.zeros(numbers.shape, bool)
     edge[:, 1:] |= numbers[:, 1:] != numbers[:, :-1]
@@ -130,7 +130,7 @@ def _covered(picture: np.ndarray, numbers: np.ndarray, palette: np.ndarray, show
 
 
 def _write_captions(image: Image, draw: ImageDraw, boxes: np.ndarray, captions: Sequence[str]) -> None:
-    """The captions that fit, in this order: into the picture, and not over one that is there."""
+    """The captions that fit, in this order: inside the image, without overlap."""
     font, taken = _font((image.height, image.width)), list[tuple[float, float, float, float]]()
     for number, ((left, top, _, _), caption) in enumerate(zip(boxes.tolist(), captions, strict=True)):
         _, _, wide, high = draw.textbbox((0, 0), caption, font=font)
@@ -146,7 +146,7 @@ def _write_captions(image: Image, draw: ImageDraw, boxes: np.ndarray, captions: 
 
 
 def _with_legend(picture: np.ndarray, entries: Sequence[tuple[str, tuple[int, int, int]]]) -> np.ndarray:
-    """The picture with a name on each color in its upper left corner; as it is where these take over half of a side."""
+    """The image with a name in the upper left corner of each color; unchanged if these cover half of a side."""
     image, draw = _canvas(picture)
     font = _font(picture.shape)
     boxes = [draw.textbbox((0, 0), name, font=font) for name, _ in entries]

@@ -1,4 +1,4 @@
-"""Evaluating the weights of a checkpoint on a split of some data; the run that they are of stays as it is."""
+"""Evaluates the weights of a checkpoint on a split of a data set, without changing its run."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def _tell_nobody(event: Event) -> None:
 
 @dataclass(frozen=True)
 class WorstItem:
-    """An item on which the model did badly.
+    """One of the worst items of an evaluation.
 
     Attributes:
-        source: where it comes from; score: how badly, by the report's `worst_score`; higher is worse.
-        caption: what the task says of it; files: its pictures, in the report's folder.
+        source: its origin; score: error score, as named by `worst_score` of the report; higher is worse.
+        caption: the task's caption; files: its images, in the report's folder.
     """
 
     source: str
@@ -50,13 +50,13 @@ class WorstItem:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """What an evaluation found.
+    """The result of an evaluation.
 
     Attributes:
-        split: of the data; items: how many it has.
-        metrics: by name, as the run's, without the split: "loss", "coco/AP".
-        reports: tables, curves and matrices by name, as a run directory has them.
-        folder: where reports and pictures lie; it goes with this object where none was named.
+        split: the evaluated split; items: its number of items.
+        metrics: by name, as in the run, without the split: "loss", "coco/AP".
+        reports: tables, curves and matrices by name, as in a run directory.
+        folder: folder of reports and images; a temporary one is deleted with this object.
     """
 
     split: str
@@ -68,12 +68,12 @@ class EvaluationReport:
 
     @property
     def worst_score(self) -> str | None:
-        """What the worst items are ordered by."""
+        """The score that orders the worst items."""
         found = self.reports.get(WORST_ITEMS)
         return None if found is None else str(found["score"])
 
     def worst(self, count: int | None = None) -> list[WorstItem]:
-        """The items with the worst scores, the worst first: at most as many as `validate.worst_items` says."""
+        """The items with the worst scores, the worst first; at most `validate.worst_items` of them."""
         listed = self.reports.get(WORST_ITEMS, {"items": []})["items"]
         return [
             WorstItem(
@@ -84,7 +84,7 @@ class EvaluationReport:
         ]  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in JSON's types."""
+        """All results as JSON types."""
         return {"version": 1, "split": self.split, "items": self.items, "metrics": dict(self.metrics),
                 "reports": dict(self.reports)}  # fmt: skip
 
@@ -102,17 +102,17 @@ def evaluate_on(
     report: Path | None = None,
     tell: Tell = _tell_nobody,
 ) -> EvaluationReport:
-    """The metrics of a checkpoint's weights on a split of the data that the task's config names.
+    """Evaluates a checkpoint's weights on a split of the config's data.
 
     Args:
-        task: new, with the config to evaluate with.
-        folder, state: the checkpoint and what it holds besides arrays; None: the task has its weights.
+        task: a new task with the config of the evaluation.
+        folder, state: the checkpoint and its state without arrays; None: the task already has its weights.
         split: train, valid, test, or another that the reader finds; the transforms are those of validation.
-        report: a folder for reports and pictures; None: a temporary one.
-        tell: hears of progress.
+        report: a folder for reports and images; None: a temporary one.
+        tell: receives progress events.
 
     Raises:
-        TrainerError: there is no such split, or the data does not fit the model.
+        TrainerError: the split does not exist, or the data doesn't fit the model.
     """
     kept = tempfile.TemporaryDirectory(prefix="trainer-evaluation-") if report is None else None
     place = Path(kept.name) if kept is not None else report
@@ -157,9 +157,9 @@ def evaluate_on(
 
 
 def _loader(task: Task, split: str, facts: Mapping[str, Any]) -> tuple[Loader, DataSplits]:
-    """The loader of a split as validation has it, and all that were made.
+    """The loader of a split as in validation, and all created loaders.
 
-    Of data that the task reads with `read_splits` any split can be taken: it then stands for that of validation.
+    For tasks that read data with `read_splits`, any split can be evaluated; it replaces that of validation.
     """
     read, found = task.read_splits, dict[str, Any]()
 
@@ -181,7 +181,7 @@ def _loader(task: Task, split: str, facts: Mapping[str, Any]) -> tuple[Loader, D
         raise TrainerError(
             "the data has other classes than the model", where=str(task.config.data.root),
             found=", ".join(map(str, names[:20])), expected=f"in this order: {', '.join(map(str, known[:20]))}",
-            hint="Labels are numbers: they mean the same only where the classes are the same.",
+            hint="Labels are numbers: they have the same meaning only if the classes are the same.",
         )  # fmt: skip
     take_facts(task, facts)
     if found:

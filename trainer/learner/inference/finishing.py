@@ -1,4 +1,4 @@
-"""Steps after the network: its outputs for one picture become what a result holds. NumPy on the host."""
+"""Steps after the network: convert its outputs for one image to the arrays of a result. NumPy on the host."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trainer.learner.inference.grouping import Grouping
 from trainer.learner.inference.steps import Placement, Step, built_in
 
 Arrays = dict[str, np.ndarray]
-"""By name; of the network, with a first axis for the rows of one picture: one, or as many as it has windows."""
+"""Arrays by name; those of the network have a first axis for the rows of one image: one row, or one per tile."""
 
 
 class Finishing(Step):
-    """A step from the network's outputs for one picture towards its result."""
+    """A step from the network's outputs for one image towards its result."""
 
     def __call__(self, arrays: Arrays, placement: Placement) -> Arrays:
         raise NotImplementedError
@@ -25,7 +25,7 @@ class Finishing(Step):
 @built_in
 @dataclass(frozen=True)
 class Softmax(Finishing):
-    """`logits` [1, C] as `scores` float32 [C] that add up to 1."""
+    """Converts `logits` [1, C] to `scores` float32 [C] with a sum of 1."""
 
     name: ClassVar[str] = "softmax"
 
@@ -37,9 +37,9 @@ class Softmax(Finishing):
 @built_in
 @dataclass(frozen=True)
 class BoxesToPicture(Finishing):
-    """`boxes` [1, D, 4] of the network's picture in pixels of the original, with `scores` and `classes` [1, D].
+    """Converts `boxes` [1, D, 4] of the network's image to pixels of the original, with `scores` and `classes` [1, D].
 
-    Rows of a class below 0 hold nothing and are left out.
+    Padding rows, with a class below 0, are dropped.
     """
 
     name: ClassVar[str] = "boxes_to_picture"
@@ -53,7 +53,8 @@ class BoxesToPicture(Finishing):
 @built_in
 @dataclass(frozen=True)
 class GroupInstances(Finishing):
-    """`maps` [1, 4, H, W] as objects: `segments` int32 [H, W] of the original picture (0: none), and `scores` [N].
+    """Groups `maps` [1, 4, H, W] into objects: `segments` int32 [H, W] of the original image (0: background), and
+    `scores` [N].
 
     Args:
         rules: the parameters of `Grouping`.
@@ -80,9 +81,9 @@ class GroupInstances(Finishing):
 @built_in
 @dataclass(frozen=True)
 class SelectByScore(Finishing):
-    """Only the objects that score at least `threshold`, and those of `classes` where these are given.
+    """Selects the objects with a score of at least `threshold`, and of `classes` if given.
 
-    The best come first; objects of `segments` are numbered anew.
+    Sorts by decreasing score; objects of `segments` are renumbered.
     """
 
     name: ClassVar[str] = "select_by_score"
@@ -107,9 +108,9 @@ class SelectByScore(Finishing):
 @built_in
 @dataclass(frozen=True)
 class LabelPixels(Finishing):
-    """`scores` [T, C, h, w] as `labels` uint8 [H, W] of the original picture: each pixel's best class.
+    """Converts `scores` [T, C, h, w] to `labels` uint8 [H, W] of the original image: each pixel's best class.
 
-    With windows each decides about its own part.
+    With tiles, each one contributes its own part.
     """
 
     name: ClassVar[str] = "label_pixels"
@@ -131,7 +132,7 @@ class LabelPixels(Finishing):
 @built_in
 @dataclass(frozen=True)
 class ToPixels(Finishing):
-    """`picture` [1, C, H, W] as `image` uint8 [H, W, C], without borders: `low` becomes 0, `high` 255."""
+    """Converts `picture` [1, C, H, W] to `image` uint8 [H, W, C], without padding: `low` becomes 0, `high` 255."""
 
     name: ClassVar[str] = "to_pixels"
 

@@ -1,4 +1,4 @@
-"""From a checkpoint to a model that predicts: the task is built from what the checkpoint says, without its data."""
+"""Loads a model for prediction from a checkpoint: the task is built from the checkpoint's facts, without its data."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def model_from(
     config: RunConfig,
     weights: str,
 ) -> Model:
-    """The model of the checkpoint in `folder`, whose `state` was read.
+    """The model of the checkpoint in `folder` with this `state`.
 
-    `make_task` makes a new task, for its own data or for that of another folder.
-    Other versions of the packages that decide about bits than those that trained it are a warning.
+    `make_task` creates a new task, for its own data or for that of another folder. Warns about package versions that
+    differ from those of its training and affect results bit for bit.
 
     Raises:
-        TrainerError: the weights are damaged or not the task's, or the task does not say how it predicts.
+        TrainerError: the weights are damaged or don't belong to the task, or the task doesn't support inference.
     """
     monitored = None if config.checkpoint.best is None else config.checkpoint.best.metric
     is_averaged = uses_averages(config)
     if found := other_versions(state["versions"]):
-        warnings.warn(f"{found}: predictions may round in another way than in validation.", stacklevel=3)
+        warnings.warn(f"{found}: predictions may round differently than in validation.", stacklevel=3)
     task = built(make_task(None), state)
     load_weights(task, folder, is_averaged=is_averaged)
     set_mode(task, is_training=False)
@@ -56,7 +56,9 @@ def model_from(
     )
 
     def evaluate(data: Path | None, **settings: Any) -> EvaluationReport:
-        from trainer.learner.inference.evaluation import evaluate_on  # needs all that measures; predicting does not
+        from trainer.learner.inference.evaluation import (
+            evaluate_on,
+        )  # imports everything that computes metrics; predicting doesn't need it
 
         return evaluate_on(make_task(data), folder, state, **settings)
 

@@ -1,4 +1,4 @@
-"""A model that predicts: a pipeline, the device that computes it, and what is known of where it comes from."""
+"""A model that predicts: a pipeline, its device, and information about its origin."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from trainer.rundir import Event
 
 BATCH_SIZE = 8
-"""Rows that the network gets at a time, unless the caller says otherwise; an item's bits do not depend on it."""
+"""Default number of rows per batch of the network; results don't depend on it."""
 
 MOST_THREADS = 16
-"""Threads that prepare pictures, on machines with more processors."""
+"""Maximum number of threads that prepare images."""
 
 VIDEOS = frozenset({".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".wmv"})
 
@@ -43,14 +43,14 @@ Export = Callable[..., Path]
 
 @dataclass(frozen=True)
 class About:
-    """What is known of a model besides its pipeline.
+    """Information about a model, in addition to its pipeline.
 
     Attributes:
-        task: the recipe or task; source: the run, checkpoint or file; weights: which of them, in words.
+        task: the recipe or task; source: the run, checkpoint or file; weights: the selected weights, for display.
         metrics: those of the checkpoint, by "split/name".
-        parameters: how many numbers the weights hold.
-        category_ids: the classes' numbers in the training data's own files, where they have any.
-        monitored: the metric by which the best checkpoint was chosen, if any.
+        parameters: number of elements of the weights.
+        category_ids: the category ids of the classes in the training data's files, if any.
+        monitored: the metric that selected the best checkpoint, if any.
     """
 
     task: str
@@ -63,15 +63,15 @@ class About:
 
 
 class Model:
-    """Predicts; made by `trainer.load_model`. Any thread may call it.
+    """A model for prediction, created by `trainer.load_model`. Callable from any thread.
 
     Args:
-        pipeline: from a picture to a result, or what makes it: of a task that does not say how it predicts, the error
-            comes when it is asked to.
-        about: where it comes from.
+        pipeline: from an image to a result, or a function that creates it; an unsupported task raises its error on
+            first use.
+        about: its origin.
         device: for `engine.device`.
         precision: of the network's operations, as the config's `train.precision`.
-        evaluate, export: what the methods of these names call; None where the model can't.
+        evaluate, export: the implementations of the methods with these names; None if unsupported.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class Model:
 
     @cached_property
     def pipeline(self) -> Pipeline:
-        """From a picture to a result. Raises `TrainerError` where the task does not say how it predicts."""
+        """The pipeline from an image to a result. Raises `TrainerError` if the task doesn't support inference."""
         return self._declared if isinstance(self._declared, Pipeline) else self._declared()
 
     @property
     def kind(self) -> Kind:
-        """What its results are: classification, detections, instances, semantic or image."""
+        """The kind of its results: classification, detections, instances, semantic or image."""
         return self.pipeline.kind
 
     @property
@@ -133,22 +133,21 @@ class Model:
         batch_size: int = BATCH_SIZE,
         on_error: OnError = "raise",
     ) -> Any:
-        """What the model makes of pictures.
+        """Predicts on images.
 
         Args:
-            source: a file, or an array uint8 [H, W, 3] of RGB: a result. A list or tuple of these: a list. A folder,
-                whose files and those of its folders are taken in order, or any other iterable: an iterator, which
-                reads as it goes.
-            score_threshold: objects below it are left out; None: the task's own.
-            classes: names of those whose objects are kept; None: all.
-            batch_size: rows that the network gets at a time. Results do not depend on it.
-            on_error: "raise", or "skip": a result whose `error` says why there is none.
+            source: a file, or an array uint8 [H, W, 3] of RGB: returns a result. A list or tuple of these: returns a
+                list. A folder, including its subfolders, or another iterable: returns a lazy iterator.
+            score_threshold: lower-scoring objects are dropped; None: the task's threshold.
+            classes: names of the classes whose objects are kept; None: all.
+            batch_size: rows per batch of the network. Results don't depend on it.
+            on_error: "raise", or "skip", which returns a result with the reason in `error`.
 
         Raises:
-            TrainerError: a picture can't be read, or an argument is wrong.
+            TrainerError: an image can't be read, or an argument is invalid.
         """
         if on_error not in ("raise", "skip"):
-            raise TrainerError("no such on_error", found=repr(on_error), expected="raise or skip")
+            raise TrainerError("invalid on_error", found=repr(on_error), expected="raise or skip")
         if batch_size < 1:
             raise TrainerError("the batch size is too small", found=batch_size, expected="at least 1")
         pipeline = self.pipeline.selecting(score_threshold, self._numbers(classes))
@@ -168,17 +167,17 @@ class Model:
         report: str | os.PathLike[str] | None = None,
         tell: Callable[[Event], None] = lambda event: None,
     ) -> EvaluationReport:
-        """The metrics of a split of a data set, computed as validation does. The run stays as it is.
+        """Evaluates a split of a data set, as validation does. The run is not changed.
 
         Args:
-            data: a folder, which the run's reader reads, or where its files are not there, one for the layout that is
-                found; None: the training's own data.
-            split: train, valid, test, or another that is there.
-            report: a folder for reports and pictures; None: a temporary one.
-            tell: hears of progress.
+            data: a folder, read with the run's reader if its files exist, otherwise with the detected layout; None: the
+                training's own data.
+            split: train, valid, test, or another existing split.
+            report: a folder for reports and images; None: a temporary one.
+            tell: receives progress events.
 
         Raises:
-            TrainerError: the model has no task's code to evaluate with, or the data doesn't fit the model.
+            TrainerError: the model has no task code for evaluation, or the data doesn't fit the model.
         """
         if self._evaluate is None:
             raise TrainerError("this model can't be evaluated", where=self.about.source,
@@ -191,7 +190,7 @@ class Model:
         )
 
     def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write the model as one file that runs without the task's code.
+        """Writes the model to one file that needs no task code.
 
         Raises:
             TrainerError: it can't be exported or written.
@@ -222,7 +221,7 @@ class Model:
     def _stream(
         self, pipeline: Pipeline, sources: Iterable[Source], batch_size: int, on_error: OnError
     ) -> Iterator[Result]:
-        """The results in order; pictures of the next batch are prepared by threads while the network computes."""
+        """The results in order; threads prepare images of the next batch while the network computes."""
         remaining = iter(sources)
         with ThreadPoolExecutor(min(processors(), MOST_THREADS), thread_name_prefix="prepare") as threads:
 
@@ -264,7 +263,7 @@ class Model:
             )
 
     def _outputs(self, items: Sequence[np.ndarray], batch_size: int) -> Iterator[dict[str, np.ndarray]]:
-        """The network's outputs for the rows of each item; rows of one form are computed together."""
+        """The network's outputs for the rows of each item; rows of equal form are computed together."""
         found: list[dict[str, list[np.ndarray]]] = [{} for _ in items]
         forms: dict[tuple[Any, ...], list[int]] = {}
         for number, rows in enumerate(items):
@@ -280,7 +279,7 @@ class Model:
         return ({name: np.stack(values) for name, values in outputs.items()} for outputs in found)
 
     def _run(self, rows: np.ndarray, batch_size: int) -> dict[str, np.ndarray]:
-        """The network's outputs for rows; zeros fill up the batch, so that few programs are compiled."""
+        """The network's outputs for rows; batches are padded with zeros, so that few programs are compiled."""
         count = min(1 << (len(rows) - 1).bit_length(), batch_size)
         filled = np.zeros((count, *rows.shape[1:]), rows.dtype)
         filled[: len(rows)] = rows
@@ -293,7 +292,7 @@ class Model:
             return dict(self.pipeline.network(images))
 
     def _category_ids(self) -> tuple[int, ...] | None:
-        """Those of the training data, unless the task makes classes of its own of them."""
+        """The category ids of the training data, unless the task defines other classes."""
         ids = self.about.category_ids
         return ids if ids is not None and len(ids) == len(self.class_names) else None
 
@@ -302,16 +301,16 @@ class Model:
             return None
         unknown = [name for name in classes if name not in self.class_names]
         if isinstance(classes, str) or unknown:
-            raise TrainerError("no such class", found=classes if isinstance(classes, str) else ", ".join(unknown),
+            raise TrainerError("unknown class", found=classes if isinstance(classes, str) else ", ".join(unknown),
                                expected=f"a list of: {', '.join(self.class_names)}")  # fmt: skip
         return tuple(self.class_names.index(name) for name in classes)
 
 
 def pictures_in(folder: Path) -> Iterator[Path]:
-    """The picture files of a folder and of those in it, in order of their names; hidden ones are left out.
+    """The image files of a folder and its subfolders, sorted by name, without hidden files.
 
     Raises:
-        TrainerError: there are none.
+        TrainerError: the folder contains no images.
     """
     found = False
     for parent, folders, files in os.walk(folder):
@@ -321,14 +320,14 @@ def pictures_in(folder: Path) -> Iterator[Path]:
                 found = True
                 yield Path(parent, name)
     if not found:
-        raise TrainerError("no pictures here", where=str(folder), expected=", ".join(sorted(SUFFIXES)))
+        raise TrainerError("no images here", where=str(folder), expected=", ".join(sorted(SUFFIXES)))
 
 
 def _prepared(pipeline: Pipeline, source: Source) -> tuple[np.ndarray, Placement]:
     if isinstance(source, np.ndarray):
         return prepare(pipeline, source)
     if not isinstance(source, str | os.PathLike):
-        raise TrainerError("not a picture", found=type(source).__name__,
+        raise TrainerError("not an image", found=type(source).__name__,
                            expected="a path, or an array uint8 [H, W, 3] of RGB")  # fmt: skip
     path = Path(source)
     if path.suffix.lower() in VIDEOS:

@@ -1,8 +1,8 @@
-"""What a task declares about prediction, in one place: from a raw picture to the network, and from its outputs on.
+"""The inference pipeline of a task: from an image to the network's input, and from its outputs to a result.
 
-    picture ── prepare ──> rows [T, C, h, w] ── network, in batches ──> outputs ── finish ──> the arrays of a result
+    image   ── prepare ──> rows [T, C, h, w] ── network, in batches ──> outputs ── finish ──> the arrays of a result
 
-Validation uses the same `network`, so its metrics, samples and predictions are of one computation.
+Validation uses the same `network`, so metrics, samples and predictions come from the same computation.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Kind = Literal["classification", "detections", "instances", "semantic", "image"]
 
 @dataclass(frozen=True)
 class Pipeline:
-    """From a raw picture to a result.
+    """Steps from an image to a result.
 
     Attributes:
-        kind: of the results.
-        class_names: in the order of the labels; empty for images.
+        kind: kind of the results.
+        class_names: class names in the order of the labels; empty for images.
         prepare: the steps to the network's input, `Decode` first.
-        network: outputs by name of images [N, C, h, w], in the type in which they are prepared (uint8, unless a
+        network: outputs by name of images [N, C, h, w], with the dtype of the prepared images (uint8, unless a
             transform normalizes them). A pure function of the task's modules, to be traced.
-        finish: the steps from the outputs for one picture to the arrays that its result holds: for classification
-            `scores` [C]; for detections `boxes` [N, 4], `scores`, `classes` [N]; for instances `segments` [H, W],
-            `scores`, `classes` [N]; for semantic `labels` [H, W]; for image `image` [H, W, C].
+        finish: the steps from the outputs for one image to the arrays of its result: for classification `scores` [C];
+            for detections `boxes` [N, 4], `scores`, `classes` [N]; for instances `segments` [H, W], `scores`, `classes`
+            [N]; for semantic `labels` [H, W]; for image `image` [H, W, C].
     """
 
     kind: Kind
@@ -47,7 +47,7 @@ class Pipeline:
     finish: tuple[Step, ...]
 
     def selecting(self, threshold: float | None, classes: tuple[int, ...] | None) -> Pipeline:
-        """The same with another score threshold (None: its own), and only those classes (None: all).
+        """The same pipeline with another score threshold (None: unchanged), and only these classes (None: all).
 
         Raises:
             TrainerError: the results of this kind have no scores to select by.
@@ -67,10 +67,10 @@ class Pipeline:
 
 
 def prepare(pipeline: Pipeline, picture: Path | np.ndarray) -> tuple[np.ndarray, Placement]:
-    """The network's rows [T, C, h, w] for the picture of a file or uint8 [H, W, 3], and where it lies in them.
+    """The network's input [T, C, h, w] for an image file or uint8 [H, W, 3], and the position of the image in it.
 
     Raises:
-        TrainerError: the picture can't be read, or a step can't take it.
+        TrainerError: the image can't be read, or a step doesn't support it.
     """
     decode, *others = pipeline.prepare
     assert isinstance(decode, Decode)
@@ -83,7 +83,7 @@ def prepare(pipeline: Pipeline, picture: Path | np.ndarray) -> tuple[np.ndarray,
 
 
 def finish(pipeline: Pipeline, outputs: Mapping[str, np.ndarray], placement: Placement) -> Arrays:
-    """The arrays of a result from the network's outputs for the rows of one picture."""
+    """The arrays of a result from the network's outputs for the rows of one image."""
     arrays = dict(outputs)
     for step in pipeline.finish:
         assert isinstance(step, Finishing)

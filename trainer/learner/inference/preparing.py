@@ -1,4 +1,4 @@
-"""Steps before the network: decoding, the transforms of validation, windows."""
+"""Steps before the network: decoding, the transforms of validation, tiles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from trainer import TrainerError
-from trainer.datasets.grey import BRIGHT, DARK, stretched
+from trainer.datasets.gray import BRIGHT, DARK, stretched
 from trainer.datasets.images import decode
 from trainer.datasets.transforms.draws import ItemDraws
 from trainer.datasets.transforms.resize import inner_frame
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from trainer.configs import RunConfig
 
 _NO_DRAWS = ItemDraws(0, 0, 0)
-"""What transforms are handed that draw nothing."""
+"""The argument of transforms without random numbers."""
 
 
 class Preparing(Step):
-    """A step from one state of a picture to the next."""
+    """A step from one state of an image to the next."""
 
     def __call__(self, prepared: Prepared) -> Prepared:
         raise NotImplementedError
@@ -36,11 +36,11 @@ class Preparing(Step):
 @built_in
 @dataclass(frozen=True)
 class Decode(Step):
-    """A file or an array of RGB as pixels: the first step.
+    """Decodes a file or takes an RGB array: the first step.
 
     Args:
-        channels: 3 or 1; None: 1 for files of grey pictures, else 3.
-        at_least: (height, width) from which on a JPEG file may be decoded at a lower resolution.
+        channels: 3 or 1; None: 1 for grayscale files, otherwise 3.
+        at_least: minimum (height, width) when a JPEG file is decoded at a lower resolution.
     """
 
     name: ClassVar[str] = "decode"
@@ -49,26 +49,26 @@ class Decode(Step):
     at_least: Size | None = None
 
     def __call__(self, picture: Path | np.ndarray) -> Prepared:
-        """The picture of a file, or of uint8 [H, W, 3].
+        """The image of a file, or of uint8 [H, W, 3].
 
         Raises:
-            TrainerError: as `trainer.datasets.images.decode`, or the array is something else.
+            TrainerError: as `trainer.datasets.images.decode`, or the array has another form.
         """
         if isinstance(picture, Path):
             decoded = decode(picture, channels=self.channels, at_least=self.at_least)
             return Prepared(decoded.pixels, Placement.of(decoded.size, decoded.pixels.shape[:2]))
         if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
             raise TrainerError(
-                "not a picture",
+                "not an image",
                 found=f"{picture.dtype} {list(picture.shape)}",
                 expected="uint8 [height, width, 3], RGB",
             )
-        pixels = _grey(picture) if self.channels == 1 else picture
+        pixels = _gray(picture) if self.channels == 1 else picture
         return Prepared(pixels, Placement.of(pixels.shape[:2], pixels.shape[:2]))
 
 
-def _grey(pixels: np.ndarray) -> np.ndarray:
-    """uint8 [H, W, 1], as decoding a colored file with one channel gives it."""
+def _gray(pixels: np.ndarray) -> np.ndarray:
+    """uint8 [H, W, 1], as when a color file is decoded with one channel."""
     from PIL import Image
 
     return np.asarray(Image.fromarray(pixels).convert("L"))[:, :, None]
@@ -109,24 +109,24 @@ _TRANSFORMS: Mapping[str, tuple[str, Callable[[Any, Placement, Size], Placement]
     "grayscale": ("color:Grayscale", _stays),
     "normalize": ("numbers:Normalize", _stays),
 }
-"""The transforms that draw nothing, by their names in configs: the class, and where the picture lies afterwards."""
+"""The transforms without random numbers, by config name: the class, and the position of the image afterwards."""
 
 
 def class_of(transform: str) -> type[Any]:
-    """The class of a transform of the table."""
+    """The class of a transform in the table."""
     module, _, name = _TRANSFORMS[transform][0].partition(":")
     kind: type[Any] = getattr(importlib.import_module(f"trainer.datasets.transforms.{module}"), name)
     return kind
 
 
 _OF_TARGETS = ("one_hot",)
-"""Transforms that leave the picture alone."""
+"""Transforms that don't change the image."""
 
 
 @built_in
 @dataclass(frozen=True)
 class TransformPicture(Preparing):
-    """A transform as configs name it, with its settings; one of those that draw nothing."""
+    """A transform without random numbers, as named in configs, with its settings."""
 
     name: ClassVar[str] = "transform"
 
@@ -152,14 +152,14 @@ class TransformPicture(Preparing):
 
 @built_in
 @dataclass(frozen=True)
-class StretchGrey(Preparing):
-    """A grey picture over the whole range from black to white, inverted where it is bright.
+class StretchGray(Preparing):
+    """Stretches a grayscale image to the range from black to white, and inverts bright images.
 
     Args:
-        dark: per cent of the pixels that become black at most; bright: that stay below white.
+        dark: maximum percentage of pixels that become black; bright: percentage that stays below white.
     """
 
-    name: ClassVar[str] = "stretch_grey"
+    name: ClassVar[str] = "stretch_gray"
 
     dark: float = DARK
     bright: float = BRIGHT
@@ -171,7 +171,7 @@ class StretchGrey(Preparing):
 @built_in
 @dataclass(frozen=True)
 class Tile(Preparing):
-    """The picture as overlapping windows of `size` by `size`, of which each decides about all but its margins."""
+    """Cuts the image into overlapping tiles of `size` by `size`, each of which contributes all but its margins."""
 
     name: ClassVar[str] = "tile"
 
@@ -192,16 +192,16 @@ def preparation(
     scales: bool = True,
     largest: Size | None = None,
 ) -> tuple[Step, ...]:
-    """What `data.reader` and `data.transforms.valid` do to a validation picture, as steps.
+    """The processing of a validation image by `data.reader` and `data.transforms.valid`, as steps.
 
     Args:
-        channels: of the network's pictures, where the reader does not set them.
-        default: the task's own steps, in the place of transforms where the config has none.
-        scales: whether the reader is told to decode at a lower resolution; not where the task wraps it.
-        largest: (height, width) of the largest validation picture, where a transform pads all to it.
+        channels: channels of the network's images, if the reader doesn't set them.
+        default: the task's own steps, used if the config has no transforms.
+        scales: whether the reader may decode at a lower resolution; false if the task wraps it.
+        largest: (height, width) of the largest validation image, if a transform pads all images to it.
 
     Raises:
-        TrainerError: a transform of validation draws random numbers, or is code of the user's own.
+        TrainerError: a transform of validation draws random numbers, or is custom code.
     """
     data = config.data
     sections = data.transforms.of("valid")
@@ -219,27 +219,27 @@ def _step(section: Any, largest: Size | None) -> Step:
     where = "data.transforms.valid"
     if section.is_own:
         raise TrainerError(
-            "a transform of validation is code of your own", where=where, found=section.name,
-            expected="the transforms that come with trainer, which a model carries as data",
+            "a transform of validation is custom code", where=where, found=section.name,
+            expected="the transforms that come with trainer, which a model stores as data",
         )  # fmt: skip
     if section.name not in _TRANSFORMS or section.probability != 1:
         raise TrainerError(
-            "a transform of validation is random: a picture would be another one each time", where=where,
+            "a transform of validation is random, so predictions would not be reproducible", where=where,
             found=section.name, expected=", ".join((*_TRANSFORMS, *_OF_TARGETS)),
         )  # fmt: skip
     settings = {key: value for key, value in section.settings().items() if key != "probability"}
     if settings.pop("to_largest", False):
         if largest is None:
             raise TrainerError(
-                "pad does not know the largest validation picture", where=where, found="to_largest",
-                expected="a task whose data come from `read_splits` and that hands `self.largest_image` on",
+                "pad needs the size of the largest validation image", where=where, found="to_largest",
+                expected="a task whose data come from `read_splits` and that passes `self.largest_image` on",
             )  # fmt: skip
         settings["at_least"] = largest
     return TransformPicture(section.name, settings)
 
 
 def _decode_hint(steps: tuple[Step, ...]) -> Size | None:
-    """As `trainer.datasets.Pipeline.decode_hint`: what decoded pictures must at least have."""
+    """As `trainer.datasets.Pipeline.decode_hint`: the minimum size of decoded images."""
     for step in steps:
         if not isinstance(step, TransformPicture):
             return None

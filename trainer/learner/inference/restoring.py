@@ -1,4 +1,4 @@
-"""A task with the modules and weights of a checkpoint, made from what the checkpoint says."""
+"""Restores a task with the modules and weights of a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def uses_averages(config: RunConfig) -> bool:
-    """Whether a model of this config's runs has the averaged weights: where the metric that chooses is of these, or
-    where there is none."""
+    """Whether a model of this config has averaged weights: if the metric that selects checkpoints belongs to them, or
+    if there is no such metric.
+    """
     if config.train.ema is None:
         return False
     best = config.checkpoint.best
@@ -25,7 +26,7 @@ def uses_averages(config: RunConfig) -> bool:
 
 
 def built(task: Task, state: Mapping[str, Any]) -> Task:
-    """The task with its modules, as the training that the state is of has built it."""
+    """The task with its modules, built as in the training of the state."""
     take_facts(task, state["facts"])
     task.plan = Plan(int(state["steps_per_epoch"]), int(state["total_steps"]))
     task.build()
@@ -33,10 +34,10 @@ def built(task: Task, state: Mapping[str, Any]) -> Task:
 
 
 def load_weights(task: Task, folder: Path, *, is_averaged: bool) -> None:
-    """Give the task's modules the weights of a checkpoint.
+    """Loads the weights of a checkpoint into the task's modules.
 
     Raises:
-        TrainerError: they are damaged, missing or of another model.
+        TrainerError: they are damaged, missing or belong to another model.
     """
     stem = "ema" if is_averaged else "model"
     arrays = read_group(folder, stem)

@@ -1,6 +1,6 @@
-"""What a model predicts of one picture: a frozen dataclass for each kind of result.
+"""The prediction for one image: a frozen dataclass for each kind of result.
 
-Coordinates are pixels of the original picture after its EXIF rotation; boxes are (left, top, right, bottom).
+Coordinates are pixels of the original image after its EXIF rotation; boxes are (left, top, right, bottom).
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from trainer.learner.inference.pipeline import Kind
 from trainer.learner.inference.steps import Size
 
 VERSION = 1
-"""Of `to_dict`."""
+"""Version of the form of `to_dict`."""
 
 SHOWN_SIDE = 1024
-"""Pixels of the longer side of a picture in a notebook."""
+"""Pixels of the longer side of an image in a notebook."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """A prediction for one picture.
+    """A prediction for one image.
 
     Attributes:
-        path: of the file; None for an array.
-        size: height and width of the picture; (0, 0) where it could not be read.
+        path: path of the file; None for an array.
+        size: height and width of the image; (0, 0) if it could not be read.
         names: the model's classes, in the order of their numbers.
-        error: why there is no prediction, where bad input is skipped; None: there is one.
-        category_ids: the classes' numbers in the training data's own files, where they have any.
+        error: why there is no prediction, if invalid input is skipped; None: there is one.
+        category_ids: the category ids of the classes in the training data's files, if any.
     """
 
     kind: ClassVar[Kind]
@@ -50,48 +50,48 @@ class Result:
     error: str | None = None
     category_ids: tuple[int, ...] | None = field(default=None)
     picture: np.ndarray | None = field(default=None)
-    """The array that was predicted, uint8 [H, W, 3]; a file's picture is read again where it is drawn."""
+    """The input array, uint8 [H, W, 3]; the image of a file is read again for drawing."""
 
     def __len__(self) -> int:
-        """How many things were found."""
+        """Number of predicted objects."""
         return 0 if self.error is not None else 1
 
     def to_dict(self) -> dict[str, Any]:
-        """The result in JSON's types, with the version of this form."""
+        """The result as JSON types, with a format version."""
         head = {"version": VERSION, "kind": self.kind, "path": self.path, "size": list(self.size)}
         return {**head, "error": self.error} if self.error is not None else {**head, "error": None, **self._content()}
 
     def to_coco(self, image_id: int | str | None = None) -> list[dict[str, Any]]:
         """The entries of a COCO results file, with the category ids of the training data.
 
-        Without COCO data these are the classes' numbers from 1 on.
+        Without COCO data these are class numbers from 1 on.
 
         Args:
-            image_id: of the picture in the annotation file; None: the file's name without its ending, as a number
-                where it is one.
+            image_id: id of the image in the annotation file; None: the file's name without extension, as a number if
+                possible.
 
         Raises:
-            TrainerError: COCO has no such results for this kind.
+            TrainerError: COCO has no results of this kind.
         """
         raise TrainerError("COCO has no results of this kind", found=self.kind, expected="detections or instances")
 
     def original(self) -> np.ndarray:
-        """The picture itself, uint8 [H, W, 3]. Raises `TrainerError` where its file can't be read any more."""
+        """The image itself, uint8 [H, W, 3]. Raises `TrainerError` if its file can't be read any more."""
         if self.picture is not None:
             return self.picture
         if self.path is None:
-            raise TrainerError("the result has no picture", found=self.error)
+            raise TrainerError("the result has no image", found=self.error)
         return decode(Path(self.path)).pixels
 
     def drawn(self) -> np.ndarray:
-        """The original picture with the result drawn in, uint8 [H, W, 3]."""
+        """The original image with the drawn result, uint8 [H, W, 3]."""
         return self.original()
 
     def save(self, path: str | Path) -> None:
-        """Write the original picture with the result drawn in; the ending decides about the format.
+        """Writes the original image with the drawn result; the file extension decides about the format.
 
         Raises:
-            TrainerError: there is no prediction, or the file can't be written.
+            TrainerError: no prediction, or the file can't be written.
         """
         if self.error is not None:
             raise TrainerError("there is no prediction to draw", where=self.path, found=self.error)
@@ -139,10 +139,10 @@ class Result:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Classification(Result):
-    """Which class a picture shows.
+    """The class of an image.
 
     Attributes:
-        scores: float32 [C], of all classes; they add up to 1.
+        scores: float32 [C], scores of all classes, with a sum of 1.
     """
 
     kind: ClassVar[Kind] = "classification"
@@ -151,12 +151,12 @@ class Classification(Result):
 
     @property
     def label(self) -> int:
-        """The number of the best class."""
+        """The index of the best class."""
         return int(self.scores.argmax())
 
     @property
     def class_name(self) -> str:
-        """The best class."""
+        """The name of the best class."""
         return self._name(self.label)
 
     @property
@@ -181,7 +181,7 @@ class Classification(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Detections(Result):
-    """Objects and their boxes, the best first.
+    """Objects with boxes, sorted by decreasing score.
 
     Attributes:
         boxes: float32 [N, 4]; scores: float32 [N]; classes: int64 [N].
@@ -195,7 +195,7 @@ class Detections(Result):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The class of each object."""
+        """The class name of each object."""
         return tuple(self._name(number) for number in self.classes.tolist())
 
     def __len__(self) -> int:
@@ -219,7 +219,7 @@ class Detections(Result):
         return drawing.with_boxes(self.original(), self.boxes, self._captions())
 
     def _captions(self) -> list[str] | None:
-        """What stands at each object; None with a single class."""
+        """The caption of each object; None with a single class."""
         if len(self.names) < 2:
             return None
         return [f"{name} {score:.2f}" for name, score in zip(self.class_names, self.scores.tolist(), strict=True)]
@@ -237,10 +237,10 @@ class Detections(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Instances(Detections):
-    """Objects and their pixels, the best first; no pixel belongs to two.
+    """Objects with masks, sorted by decreasing score; masks don't overlap.
 
     Attributes:
-        segments: int32 [H, W]: the number of each pixel's object, from 1 on; 0: none.
+        segments: int32 [H, W]: the object number of each pixel, from 1 on; 0: background.
     """
 
     kind: ClassVar[Kind] = "instances"
@@ -282,7 +282,7 @@ class SemanticMask(Result):
 
     @property
     def shares(self) -> dict[str, float]:
-        """The share of the picture that each class takes."""
+        """The fraction of the image that each class covers."""
         counts = np.bincount(self.labels.ravel(), minlength=len(self.names)) / max(self.labels.size, 1)
         return {self._name(number): float(share) for number, share in enumerate(counts)}
 
@@ -300,10 +300,10 @@ class SemanticMask(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Image(Result):
-    """The picture that a picture became.
+    """The output image of an image-to-image model.
 
     Attributes:
-        image: uint8 [h, w, C], in the network's resolution, without borders.
+        image: uint8 [h, w, C], in the network's resolution, without padding.
     """
 
     kind: ClassVar[Kind] = "image"
@@ -311,7 +311,7 @@ class Image(Result):
     image: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 3), np.uint8))
 
     def drawn(self) -> np.ndarray:
-        """The predicted picture."""
+        """The predicted image."""
         return np.repeat(self.image, 3, axis=2) if self.image.shape[2] == 1 else self.image
 
     def _content(self) -> dict[str, Any]:
@@ -337,7 +337,7 @@ def result_from(
     names: Sequence[str],
     category_ids: Sequence[int] | None,
 ) -> Result:
-    """The result that a pipeline's arrays are."""
+    """The result for a pipeline's arrays."""
     found = dict(arrays)
     if kind == "instances":
         found["boxes"] = _boxes_around(found["segments"], len(found["scores"]))
@@ -348,7 +348,7 @@ def result_from(
 
 
 def _boxes_around(segments: np.ndarray, count: int) -> np.ndarray:
-    """float32 [N, 4]: the boxes around objects 1, 2, …; each has pixels."""
+    """float32 [N, 4]: the bounding boxes of objects 1, 2, …, which must not be empty."""
     boxes = np.zeros((count, 4), np.float32)
     rows, columns = np.nonzero(segments)
     numbers = segments[rows, columns] - 1

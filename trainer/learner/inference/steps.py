@@ -1,7 +1,7 @@
-"""Steps of a pipeline before and after the network: plain data with a name and a version, kept as JSON.
+"""Steps of a pipeline before and after the network: plain data with a name and a version, stored as JSON.
 
-A step that would compute something else after a change gets another version: a model that was exported with the former
-one is then refused, not run in another way.
+A step whose computation changes gets a new version: a model exported with the previous version is then rejected instead
+of computing something else.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the original picture lies in the network's input.
+    """The position of the original image in the network's input.
 
     Attributes:
-        size: of the original picture, after its EXIF rotation.
-        frame: size of the network's picture; with windows of all of it, before it is cut.
-        top, left, height, width: the rectangle of the frame that shows the original; parts of it may lie outside.
-        windows: the parts of the frame that are rows of the network's input; none: the frame is the only row.
+        size: size of the original image, after its EXIF rotation.
+        frame: size of the network's image; with tiles, of the whole image.
+        top, left, height, width: the rectangle of the frame with the original image; parts of it may lie outside.
+        windows: the tiles of the frame that are rows of the network's input; none: the frame is the only row.
     """
 
     size: Size
@@ -40,35 +40,35 @@ class Placement:
 
     @classmethod
     def of(cls, size: Size, decoded: Size) -> Placement:
-        """Of a picture of `size` that was decoded as `decoded`, possibly smaller."""
+        """The placement of an image of `size` that was decoded as `decoded`, possibly smaller."""
         return cls(size, decoded, 0, 0, *decoded)
 
     def resized(self, frame: Size) -> Placement:
-        """After the frame was resized."""
+        """The placement after the frame was resized."""
         down, across = frame[0] / self.frame[0], frame[1] / self.frame[1]
         return replace(self, frame=frame, top=self.top * down, left=self.left * across,
                        height=self.height * down, width=self.width * across)  # fmt: skip
 
     def moved(self, down: int, right: int, frame: Size) -> Placement:
-        """After the content was moved within a frame of another size, by a border or a crop."""
+        """The placement after the content was moved within a frame of another size, by padding or a crop."""
         return replace(self, frame=frame, top=self.top + down, left=self.left + right)
 
     def boxes(self, boxes: np.ndarray) -> np.ndarray:
-        """Boxes float32 [N, 4] (left, top, right, bottom) of the frame in pixels of the original picture."""
+        """Converts boxes float32 [N, 4] (left, top, right, bottom) from the frame to pixels of the original image."""
         across, down = self.size[1] / self.width, self.size[0] / self.height
         start = np.array([-self.left * across, -self.top * down] * 2, np.float32)
         return boxes * np.array([across, down] * 2, np.float32) + start
 
     def visible(self) -> tuple[slice, slice]:
-        """Rows and columns of the frame that show the original picture."""
+        """Rows and columns of the frame that show the original image."""
         top, left = max(round(self.top), 0), max(round(self.left), 0)
         bottom = min(round(self.top + self.height), self.frame[0])
         return slice(top, bottom), slice(left, min(round(self.left + self.width), self.frame[1]))
 
     def labels(self, labels: np.ndarray, outside: int = 0) -> np.ndarray:
-        """Labels [H, W] of the frame's pixels in the original picture: the nearest one's, `outside` where it has none.
+        """Converts labels [H, W] of the frame to the original image: the nearest label, or `outside` without one.
 
-        They are only cropped where the picture was not resized.
+        Only crops if the image was not resized.
         """
         if (round(self.height), round(self.width)) == self.size:
             down = np.arange(self.size[0]) + round(self.top)
@@ -91,7 +91,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A picture on its way to the network: pixels [H, W, C], with windows [T, h, w, C]."""
+    """An image on its way to the network: pixels [H, W, C], with tiles [T, h, w, C]."""
 
     pixels: np.ndarray
     placement: Placement
@@ -99,10 +99,10 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Step:
-    """Base of steps; the fields of a subclass are its parameters, in JSON's types.
+    """Base class of steps; the fields of a subclass are its parameters, in JSON types.
 
     Attributes:
-        name: by which it is found again; version: of what it computes.
+        name: its name in files; version: version of its computation.
     """
 
     name: ClassVar[str]
@@ -117,7 +117,7 @@ _KINDS: dict[str, type[Step]] = {}
 
 
 def built_in(kind: type[Step]) -> type[Step]:
-    """Enter a kind of step into the table of those that JSON may name."""
+    """Adds a step class to the table of steps that JSON may name."""
     _KINDS[kind.name] = kind
     return kind
 
@@ -128,10 +128,10 @@ def steps_to_json(steps: Sequence[Step]) -> list[dict[str, Any]]:
 
 
 def steps_from_json(data: Any, *, where: str) -> tuple[Step, ...]:
-    """The steps that plain data describes.
+    """Creates steps from plain data.
 
     Raises:
-        TrainerError: an unknown step or version, or parameters that the step does not have.
+        TrainerError: an unknown step or version, or unknown parameters.
     """
     if not isinstance(data, list):
         raise TrainerError("not a list of steps", where=where, found=type(data).__name__)
@@ -144,27 +144,25 @@ def _step(data: Any, where: str) -> Step:
     name, version = data["name"], data.get("version")
     kind = _KINDS.get(name)
     if kind is None:
-        raise TrainerError("no such step", where=where, found=name[:80], expected=", ".join(sorted(_KINDS)))
+        raise TrainerError("unknown step", where=where, found=name[:80], expected=", ".join(sorted(_KINDS)))
     if version != kind.version:
         raise TrainerError(
-            f"another version of the step {name}", where=where, found=repr(version)[:80], expected=kind.version,
-            hint="Export the model again, or use the version of trainer that it was exported with.",
+            f"unknown version of the step {name}", where=where, found=repr(version)[:80], expected=kind.version,
+            hint="Export the model again, or use the version of trainer that exported it.",
         )  # fmt: skip
     given = {key: _frozen(value) for key, value in data.items() if key not in ("name", "version")}
     names = {field.name for field in fields(kind)}
     if given.keys() != names:
-        raise TrainerError(f"other parameters than the step {name} has", where=where,
+        raise TrainerError(f"unknown parameters of the step {name}", where=where,
                            found=", ".join(given)[:200], expected=", ".join(sorted(names)))  # fmt: skip
     try:
         return kind(**given)
     except (TypeError, ValueError) as error:
-        raise TrainerError(
-            f"parameters that the step {name} can't take", where=where, found=str(error)[:200]
-        ) from error
+        raise TrainerError(f"invalid parameters of the step {name}", where=where, found=str(error)[:200]) from error
 
 
 def _frozen(value: Any) -> Any:
-    """JSON's lists as tuples."""
+    """Converts JSON lists to tuples."""
     if isinstance(value, Mapping):
         return {key: _frozen(item) for key, item in value.items()}
     return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

@@ -1,6 +1,6 @@
-"""Pictures of any size as overlapping windows of one: every pixel is measured once, and none at a window's edge.
+"""Cuts images of any size into overlapping tiles of one size: every pixel is evaluated once, and none at a tile's edge.
 
-A network that sees whole pictures in training as windows does the same here, and one program serves all sizes. The
+A network trained on crops is evaluated on tiles of the same size, and one program serves all image sizes. This is the
 overlap-tile strategy of the U-Net paper (Ronneberger, Fischer and Brox 2015).
 """
 
@@ -16,21 +16,22 @@ from trainer.datasets.windows import own, starts, window_of
 
 
 class Tiles(Wrapped):
-    """Items {image, mask} of `dataset` as windows of `size` by `size`; a picture that is smaller gets a border.
+    """Cuts items {image, mask} of `dataset` into tiles of `size` by `size`; smaller images are padded.
 
-    Windows overlap by twice the margin or more. Of the mask each window keeps what is its own, all else becomes 255: a
-    pixel belongs to one window, and lies `margin` from its edge unless it does from the picture's.
+    Tiles overlap by at least twice the margin. Each tile keeps its own part of the mask, and all other pixels become
+    255: a pixel belongs to one tile, and is at least `margin` away from the tile's edge unless that is the image's
+    edge.
 
     Args:
-        dataset: knows the size of its items (`sizes`).
+        dataset: a data set with the attribute `sizes`.
         size: height and width in pixels.
-        margin: pixels at each inner edge that only give context.
+        margin: pixels at each inner edge that provide only context.
     """
 
     def __init__(self, dataset: Dataset, size: int, margin: int) -> None:
         if not 0 <= 2 * margin < size:
             raise TrainerError(
-                "tiles have nothing between their margins", found=f"size {size}, margin {margin}",
+                "the margins of tiles leave nothing between them", found=f"size {size}, margin {margin}",
                 expected="a margin below half of the size",
             )  # fmt: skip
         super().__init__(dataset)

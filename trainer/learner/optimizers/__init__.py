@@ -1,4 +1,4 @@
-"""Optimizers, each in a file of its own; which there are is the table of their sections in `trainer.configs`."""
+"""Optimizers, one file each; the table of their sections in `trainer.configs` lists them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = [
 def optimizer_from(
     section: OptimizerConfig, target: Target, schedule: ScheduleConfig, plan: Plan, **clipping: Any
 ) -> Optimizer:
-    """The optimizer that an `optimizer:` section describes, on `target`; `schedule` is the run's."""
+    """The optimizer of an `optimizer:` section for `target`; `schedule` is the run's."""
     schedule = section.schedule or schedule
     groups = [
         Group(
@@ -69,7 +69,9 @@ def optimizer_from(
     except TypeError as error:
         if not section.is_own:
             raise
-        raise TrainerError(f"{section.name} can't be made", found=str(error), expected="options it takes") from error
+        raise TrainerError(
+            f"{section.name} can't be created", found=str(error), expected="options that it supports"
+        ) from error
 
 
 def _class_of(section: OptimizerConfig) -> type[Optimizer]:
@@ -81,7 +83,7 @@ def _class_of(section: OptimizerConfig) -> type[Optimizer]:
 
 
 def learning_rates(optimizers: Mapping[str, Optimizer], step: int) -> dict[str, float]:
-    """The learning rates that step number `step` (from 1) used, for a metric event: by name where there are several."""
+    """The learning rates of step number `step` (from 1), for a metric event; by name if there are several."""
     used = {
         "/".join(filter(None, ("learning_rate", name if len(optimizers) > 1 else "", group))): rate.at(max(0, step - 1))
         for name, optimizer in optimizers.items()

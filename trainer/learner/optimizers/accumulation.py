@@ -1,4 +1,4 @@
-"""Gradients of several micro-batches, added up until they are applied."""
+"""Sums gradients of several micro-batches until they are applied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.engine.nn import Parameter
 class GradientSums:
     """The weighted sum of the gradients of each parameter, in the parameter's dtype, and the sum of the weights.
 
-    A micro-batch weighs as many rows as it has, so that the mean is that of one batch of them all.
+    Each micro-batch is weighted by its number of rows, so that the mean equals that of one large batch.
     """
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
@@ -27,7 +27,7 @@ class GradientSums:
         return {state.name or "sum": state for state in (self._rows, *self._sums)}
 
     def add(self, gradients: Sequence[Tensor], rows: Tensor | None, *, is_last: bool) -> list[Tensor] | None:
-        """Add a micro-batch of `rows` rows (a scalar); after the last one the means, and the sums begin anew."""
+        """Adds a micro-batch of `rows` rows (a scalar); after the last one returns the means and resets the sums."""
         weight = ones((), dtype=float64) if rows is None else rows.astype(float64)
         total: Tensor = self._rows + weight
         sums: list[Tensor] = [

@@ -1,4 +1,4 @@
-"""AdaGrad (Duchi et al. 2011), by PyTorch's formula."""
+"""AdaGrad (Duchi et al. 2011), in PyTorch's formulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adam (Kingma & Ba 2015) and AdamW (Loshchilov & Hutter 2019), by PyTorch's formulas."""
+"""Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019), in PyTorch's formulation."""
 
 from __future__ import annotations
 

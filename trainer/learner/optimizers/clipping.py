@@ -1,4 +1,4 @@
-"""Clipping of gradients, by their common norm or each number by itself."""
+"""Gradient clipping, by global norm or by value."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def squared_norm(gradients: Sequence[Tensor]) -> Tensor:
 
 
 def clipped_by_value(gradients: Sequence[Tensor], largest: float) -> list[Tensor]:
-    """Each number of the gradients between -largest and largest (as torch's clip_grad_value_)."""
+    """Clamps each gradient element between -largest and largest (as torch's clip_grad_value_)."""
     return [engine.clip(gradient, -largest, largest) for gradient in gradients]

@@ -1,4 +1,4 @@
-"""Parameter groups: parameters by the pattern of their names, with settings of their own."""
+"""Parameter groups: settings for parameters selected by name patterns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from trainer.learner.schedules import LearningRate
 
 @dataclass(frozen=True)
 class Group:
-    """Settings for the parameters whose names match; what is None is the optimizer's own.
+    """Settings for the parameters whose names match; None: the optimizer's setting.
 
     Args:
-        match: a pattern of the shell (`backbone.*`, `*.bias`), or several.
+        match: a shell pattern (`backbone.*`, `*.bias`), or several.
         learning_rate: a number or a `LearningRate`.
-        weight_decay: how much the weights decay.
-        frozen: leave the parameters as they are.
-        unfreeze_at_step: leave them as they are until so many steps are done.
+        weight_decay: weight decay.
+        frozen: don't train the parameters.
+        unfreeze_at_step: don't train them until this many steps are done.
     """
 
     match: str | Sequence[str]
@@ -31,13 +31,13 @@ class Group:
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The patterns, of which one has to match."""
+        """The patterns, one of which has to match."""
         return (self.match,) if isinstance(self.match, str) else tuple(self.match)
 
 
 @dataclass(frozen=True)
 class Member:
-    """A parameter that is updated, and the settings that hold for it."""
+    """A trained parameter and its settings."""
 
     parameter: Parameter
     learning_rate: LearningRate
@@ -54,10 +54,10 @@ def members_of(
     *,
     decay_norms_and_biases: bool,
 ) -> dict[str, Member]:
-    """Each trainable parameter with its settings, by name; of several groups that match the first holds.
+    """Each trainable parameter with its settings, by name. If several groups match, the first one applies.
 
     Raises:
-        TrainerError: a pattern matches no parameter, or nothing is left to train.
+        TrainerError: a pattern matches no parameter, or no parameter is trainable.
     """
     for group in groups:
         if not any(_matches(group, name) for name in parameters):
@@ -80,7 +80,7 @@ def members_of(
         if not parameter.is_trainable or (index is not None and groups[index].frozen):
             del members[name]
     if not members:
-        raise TrainerError("an optimizer was given no trainable parameters", found=_some(parameters))
+        raise TrainerError("the optimizer has no trainable parameters", found=_some(parameters))
     return members
 
 

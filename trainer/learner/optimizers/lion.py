@@ -1,4 +1,4 @@
-"""Lion, the sign of a momentum (Chen et al. 2023, algorithm 2)."""
+"""Lion: the sign of the momentum (Chen et al. 2023, algorithm 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Muon: momentum made orthogonal, for weights of two axes and more; vectors go by AdamW (Jordan et al. 2024)."""
+"""Muon: orthogonalized momentum for weights of two or more axes, AdamW for vectors (Jordan et al. 2024)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from trainer.learner.optimizers.optimizer import Common, Moments, Optimizer, Set
 from trainer.learner.schedules import LearningRate
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the quintic that drives singular values towards 1, by the authors."""
+"""Coefficients of the authors' quintic polynomial that drives singular values towards 1."""
 
 
 class Muon(Optimizer):
     """b ← momentum·b + (1 − momentum)·g;  p ← p·(1 − learning_rate·weight_decay) − learning_rate·s·orthogonal(b).
 
-    orthogonal: `iterations` of Newton and Schulz on the weight as a matrix [first axis, all others]; with nesterov on
-    (1 − momentum)·g + momentum·b. The scale s = 0.2·√(larger side) gives steps of AdamW's size (Liu et al. 2025), so
-    that one learning rate serves both; with `match_adamw=False` it is √max(1, rows / columns).
+    orthogonal: `iterations` Newton-Schulz iterations on the weight as a matrix [first axis, all others]; with nesterov
+    on (1 − momentum)·g + momentum·b. The scale s = 0.2·√(larger side) gives steps of AdamW's size (Liu et al. 2025), so
+    that one learning rate works for both; with `match_adamw=False` it is √max(1, rows / columns).
     """
 
     moment_names = ("exp_avg", "exp_avg_sq")
@@ -43,7 +43,7 @@ class Muon(Optimizer):
         self.betas, self.epsilon = (betas[0], betas[1]), epsilon
         super().__init__(target, learning_rate, weight_decay=weight_decay, **common)
         for name, parameter in self.parameters.items():
-            if len(parameter.shape) > 1:  # one moment is enough for them
+            if len(parameter.shape) > 1:  # one moment is enough for matrices
                 del self.moments[name]["exp_avg_sq"]
 
     def update(

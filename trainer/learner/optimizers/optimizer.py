@@ -1,9 +1,9 @@
-"""What all optimizers share: their parameters in groups, the step count, the learning rate, clipping, accumulation.
+"""The base of all optimizers: parameter groups, the step count, the learning rate, clipping, accumulation.
 
     minimize(loss) → gradients of loss → apply → [add to the sums of earlier micro-batches] → [clip] → update of each
 
-An update is graph code on states, so that it becomes part of the traced step; the compiler makes one kernel of those
-of all parameters.
+An update is graph code on states and becomes part of the traced step; the compiler fuses the updates of all parameters
+into one kernel.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Moments = Mapping[str, Tensor]
 
 
 class Common(TypedDict, total=False):
-    """What every optimizer takes beside its own settings.
+    """Settings that every optimizer has.
 
-    groups: parameters by the pattern of their names with settings of their own.
-    decay_norms_and_biases: whether weight decay also concerns parameters of fewer than two axes.
+    groups: settings for parameters selected by name patterns.
+    decay_norms_and_biases: whether weight decay applies to parameters with fewer than two axes.
     gradient_clip_norm: scale all gradients together so that their global L2 norm is at most this.
-    gradient_clip_value: keep each number of the gradients within this, before their norm is looked at.
+    gradient_clip_value: clamp each gradient element to at most this in absolute value, before the norm is computed.
     """
 
     groups: Sequence[Group]
@@ -44,9 +44,7 @@ class Common(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds for the update of one parameter: the learning rate and the number of its update (from 1) are float64
-    scalars.
-    """
+    """The settings of a parameter's update: learning rate and update number (from 1), float64 scalars."""
 
     learning_rate: Tensor
     step: Tensor
@@ -54,12 +52,12 @@ class Settings:
 
 
 class Optimizer:
-    """Base of optimizers: subclasses name their moments and give the update of one parameter.
+    """Base class of optimizers: subclasses name their moments and define the update of one parameter.
 
     Args:
-        target: a module, parameters by name, or parameters. Those with `is_trainable=False` are left out.
+        target: a module, parameters by name, or parameters. Those with `is_trainable=False` are ignored.
         learning_rate: a number, or a `LearningRate` with a schedule.
-        weight_decay: how much weights decay, by the optimizer's formula.
+        weight_decay: weight decay, as in the optimizer's formula.
     """
 
     moment_names: tuple[str, ...] = ()
@@ -93,10 +91,10 @@ class Optimizer:
         self._sums: GradientSums | None = None
 
     def minimize(self, loss: Tensor) -> None:
-        """One step down the gradient of `loss` (a scalar): gradients, clipping, update."""
+        """One step of gradient descent on `loss` (a scalar): gradients, clipping, update."""
         if loss.shape != ():
             raise TrainerError(
-                "an optimizer minimizes a scalar", found=f"shape {loss.shape}", hint="Take the mean or the sum."
+                "the loss is not a scalar", found=f"shape {loss.shape}", hint="Take the mean or the sum."
             )
         scale = stepping.current().loss_scale
         scaled = loss if scale is None else scale.scaled(loss)
@@ -104,11 +102,11 @@ class Optimizer:
         self.apply(gradients if scale is None else scale.unscaled(gradients))
 
     def apply(self, gradients: Sequence[Tensor]) -> None:
-        """Update the parameters by `gradients`, one for each parameter in the order of `parameters`.
+        """Updates the parameters with `gradients`, one per parameter in the order of `parameters`.
 
-        While micro-batches are accumulated the gradients are only added up until the last one.
+        With gradient accumulation, gradients are only summed until the last micro-batch.
         """
-        with engine.autocast("float32"):  # an update is exact, whatever the forward pass is computed in
+        with engine.autocast("float32"):  # an update is exact, independent of the precision of the forward pass
             self._apply(gradients)
 
     def _apply(self, gradients: Sequence[Tensor]) -> None:
@@ -116,7 +114,7 @@ class Optimizer:
         if step.micro_batches > 1:
             sums = self._gradient_sums()
             if step.loss_scale is not None and not step.is_last:
-                step.loss_scale.check(gradients)  # what overflowed is no number to be measured
+                step.loss_scale.check(gradients)  # an overflowed norm must not enter the metric
             summed = sums.add(gradients, step.rows, is_last=step.is_last)
             if summed is None:
                 return
@@ -131,7 +129,7 @@ class Optimizer:
         self._update_all(gradients, is_finite)
 
     def _update_all(self, gradients: Sequence[Tensor], is_finite: Tensor | None) -> None:
-        """Update every parameter; those of frozen groups, and all when a gradient is not finite, keep their values."""
+        """Updates every parameter; frozen ones keep their values, and all do if a gradient is not finite."""
         count = self.step_count + 1
         number: Tensor = count - self.skipped_steps
         if is_finite is not None:
@@ -151,18 +149,18 @@ class Optimizer:
                 gate = is_due if gate is None else engine.logical_and(gate, is_due)
             for state, value in ((member.parameter, parameter), *((moments[key], updated[key]) for key in moments)):
                 value = value if gate is None else engine.where(gate, value, state)
-                # A later loss of the same step (a generator's, after its discriminator) takes the weights as given.
+                # A later loss of the same step (a generator's, after its discriminator) uses the given weights.
                 state.assign(engine.stop_gradient(value))
         self.step_count.assign(count)
 
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Moments, settings: Settings
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The parameter's and its moments' next values."""
+        """The next values of a parameter and its moments."""
         raise TrainerError(f"{type(self).__name__} has no `update` method")
 
     def first_moment(self, name: str) -> float:
-        """The value that a moment begins with."""
+        """The initial value of a moment."""
         return 0.0
 
     def learning_rates(self) -> dict[str, LearningRate]:
@@ -174,9 +172,9 @@ class Optimizer:
         return rates
 
     def named_states(self) -> dict[str, State]:
-        """Everything that the next step depends on besides the parameters, by name.
+        """Everything that the next step depends on, except the parameters, by name.
 
-        Sums of micro-batches are not among them: they are empty but in the middle of a step (`states_within_step`).
+        Sums of micro-batches are not included: they are empty except in the middle of a step (`states_within_step`).
         """
         states = {"step_count": self.step_count, "skipped_steps": self.skipped_steps}
         for group, rate in self.learning_rates().items():
@@ -186,7 +184,7 @@ class Optimizer:
         return states
 
     def states_within_step(self) -> dict[str, State]:
-        """What the next micro-batch of a step depends on besides: the sums of those before, by name."""
+        """What the next micro-batch of a step additionally depends on: the sums of the previous ones, by name."""
         return self._gradient_sums().named_states()
 
     def _gradient_sums(self) -> GradientSums:

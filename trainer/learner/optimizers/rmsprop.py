@@ -1,4 +1,4 @@
-"""RMSProp (Tieleman & Hinton 2012; centred: Graves 2013), by PyTorch's formula."""
+"""RMSProp (Tieleman and Hinton 2012; centered: Graves 2013), in PyTorch's formulation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.learner.schedules import LearningRate
 class RMSProp(Optimizer):
     """g ← g + weight_decay·p;  v ← αv + (1 − α)g²;  b ← momentum·b + g / (√v + epsilon);  p ← p − learning_rate·b.
 
-    Centred, the square of the gradient's own average is taken off v under the root.
+    If centered, the square of the average gradient is subtracted from v under the root.
     """
 
     def __init__(

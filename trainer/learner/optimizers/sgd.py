@@ -1,4 +1,4 @@
-"""Stochastic gradient descent with momentum (Polyak 1964; Nesterov 1983), by PyTorch's formula."""
+"""Stochastic gradient descent with momentum (Polyak 1964; Nesterov 1983), in PyTorch's formulation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SGD(Optimizer):
         **common: Unpack[Common],
     ) -> None:
         if nesterov and momentum <= 0:
-            raise TrainerError("Nesterov's method needs a momentum", found=momentum)
+            raise TrainerError("nesterov needs a momentum above 0", found=momentum)
         self.momentum, self.nesterov = momentum, nesterov
         self.moment_names = ("momentum",) if momentum else ()
         super().__init__(target, learning_rate, weight_decay=weight_decay, **common)

@@ -1,4 +1,4 @@
-"""Starting from published or earlier weights: a file whose names fit the model's, or a part of them."""
+"""Loads initial weights from a file into a model or a part of it, by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Match", "Selection", "Weights", "load_weights", "read_weights", "sta
 
 
 def start_from(config: ModelConfig, modules: Mapping[str, Module]) -> Iterator[str]:
-    """Load all that `model:` names, the whole before its parts; each time yields a line that says what was loaded.
+    """Loads all weights of `model:`, the whole model before its parts; yields a line of text for each file.
 
     Raises:
         TrainerError: a file can't be read, or doesn't fit.
@@ -37,14 +37,13 @@ def load_weights(
     selection: Selection | None = None,
     entry: str | None = None,
 ) -> Match:
-    """Load a file (`read_weights` says of what kind) into a task's modules, or into one `part` of them.
+    """Loads a file (see `read_weights` for formats) into a task's modules, or into one `part` of them.
 
-    Names are "module.name", as in a checkpoint; where the task has one module, its own names do as well. `part` is a
-    module or what is inside one: "net", "net.backbone"; or "backbone" where the task has one module.
+    Names are "module.name", as in a checkpoint; with a single module, its own names work as well. `part` is a module or
+    a submodule: "net", "net.backbone"; or "backbone" with a single module.
 
     Raises:
-        TrainerError: no such file or part; names or shapes differ that should not; nothing fits.
-            Nothing is changed then.
+        TrainerError: no such file or part; names or shapes differ; nothing matches. Then nothing is changed.
     """
     selection = selection or Selection()
     weights = read_weights(path, entry)
@@ -63,11 +62,11 @@ def load_weights(
     )
     if match.problems and (selection.is_strict or not match.pairs):
         raise TrainerError(
-            "these weights belong to another model", where=str(path),
+            "the weights belong to another model", where=str(path),
             found=_listed(match.problems),
             expected=f"the names of {part or 'the model'}, such as {shown(list(inside)[:3])}",
-            hint="`trainer checkpoint inspect FILE` lists what is in it; `include`, `exclude`, `rename` and "
-            "`strict: false` beside `weights` load a part of it.",
+            hint="`trainer checkpoint inspect FILE` lists its contents. `include`, `exclude`, `rename` and `strict: "
+            "false` next to `weights` load a part of it.",
         )  # fmt: skip
     for module_name, module in modules.items():
         own = {
@@ -88,7 +87,7 @@ def _shapes(modules: Mapping[str, Module], *, each_once: bool = False) -> dict[s
 
 
 def _prefix(part: str, modules: Mapping[str, Module]) -> str:
-    """What the names of a part begin with. The whole of a single module is that module."""
+    """The name prefix of a part. The whole of a single module is that module."""
     only = next(iter(modules)) if len(modules) == 1 else ""
     if not part:
         return f"{only}." if only else ""

@@ -1,6 +1,6 @@
-"""Zip archives whose members lie uncompressed, as PyTorch and NumPy write them: read in place, each checked by its CRC.
+"""Reads zip archives with uncompressed members, as PyTorch and NumPy write them: in place, with CRC checks.
 
-Compressed members are refused by `memory`, so nothing can grow while it is read.
+`memory` rejects compressed members, so nothing can expand while reading.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Archive:
     """The members of a zip archive in mapped memory.
 
     Raises:
-        TrainerError: it is damaged, or a name stands twice.
+        TrainerError: it is damaged, or has a duplicate name.
     """
 
     def __init__(self, path: Path, content: mmap.mmap) -> None:
@@ -34,7 +34,7 @@ class Archive:
             raise TrainerError("a damaged zip archive", where=self._where, found=str(error)[:200]) from error
         self._members = {member.filename: member for member in members}
         if len(self._members) != len(members):
-            raise TrainerError("a damaged zip archive", where=self._where, found="a name stands twice")
+            raise TrainerError("a damaged zip archive", where=self._where, found="a duplicate name")
 
     @property
     def names(self) -> list[str]:
@@ -42,21 +42,21 @@ class Archive:
         return list(self._members)
 
     def read(self, name: str, most: int) -> bytes:
-        """A member's content, of at most `most` bytes."""
+        """The content of a member, at most `most` bytes."""
         held = self.memory(name)
         if len(held) > most:
             self._refuse(name, f"{len(held):,} bytes", f"at most {most:,}")
         return bytes(held)
 
     def memory(self, name: str) -> memoryview:
-        """A member's content where it lies, after its CRC was compared."""
+        """The content of a member in place, after a CRC check."""
         member = self._members.get(name)
         if member is None:
-            self._refuse(name, "no such member", "all that its list of contents names")
+            self._refuse(name, "no such member", "a member of its directory")
         if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
-            self._refuse(name, "compressed", "stored as it is")
+            self._refuse(name, "compressed", "stored uncompressed")
         if member.flag_bits & _ENCRYPTED:
-            self._refuse(name, "encrypted", "stored as it is")
+            self._refuse(name, "encrypted", "stored uncompressed")
         content, start = memoryview(self._content), member.header_offset
         if start < 0 or start + _LOCAL_HEADER.size > len(content):
             self._refuse(name, "beyond the file's end", "within the file")
@@ -67,8 +67,9 @@ class Archive:
         held = content[begin : begin + member.file_size]
         if zlib.crc32(held) != member.CRC:
             self._refuse(
-                name, "other bytes than were written, by their CRC-32", "an undamaged file",
-                hint="PyTorch writes no CRC after torch.serialization.set_crc32_options(False): save it with True.",
+                name, "a member doesn't match its CRC-32", "an undamaged file",
+                hint="PyTorch writes no CRC after torch.serialization.set_crc32_options(False): save the file with "
+                "True.",
             )  # fmt: skip
         return held
 

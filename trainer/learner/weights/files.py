@@ -1,4 +1,4 @@
-"""Files of weights, whatever wrote them: our checkpoints, safetensors, NumPy archives, PyTorch's files."""
+"""Reads weights files of any origin: checkpoints of trainer, safetensors, NumPy archives, PyTorch files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PYTORCH = (".pt", ".pth", ".bin", ".ckpt")
 
 @dataclass(frozen=True)
 class Weights:
-    """The arrays of a file by name; `format` says what it is, in words."""
+    """The arrays of a file by name; `format` is its format as text."""
 
     arrays: dict[str, Array]
     format: str
@@ -22,15 +22,15 @@ class Weights:
 
 
 def read_weights(path: Path, entry: str | None = None) -> Weights:
-    """The arrays of `path`: a file of a known ending, a checkpoint, or a run directory (its latest checkpoint).
+    """The arrays of `path`: a file with a known extension, a checkpoint, or a run directory (its latest checkpoint).
 
     `checkpoints/best` of a run directory is the best one's.
 
     Args:
-        entry: of a checkpoint, "model" (the default) or "ema"; of a PyTorch file, the dictionary to take.
+        entry: for a checkpoint, "model" (the default) or "ema"; for a PyTorch file, the dictionary to use.
 
     Raises:
-        TrainerError: there is nothing, nothing that can be read, or something that is not what its name says.
+        TrainerError: the file is missing, unreadable, or not in the format of its extension.
     """
     try:
         if path.is_dir() or pointed(path.parent, path.name):
@@ -38,7 +38,7 @@ def read_weights(path: Path, entry: str | None = None) -> Weights:
             return Weights(read_group(folder, entry or "model"), "a checkpoint", folder)
         with open(path, "rb") as file:
             head = file.read(8)
-        if path.suffix == ".npz":  # the readers are imported when they are used: most runs start from nothing
+        if path.suffix == ".npz":  # readers are imported on first use: most runs need none
             from trainer.learner.weights.numpy_archive import read_numpy
 
             return Weights(read_numpy(path), "a NumPy archive", path)
@@ -51,5 +51,5 @@ def read_weights(path: Path, entry: str | None = None) -> Weights:
         return Weights(read_arrays(path), "a safetensors file", path)
     except OSError as error:
         raise TrainerError(
-            "can't read weights", where=str(path), found=(error.strerror or str(error)).lower()
+            "unsupported weights file", where=str(path), found=(error.strerror or str(error)).lower()
         ) from error

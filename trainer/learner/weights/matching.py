@@ -1,4 +1,4 @@
-"""Which array of a file goes where in a model: by name, after what the user says about names. Pure functions."""
+"""Matches the arrays of a file with those of a model by name, following the user's rules. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from fnmatch import fnmatchcase
 
 Shape = tuple[int, ...]
 WRAPPERS = ("module.", "_orig_mod.")
-"""What data-parallel training and torch.compile put before every name."""
+"""Name prefixes added by data-parallel training and torch.compile."""
 COUNTERS = "num_batches_tracked"
-"""A buffer of batch norms that older files lack and other libraries' models don't have: never a misfit."""
+"""A batch norm buffer that older files and other libraries lack: never reported as missing."""
 MOST_SHOWN = 10
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What the user says: `include` and `exclude` are shell patterns of the model's names, `rename` regular expressions
-    on the file's names with what stands in their place, in this order; `is_strict`: all of both must fit.
+    """The user's rules: `include` and `exclude` are shell patterns of the model's names, `rename` regular expressions
+    on the file's names with their replacements, in order; `is_strict`: all names of both must match.
     """
 
     include: Sequence[str] = ("*",)
@@ -33,7 +33,7 @@ class Selection:
         )
 
     def renamed(self, name: str) -> str:
-        """A name of the file, as the user would have it."""
+        """A name of the file after renaming."""
         for pattern, replacement in self.rename:
             name = re.sub(pattern, replacement, name)
         return name
@@ -41,7 +41,7 @@ class Selection:
 
 @dataclass
 class Match:
-    """What fits: `pairs` has the model's name -> the file's; and what doesn't, by the model's and the file's names."""
+    """The result: `pairs` maps the model's names to the file's; the rest lists names that don't match."""
 
     pairs: dict[str, str] = field(default_factory=dict)
     not_in_file: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Match:
 
     @property
     def problems(self) -> list[str]:
-        """What doesn't fit, a line each."""
+        """The mismatches, one per line."""
         return [
             *self.other_shapes,
             *(f"{name}: not in the file" for name in self.not_in_file),
@@ -60,13 +60,13 @@ class Match:
         ]
 
     def report(self) -> str:
-        """One line: how much was loaded, and what was not."""
+        """One line: how many arrays were loaded, and which were not."""
         parts = [f"{len(self.pairs)} of {self.wanted} arrays loaded"]
         lists = (("not in the file", self.not_in_file), ("not in the model", self.not_in_model),
-                 ("of another shape", self.other_shapes))  # fmt: skip
+                 ("with another shape", self.other_shapes))  # fmt: skip
         parts += [f"{len(names)} {what} ({shown(names)})" for what, names in lists if names]
         if self.left_out:
-            parts.append(f"{self.left_out} left out by include or exclude")
+            parts.append(f"{self.left_out} excluded by include or exclude")
         return "; ".join(parts)
 
 
@@ -77,15 +77,15 @@ def matched(
     prefix: str = "",
     aliases: Collection[str] = (),
 ) -> Match:
-    """Match the names of a model, or of a part of one, with those of a file.
+    """Matches the names of a model, or of a part of it, with those of a file.
 
-    Names of the file may have the part's `prefix` ("net.backbone.") or not, and the prefix of a wrapper; of these
-    readings the one that fits most names counts, so a file is never read partly in one way and partly in another.
-    `aliases` are second names of the model's arrays, which a file may lack.
+    Names of the file may have the part's `prefix` ("net.backbone.") and the prefix of a wrapper. The interpretation
+    that matches the most names is used for the whole file. `aliases` are alternative names of the model's arrays, which
+    a file may lack.
     """
     renamed = {name: selection.renamed(name) for name in file}
     readings = [_reading(renamed, change) for change in _changes(prefix)]
-    names = max(readings, key=lambda reading: sum(name in model for name in reading))  # the first of equal ones
+    names = max(readings, key=lambda reading: sum(name in model for name in reading))  # the first one if equal
     match = Match(wanted=sum(map(selection.wants, model)), left_out=sum(not selection.wants(name) for name in model))
     for name, shape in model.items():
         if not selection.wants(name):
@@ -112,7 +112,9 @@ def _excluded(selection: Selection, name: str) -> bool:
 
 
 def _changes(prefix: str) -> list[Callable[[str], str | None]]:
-    """The ways to read a file's names: as they are, without a wrapper's prefix, and each without the part's."""
+    """The interpretations of a file's names: unchanged, without a wrapper's prefix, and each without the part's
+    prefix.
+    """
     changes: list[Callable[[str], str | None]] = [lambda name: name]
     changes += [_without(wrapper) for wrapper in WRAPPERS]
     if prefix:
@@ -125,7 +127,7 @@ def _without(prefix: str) -> Callable[[str], str | None]:
 
 
 def _reading(names: Mapping[str, str], change: Callable[[str], str | None]) -> dict[str, str]:
-    """The model's names that the file's stand for, each with the file's own; names outside of the part are no part."""
+    """The model's names for the file's, each with the file's own; names outside of the part are ignored."""
     return {changed: origin for origin, name in names.items() if (changed := change(name)) is not None}
 
 

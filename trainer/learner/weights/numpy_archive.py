@@ -1,4 +1,4 @@
-"""NumPy's `.npz` archives, compressed or not. Arrays of objects, which are pickles, are refused."""
+"""Reads NumPy's `.npz` archives, compressed or not. Object arrays, which are pickles, are rejected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainer.learner.checkpoints.format import Array
 
 MOST_EXPANSION = 100
 ALWAYS_ALLOWED = 64 << 20
-"""An archive may hold so many times its own size, or so many bytes: zeros compress well, but not without end."""
+"""Maximum expansion of an archive, as a factor of its size or in bytes; protects against zip bombs."""
 
 _DTYPES: dict[str, DType] = {
     **{dtype.name: dtype for dtype in (bool_, uint8, int32, int64, float16, float32, float64)},
@@ -26,11 +26,10 @@ _DTYPES: dict[str, DType] = {
 
 
 def read_numpy(path: Path) -> dict[str, Array]:
-    """The arrays of a `.npz` file by name; whole numbers of types that the engine lacks come as wider ones.
+    """The arrays of a `.npz` file by name. Integers of types that the engine lacks are converted to wider types.
 
     Raises:
-        TrainerError: a damaged archive, an array of objects or of a dtype that the engine lacks, or one that expands
-            beyond measure.
+        TrainerError: a damaged archive, an array of objects or of an unsupported dtype, or excessive expansion.
     """
     where = str(path)
     try:
@@ -38,7 +37,7 @@ def read_numpy(path: Path) -> dict[str, Array]:
             members = archive.infolist()
             expanded, most = sum(member.file_size for member in members), MOST_EXPANSION * path.stat().st_size
             if expanded > max(most, ALWAYS_ALLOWED):
-                raise TrainerError("an archive that expands beyond measure", where=where, found=f"{expanded:,} bytes",
+                raise TrainerError("the archive expands too much", where=where, found=f"{expanded:,} bytes",
                                    expected=f"at most {most:,}")  # fmt: skip
             arrays = {}
             for member in members:
@@ -68,10 +67,10 @@ def _array(file: IO[bytes], name: str, where: str) -> Array:
     shape, is_fortran, kind = read_header(file)
     dtype = _DTYPES.get(kind.newbyteorder("=").name)
     if dtype is None:
-        raise TrainerError(f"{name} is no array of numbers that can be loaded", where=where, found=kind)
+        raise TrainerError(f"{name} is not an array of supported numbers", where=where, found=kind)
     content = file.read()
     if len(content) != math.prod(shape) * kind.itemsize:
-        raise TrainerError(f"{name} has another size than its shape", where=where, found=f"{len(content)} bytes",
+        raise TrainerError(f"the size of {name} doesn't match its shape", where=where, found=f"{len(content)} bytes",
                            expected=f"{kind}{list(shape)}")  # fmt: skip
     values = np.frombuffer(content, kind).reshape(shape, order="F" if is_fortran else "C")
     return Array(values.astype(dtype.storage, copy=False), dtype)

@@ -1,8 +1,8 @@
-"""Reads pickles without running them: an interpreter of the opcodes that containers and tensors are written with.
+"""Reads pickles without executing them: interprets only the opcodes of containers and tensors.
 
-Nothing outside the table `allowed`, which the caller gives, is ever looked up, imported or called, so a pickle can
-build plain containers and what the table's functions build from checked arguments. Each opcode makes at most one
-object, and their number is bounded, so memory is as well.
+Nothing outside the caller's table `allowed` is looked up, imported or called. A pickle can therefore only create plain
+containers, and the results of the table's functions on checked arguments. Each opcode creates at most one object, and
+their number is limited, so memory is limited as well.
 
 Opcodes: https://docs.python.org/3/library/pickletools.html
 """
@@ -20,15 +20,15 @@ from trainer import TrainerError
 MOST_OPCODES = 5_000_000
 
 Builder = Callable[..., Any]
-"""Makes a value from the arguments of a call; raises ValueError where they are not what it takes."""
+"""Creates a value from the arguments of a call; raises ValueError for invalid arguments."""
 
 Globals = Mapping[str, Any]
-"""What a pickle may name, by "module.name": a `Builder`, or a value that only stands for itself."""
+"""The names that a pickle may use, as "module.name": a `Builder`, or a value that is only referenced."""
 
 
 @dataclass
 class Machine:
-    """The state of the interpreter: a stack, the stacks below it that marks set aside, and the memo."""
+    """The state of the interpreter: a stack, the stacks set aside by marks, and the memo."""
 
     allowed: Globals
     persistent: Callable[[Any], Any]
@@ -40,28 +40,28 @@ class Machine:
     def refuse(self, what: str, found: object) -> NoReturn:
         raise TrainerError(
             f"not loaded: {what}", where=self.where, found=found,
-            hint="Only tensors in dictionaries and lists are loaded: torch.save(model.state_dict(), path).",
+            hint="Only tensors in dictionaries and lists are supported: torch.save(model.state_dict(), path).",
         )  # fmt: skip
 
     def since_mark(self) -> list[Any]:
-        """What was pushed since the last mark; the stack is what it was before."""
+        """The values pushed since the last mark; restores the stack below it."""
         items, self.stack = self.stack, self.below.pop()
         return items
 
     def look_up(self, name: str) -> None:
         if name not in self.allowed:
-            self.refuse("the file asks for more than tensors", name)
+            self.refuse("the file needs more than tensors", name)
         self.stack.append(self.allowed[name])
 
     def call(self) -> None:
         arguments, function = self.stack.pop(), self.stack.pop()
         if not callable(function) or not isinstance(arguments, tuple):
-            self.refuse("the file calls what is no function", type(function).__name__)
+            self.refuse("the file calls a value that is not a function", type(function).__name__)
         self.stack.append(function(*arguments))
 
     def set_items(self, target: Any, items: list[Any]) -> None:
         if not isinstance(target, dict) or len(items) % 2:
-            raise ValueError("items of no dictionary")
+            raise ValueError("items outside of a dictionary")
         for key, value in zip(items[::2], items[1::2], strict=True):
             if not isinstance(key, str | int | float | None):
                 raise ValueError(f"a key of type {type(key).__name__}")
@@ -69,11 +69,11 @@ class Machine:
 
     def extend(self, target: Any, items: list[Any]) -> None:
         if not isinstance(target, list):
-            raise ValueError("an item of no list")
+            raise ValueError("an item outside of a list")
         target.extend(items)
 
     def build(self) -> None:
-        """Attributes of an object: those of an ordered dictionary (a state dictionary's versions) are left out."""
+        """Attributes of an object: those of an ordered dictionary (versions of a state dictionary) are ignored."""
         attributes, target = self.stack.pop(), self.stack[-1]
         if not isinstance(target, dict) or not isinstance(attributes, dict):
             self.refuse("the file sets attributes", f"of {type(target).__name__}")
@@ -81,7 +81,7 @@ class Machine:
     def name_from_stack(self) -> None:
         name, module = self.stack.pop(), self.stack.pop()
         if not isinstance(name, str) or not isinstance(module, str):
-            raise ValueError("a name that is no text")
+            raise ValueError("a name that is not text")
         self.look_up(f"{module}.{name}")
 
     def mark(self) -> None:
@@ -100,14 +100,14 @@ def _constant(make: Callable[[], Any]) -> Callable[[Machine, Any], None]:
 def _tuple_of(count: int) -> Callable[[Machine, Any], None]:
     def make(machine: Machine, _: Any) -> None:
         if len(machine.stack) < count:
-            raise IndexError("too little on the stack")
+            raise IndexError("stack underflow")
         machine.stack[-count:] = [tuple(machine.stack[-count:])]
 
     return make
 
 
 def _tuple_since_mark(machine: Machine, _: Any) -> None:
-    items = tuple(machine.since_mark())  # before the stack is looked at, which this replaces
+    items = tuple(machine.since_mark())  # before reading the stack, which this replaces
     machine.stack.append(items)
 
 
@@ -174,13 +174,13 @@ OPCODES: dict[str, Callable[[Machine, Any], None]] = {
 def unpickled(
     data: bytes, allowed: Globals, persistent: Callable[[Any], Any], where: str, start: int = 0
 ) -> tuple[Any, int]:
-    """The value of the pickle that begins at `start` of `data`, and where it ends.
+    """The value of the pickle that begins at `start` of `data`, and its end.
 
-    `persistent` turns a persistent identifier (what stands in the file for a tensor's memory) into a value; it raises
-    ValueError where it is none.
+    `persistent` converts a persistent identifier (a reference to a tensor's memory) to a value; it raises ValueError
+    for an invalid one.
 
     Raises:
-        TrainerError: the pickle is damaged, or asks for something that is not in `allowed`, which is named.
+        TrainerError: the pickle is damaged, or uses a name that is not in `allowed`.
     """
     machine = Machine(allowed, persistent, where)
     file = io.BytesIO(data)
@@ -192,7 +192,7 @@ def unpickled(
                 return value, file.tell()
             run = OPCODES.get(opcode.name)
             if run is None:
-                machine.refuse("the file asks for more than tensors", f"pickle's {opcode.name}")
+                machine.refuse("the file needs more than tensors", f"pickle's {opcode.name}")
             if count == MOST_OPCODES:
                 machine.refuse("the pickle is too long", f"more than {MOST_OPCODES:,} opcodes")
             run(machine, argument)

@@ -1,10 +1,10 @@
-"""PyTorch's `.pt` and `.pth` files, read without PyTorch and without running anything that stands in them.
+"""PyTorch's `.pt` and `.pth` files, read without PyTorch and without executing anything.
 
-    zip (1.6 and later):  NAME/data.pkl, the containers; NAME/data/KEY, the memory of each storage
-    legacy (before):      five pickles one after the other, then the memory of each storage
+    zip (1.6 and later):  NAME/data.pkl, the containers; NAME/data/KEY, the memory of each storage legacy (before):
+    five consecutive pickles, then the memory of each storage
 
-A tensor is a view of its storage: dtype, offset, sizes and strides, which are checked against the memory that the file
-has for it. Arrays are views of the mapped file, so that only what is used is read.
+A tensor is a view of its storage with dtype, offset, sizes and strides, which are checked against its memory in the
+file. Arrays are views of the mapped file, so that only used parts are read.
 
 Formats: torch/serialization.py and torch/_utils.py of PyTorch.
 """
@@ -31,9 +31,9 @@ LEGACY_PROTOCOL = 1001
 MOST_PICKLE = 64 << 20
 MOST_DEPTH, MOST_VISITS = 8, 1_000_000
 WELL_KNOWN = ("state_dict", "model_state_dict", "model", "module", "net", "network", "weights", "params")
-"""Where a training's checkpoint keeps its model, in the order in which they are looked for."""
+"""Keys under which training checkpoints store their model, in the order of the search."""
 
-# name of a storage's type, or of a dtype -> what its elements are in the file, and what they become
+# name of a storage type or dtype -> its element type in the file, and after loading
 _ELEMENTS: dict[str, tuple[np.dtype, DType]] = {
     "Double": (np.dtype("<f8"), float64), "float64": (np.dtype("<f8"), float64),
     "Float": (np.dtype("<f4"), float32), "float32": (np.dtype("<f4"), float32),
@@ -50,7 +50,7 @@ _ELEMENTS: dict[str, tuple[np.dtype, DType]] = {
 
 @dataclass(frozen=True)
 class Elements:
-    """A type of elements, as the file names it: in memory `stored`, loaded as `dtype`."""
+    """An element type by its name in the file: `stored` in memory, loaded as `dtype`."""
 
     stored: np.dtype
     dtype: DType
@@ -92,7 +92,7 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> 
 def _tensor_of_dtype(
     storage: Any, offset: Any, shape: Any, strides: Any, requires_grad: Any, hooks: Any, dtype: Any, *rest: Any
 ) -> StoredTensor:
-    """torch._utils._rebuild_tensor_v3: an untyped storage, and the dtype beside it."""
+    """torch._utils._rebuild_tensor_v3: an untyped storage and a dtype."""
     if not isinstance(storage, Storage) or not isinstance(dtype, Elements):
         raise ValueError("a tensor without a storage or a dtype")
     return _view(storage, dtype, offset, shape, strides)
@@ -154,13 +154,13 @@ ALLOWED: dict[str, Any] = {
         for name, kinds in _ELEMENTS.items()
     },
 }
-"""All that a file may name."""
+"""All names that a file may use."""
 
 
 def _storage(identifier: Any) -> Storage:
-    """The persistent identifier ("storage", type, key, location, number of elements, view)."""
+    """Parses the persistent identifier ("storage", type, key, location, number of elements, view)."""
     if not isinstance(identifier, tuple) or len(identifier) not in (5, 6) or identifier[0] != "storage":
-        raise ValueError("a reference to what is no storage")
+        raise ValueError("a reference that is not to a storage")
     elements, key, count = identifier[1], identifier[2], identifier[4]
     if not isinstance(elements, Elements) or not isinstance(key, str) or type(count) is not int or count < 0:
         raise ValueError("a storage without a type, a name or a size")
@@ -175,14 +175,14 @@ Memory = Callable[[Storage], memoryview]
 
 
 def read_pytorch(path: Path, entry: str | None = None) -> dict[str, Array]:
-    """The tensors of a state dictionary in a `.pt` or `.pth` file, by name; int8 and int16 come as int32.
+    """The tensors of a state dictionary in a `.pt` or `.pth` file, by name; int8 and int16 are converted to int32.
 
     Args:
-        entry: where in the file's dictionaries the state dictionary is, such as "state_dict" or "ema.model"; by default
-            the outermost one, or where a training's checkpoint usually has it.
+        entry: path of the state dictionary in the file, such as "state_dict" or "ema.model"; default: the outermost
+            dictionary, or a key that training checkpoints usually have.
 
     Raises:
-        TrainerError: no such file, a damaged one, or one that asks for more than tensors.
+        TrainerError: no such file, a damaged one, or one that needs more than tensors.
     """
     where = str(path)
     with open(path, "rb") as file:
@@ -191,7 +191,7 @@ def read_pytorch(path: Path, entry: str | None = None) -> dict[str, Array]:
     found = _flat(_state_dictionary(value, entry, where), where)
     total = sum(math.prod(tensor.shape) * tensor.elements.stored.itemsize for tensor in found.values())
     if total > 16 * len(content):
-        raise TrainerError("tensors that are larger than their file", where=where, found=f"{total:,} bytes",
+        raise TrainerError("tensors that exceed their file", where=where, found=f"{total:,} bytes",
                            expected=f"not much more than the file's {len(content):,}")  # fmt: skip
     cache: dict[Storage, memoryview] = {}
     arrays = {}
@@ -222,8 +222,8 @@ def _from_zip(path: Path, content: mmap.mmap) -> tuple[Any, Memory]:
         held = archive.memory(f"{prefix}data/{storage.key}")
         wanted = storage.count * storage.elements.stored.itemsize
         if len(held) != wanted:
-            raise TrainerError(f"storage {storage.key} has another size", where=where, found=f"{len(held)} bytes",
-                               expected=f"{wanted} bytes")  # fmt: skip
+            raise TrainerError(f"the size of storage {storage.key} doesn't match", where=where,
+                               found=f"{len(held)} bytes", expected=f"{wanted} bytes")  # fmt: skip
         return held
 
     return value, memory
@@ -252,23 +252,25 @@ def _from_legacy(content: mmap.mmap, where: str) -> tuple[Any, Memory]:
     version, end = unpickled(head, {}, noted, where, end)
     machine, end = unpickled(head, {}, noted, where, end)
     if version != LEGACY_PROTOCOL or not isinstance(machine, dict) or machine.get("little_endian") is not True:
-        raise TrainerError("a PyTorch file of another version or a big-endian machine", where=where, found=version)
+        raise TrainerError(
+            "a PyTorch file of an unknown version or from a big-endian machine", where=where, found=version
+        )
     value, end = unpickled(head, ALLOWED, noted, where, end)
     keys, end = unpickled(head, {}, noted, where, end)
     places: dict[str, int] = {}
     for key in keys if isinstance(keys, list) else []:
         if not isinstance(key, str) or key in places or key not in used:
-            raise TrainerError("a damaged file: its list of storages", where=where, found=str(key)[:80])
+            raise TrainerError("damaged file: invalid list of storages", where=where, found=str(key)[:80])
         count = int.from_bytes(content[end : end + 8], "little")
         places[key] = end + 8
         end += 8 + count * used[key].elements.stored.itemsize
         if count != used[key].count or end > len(content):
-            raise TrainerError(f"a damaged file: storage {key}", where=where, found=f"{count} elements",
+            raise TrainerError(f"damaged file: storage {key}", where=where, found=f"{count} elements",
                                expected=f"{used[key].count}, within the file")  # fmt: skip
 
     def memory(storage: Storage) -> memoryview:
         if storage.key not in places:
-            raise TrainerError(f"a damaged file: no storage {storage.key}", where=where)
+            raise TrainerError(f"damaged file: storage {storage.key} is missing", where=where)
         start = places[storage.key]
         return memoryview(content)[start : start + storage.count * storage.elements.stored.itemsize]
 
@@ -284,7 +286,7 @@ def _array(tensor: StoredTensor, memory: memoryview, name: str, where: str) -> A
     view = np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.shape, strides, writeable=False)
     if dtype is bool_:
         if view.max() > 1:
-            raise TrainerError(f"{name} is not of truth values", where=where, found=int(view.max()), expected="0 or 1")
+            raise TrainerError(f"{name} has invalid booleans", where=where, found=int(view.max()), expected="0 or 1")
         return Array(view.view(np.bool_), dtype)
     return Array(view.astype(dtype.storage, copy=False), dtype)
 
@@ -297,7 +299,7 @@ def _state_dictionary(value: Any, entry: str | None, where: str) -> Any:
         for name in entry.split("."):
             if not isinstance(value, dict) or name not in value:
                 known = _names(value) if isinstance(value, dict) else type(value).__name__
-                raise TrainerError(f"there is no entry {entry!r} in the file", where=where, found=known)
+                raise TrainerError(f"the file has no entry {entry!r}", where=where, found=known)
             value = value[name]
         return value
     if isinstance(value, dict) and not any(isinstance(item, StoredTensor) for item in value.values()):

@@ -1,8 +1,7 @@
-"""What an evaluation looks at, as columns: the truths, the detections, and the data set that both belong to.
+"""The input of an evaluation as columns: ground truths, detections, and their data set.
 
-Boxes are (x, y, width, height) in pixels and float64, as in COCO files. Images and categories go by the ids of the
-data set, whatever these are. Masks are compressed RLE, `{"size": [height, width], "counts": bytes}`, as pycocotools
-makes them.
+Boxes are (x, y, width, height) in pixels and float64, as in COCO files. Images and categories are identified by the ids
+of the data set. Masks are compressed RLE, `{"size": [height, width], "counts": bytes}`, as pycocotools makes them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ COLUMN_OF: dict[Kind, str] = {"bbox": "boxes", "segm": "masks", "keypoints": "ke
 
 
 class Columns:
-    """What truths and detections share: rows that are checked once, and taken or joined together."""
+    """Base of truths and detections: rows that are checked once, and can be selected or concatenated."""
 
     image: Integers
 
@@ -40,11 +39,11 @@ class Columns:
 
     @classmethod
     def joined(cls, parts: Sequence[Any]) -> Any:
-        """The rows of several, one after the other. A column must be there in all of them or in none."""
+        """Concatenates the rows of several. A column must exist in all of them or in none."""
         present = {frozenset(part._columns()) for part in parts if len(part)}
         if len(present) > 1:
             raise TrainerError(
-                f"{cls.__name__.lower()} with different columns can't be joined",
+                f"can't concatenate {cls.__name__.lower()} with different columns",
                 found=" and ".join(sorted(str(sorted(names)) for names in present)),
                 expected="the same columns in each",
             )
@@ -56,7 +55,7 @@ class Columns:
         return {name: value for name, value in values.items() if value is not None}
 
     def _check(self, shapes: dict[str, tuple[int | None, ...]]) -> None:
-        """Every column has a row for each image; what is measured is finite."""
+        """Checks that every column has one row per image id, and that values are finite."""
         what = type(self).__name__.lower()
         for name, column in self._columns().items():
             if len(column) != len(self.image):
@@ -78,25 +77,25 @@ class Columns:
             if name != "masks" and column.dtype.kind == "f" and not np.isfinite(column).all():
                 row = int(np.argwhere(~np.isfinite(column))[0][0])
                 raise TrainerError(
-                    f"a number of the {what} is not finite",
+                    f"a value of the {what} is not finite",
                     where=f"row {row} (image {self.image[row]})",
                     found=f"{name} {column[row].tolist()}",
                     expected="finite numbers",
-                    hint="NaN or infinity here mostly means that training has diverged.",
+                    hint="NaN or infinity usually means that training has diverged.",
                 )
 
 
 @dataclass(frozen=True, eq=False)
 class Truths(Columns):
-    """The annotations of a data set, a row each.
+    """The ground truths of a data set, one row each.
 
     Args:
         image, category: ids, int64 [N].
-        area: float64 [N], in pixels: what the ranges small, medium and large go by.
-        crowd: bool [N]; a crowd region may be matched by many detections, which then don't count.
+        area: float64 [N], in pixels, for the ranges small, medium and large.
+        crowd: bool [N]; a crowd region can match many detections, which are then ignored.
         boxes: float64 [N, 4] (x, y, width, height); for `bbox` and `keypoints`.
         masks: N compressed RLE; for `segm`.
-        keypoints: float64 [N, K, 3] (x, y, visibility 0, 1 or 2); for `keypoints`. A row without a labelled one is
+        keypoints: float64 [N, K, 3] (x, y, visibility 0, 1 or 2); for `keypoints`. A row without a labeled one is
             ignored.
         annotation: ids, int64 [N]. As in pycocotools, a match with the id 0 counts as none.
     """
@@ -115,18 +114,18 @@ class Truths(Columns):
 
     @cached_property
     def is_ignored(self) -> Booleans:
-        """Rows that are no one's fault to miss: crowds, and people without a labelled keypoint (only for keypoints)."""
+        """Truths that may be missed: crowds, and people without a labeled keypoint (for keypoints only)."""
         return self.crowd if self.keypoints is None else self.crowd | ~(self.keypoints[:, :, 2] > 0).any(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Detections(Columns):
-    """What a model found, a row each: as `Truths`, with a score in place of the crowd flag.
+    """The detections of a model, one row each: as `Truths`, with a score instead of the crowd flag.
 
     Args:
-        score: float64 [N]. Of equal scores in an image the earlier row counts first.
+        score: float64 [N]. Of equal scores in an image the earlier row comes first.
         area: float64 [N]; `area_of` computes it as pycocotools does.
-        keypoints: float64 [N, K, 3]; the third number is not looked at.
+        keypoints: float64 [N, K, 3]; the third number is ignored.
     """
 
     image: Integers
@@ -143,11 +142,11 @@ class Detections(Columns):
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """The images and categories that are evaluated. Truths and detections of other categories don't count.
+    """The images and categories to evaluate. Truths and detections of other categories are ignored.
 
     Args:
         images, categories: ids, int64, sorted, each once.
-        names: of the categories, in their order.
+        names: names of the categories, in their order.
     """
 
     images: Integers
@@ -156,10 +155,10 @@ class Scene:
 
 
 def area_of(boxes: Floats | None = None, masks: list[Mask] | None = None, keypoints: Floats | None = None) -> Floats:
-    """The areas of detections, float64 [N], of what there is first: boxes, masks, the rectangle around keypoints.
+    """The areas of detections, float64 [N], from the first available of boxes, masks, the bounding box of keypoints.
 
-    pycocotools' `loadRes` goes by the same order: mask results that carry a box too are sorted into small, medium and
-    large by that box.
+    pycocotools' `loadRes` uses the same order: mask results with a box are sorted into small, medium and large by that
+    box.
     """
     if boxes is not None:
         return boxes[:, 2] * boxes[:, 3]
@@ -173,8 +172,8 @@ def area_of(boxes: Floats | None = None, masks: list[Mask] | None = None, keypoi
 
 
 def missing_column(what: str) -> TrainerError:
-    """The error for an evaluation of a kind that the rows have no column for."""
-    return TrainerError(f"this kind of evaluation needs the column {what} of truths and detections")
+    """The error for an evaluation kind without the needed column."""
+    return TrainerError(f"this kind of evaluation needs the column {what} in truths and detections")
 
 
 def _take(column: Any, rows: Integers) -> Any:

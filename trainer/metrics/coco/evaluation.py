@@ -31,7 +31,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """As in COCO's papers: AP, AP50, APs, AR1, …"""
+        """The name in COCO's style: AP, AP50, APs, AR1, …"""
         kind = "AP" if self.is_precision else "AR"
         if self.threshold is not None:
             return f"{kind}{round(100 * self.threshold)}"
@@ -40,13 +40,13 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What was measured, and the figures read off it.
+    """The result of an evaluation, and the metrics derived from it.
 
     Args:
         scene: the images and categories.
-        settings: what was asked for.
+        settings: the settings of the evaluation.
         curves: precision, recall and scores.
-        unknown: detections of categories that the data set doesn't have; they don't count.
+        unknown: number of ignored detections of unknown categories.
     """
 
     scene: Scene
@@ -56,7 +56,7 @@ class Evaluation:
 
     @cached_property
     def stats(self) -> dict[str, float]:
-        """The 12 figures by name (10 for keypoints) in pycocotools' order; -1 where there is nothing to measure."""
+        """The 12 metrics by name (10 for keypoints) in pycocotools' order; -1 if undefined."""
         return {name: self._value(row) for name, row in self._rows()}
 
     @property

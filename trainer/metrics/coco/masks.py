@@ -1,4 +1,4 @@
-"""How much masks overlap: pycocotools' C, asked about the few pairs that may reach the threshold."""
+"""Overlaps of masks: pycocotools' C code, called only for pairs that can reach the threshold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.metrics.coco.groups import Grouped
 from trainer.metrics.coco.settings import Settings
 
 TOGETHER = 255
-"""Masks whose areas are asked for together: pycocotools 2.0.11 can't take more."""
+"""Number of masks per call for areas: pycocotools 2.0.11 can't take more."""
 
 
 def mask_areas(masks: list[Mask]) -> Floats:
@@ -25,16 +25,16 @@ def mask_areas(masks: list[Mask]) -> Floats:
 
 
 def overlaps(data: Grouped, settings: Settings) -> Callable[[Integers, Integers, float], Floats]:
-    """What computes the overlaps of pairs; 0 for pairs that can't reach the threshold.
+    """Computes the overlaps of pairs; 0 for pairs that can't reach the threshold.
 
-    The intersection is at most that of the rectangles around two masks, and either mask's area: most pairs end there.
+    The intersection is at most that of the two bounding boxes, and at most either area; this excludes most pairs.
     """
     ours, theirs = data.detections.masks, data.truths.masks
     if ours is None or theirs is None:
         raise missing_column("masks")
     _check_sizes(data, ours, theirs)
     crowd = data.truths.crowd
-    is_met = np.zeros(len(theirs) + 1, np.int64)  # of each truth, whether a detection lies in its group
+    is_met = np.zeros(len(theirs) + 1, np.int64)  # of each truth, whether a detection is in its group
     np.add.at(is_met, data.first, 1)
     np.add.at(is_met, data.first + data.count, -1)
     their_boxes, their_areas = _extents(theirs, np.cumsum(is_met)[:-1] > 0)
@@ -56,7 +56,7 @@ def overlaps(data: Grouped, settings: Settings) -> Callable[[Integers, Integers,
 
 
 def _extents(masks: list[Mask], wanted: Booleans) -> tuple[Floats, Floats]:
-    """The rectangle around each mask, [N, 4], and its area; 0 for masks that aren't wanted."""
+    """The bounding box of each mask, [N, 4], and its area; 0 for masks that are not needed."""
     from pycocotools import mask as coding
 
     boxes, areas = np.zeros((len(masks), 4)), np.zeros(len(masks))
@@ -70,7 +70,7 @@ def _extents(masks: list[Mask], wanted: Booleans) -> tuple[Floats, Floats]:
 def _compared(
     ours: list[Mask], theirs: list[Mask], crowd: Booleans, data: Grouped, detection: Integers, truth: Integers
 ) -> Floats:
-    """The overlaps of some pairs, sorted by detection: a call for each group, over all its truths."""
+    """The overlaps of pairs, sorted by detection: one call per group, over all its truths."""
     from pycocotools import mask as coding
 
     values = np.zeros(len(detection))
@@ -89,7 +89,7 @@ def _compared(
 
 
 def _check_sizes(data: Grouped, ours: list[Mask], theirs: list[Mask]) -> None:
-    """The masks of an image have one size: pycocotools takes two that differ for no match, without a word."""
+    """Checks that the masks of an image have one size: pycocotools silently treats different sizes as no match."""
     sizes: dict[int, list[int]] = {}
     for what, images, masks in (("truth", data.truths.image, theirs), ("detection", data.detections.image, ours)):
         for image, mask in zip(images.tolist(), masks, strict=True):

@@ -1,12 +1,12 @@
-"""Which detection takes which truth: COCO's greedy rule (`evaluateImg` of pycocotools), for all groups at once.
+"""Matches detections and truths with COCO's greedy rule (`evaluateImg` of pycocotools), for all groups at once.
 
-From the highest score down, a detection takes of the truths of its group that overlap it enough and are still free the
-one that it overlaps most; of equal overlaps the last. Truths that are ignored (crowds, and those outside the area
-range) come second, whatever the overlap; crowds are never used up. Whoever takes an ignored truth, or takes none and
-lies outside the area range, is ignored in turn.
+In order of decreasing score, a detection is matched with the unmatched truth of its group with the largest overlap
+above the threshold; of equal overlaps the last. Ignored truths (crowds, and those outside the area range) come second,
+independent of the overlap; crowds can be matched repeatedly. A detection matched with an ignored truth, or unmatched
+and outside the area range, is ignored.
 
-Only detections with a candidate take part, and the n-th of them in each group is decided in the same step: the number
-of steps is that of the busiest group, at most the limit of detections.
+Only detections with a candidate are processed, the n-th of each group in the same step. The number of steps is the
+maximum of all groups, limited by the maximum number of detections.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from trainer.metrics.coco.overlaps import Pairs
 from trainer.metrics.coco.settings import Settings
 
 BLOCK = 1 << 14
-"""Pairs that are decided together, to hold a few megabytes at a time; the speed is the same from 2^12 to 2^22."""
+"""Pairs per block, to limit memory to a few megabytes; the speed is the same from 2^12 to 2^22."""
 
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """What became of detections and truths.
+    """The result for detections and truths.
 
     Args:
         matched, ignored: bool [areas, thresholds, detections].
-        counts: bool [areas, truths]: the truths that are to be found.
+        counts: bool [areas, truths]: the truths that are not ignored.
     """
 
     matched: Booleans
@@ -68,7 +68,7 @@ def _blocks(group: Integers) -> list[tuple[int, int]]:
 def _match_block(
     data: Grouped, pairs: Pairs, settings: Settings, counts: Booleans, matched: Booleans, ignored: Booleans
 ) -> None:
-    """Decide the pairs of some groups, and write what comes of it into `matched` and `ignored`.
+    """Matches the pairs of some groups, and writes the result to `matched` and `ignored`.
 
     `counts` is bool [truths, areas].
     """
@@ -79,7 +79,7 @@ def _match_block(
     lengths: Integers = np.diff(starts, append=len(detection))
     # A detection's best candidate is its last.
     place: Integers = np.arange(1, 1 + len(detection)) - np.repeat(starts, lengths)
-    second = lengths.max()  # what counts comes before all that is ignored
+    second = lengths.max()  # truths that are not ignored come first
     wish = place[:, None] + second * counts[truth]
     enough = overlap[:, None] >= np.minimum(settings.iou_thresholds, 1 - 1e-10)
     truths, seat = np.unique(truth, return_inverse=True)

@@ -1,7 +1,6 @@
-"""How much a detection and a truth overlap: boxes, masks, keypoints. The arithmetic is pycocotools', bit for bit.
+"""Overlaps of detections and truths: boxes, masks, keypoints. The arithmetic equals pycocotools bit for bit.
 
-Pairs are made a block at a time and only those that reach the lowest threshold are kept: most don't, and those that do
-are few enough to hold (a detection has one or two).
+Pairs are created in blocks, and only those that reach the lowest threshold are kept (one or two per detection).
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from trainer.metrics.coco.groups import Grouped
 from trainer.metrics.coco.settings import Settings
 
 BLOCK = 1 << 16
-"""Pairs that are looked at together: their arrays stay in the second-level cache (twice as fast as 2^20 at once)."""
+"""Pairs per block: their arrays fit the second-level cache (twice as fast as 2^20 at once)."""
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs that may match, sorted by detection and then truth: rows of a `Grouped`, and how much they overlap."""
+    """Possible matches, sorted by detection and then truth: rows of a `Grouped`, and their overlaps."""
 
     detection: Integers
     truth: Integers
@@ -33,9 +32,9 @@ class Pairs:
 
 
 def candidates(data: Grouped, settings: Settings, progress: Progress | None = None) -> Pairs:
-    """All pairs of a detection and a truth of its group that overlap by the lowest threshold or more.
+    """All pairs of a detection and a truth of its group that overlap by at least the lowest threshold.
 
-    `progress` is handed how many detections are done, and how many there are.
+    `progress` receives the number of detections done and the total.
     """
     overlap = {"bbox": _boxes, "segm": masks.overlaps, "keypoints": _keypoints}[settings.kind](data, settings)
     least = min(*settings.iou_thresholds, 1 - 1e-10)
@@ -81,9 +80,9 @@ def _boxes(data: Grouped, settings: Settings) -> Overlap:
 
 
 def box_overlap(detection: Floats, truth: Floats, crowd: Booleans) -> Floats:
-    """Intersection over union of boxes [N, 4] (x, y, width, height) row by row: `bbIou` of pycocotools' maskApi.c.
+    """Intersection over union of boxes [N, 4] (x, y, width, height) for each row: `bbIou` of pycocotools' maskApi.c.
 
-    Against a crowd the intersection is divided by the detection's own area.
+    For a crowd, the intersection is divided by the area of the detection.
     """
     dx, dy, dw, dh = detection.T
     tx, ty, tw, th = truth.T
@@ -96,27 +95,28 @@ def box_overlap(detection: Floats, truth: Floats, crowd: Booleans) -> Floats:
 
 
 def _keypoints(data: Grouped, settings: Settings) -> Overlap:
-    """Object keypoint similarity: the mean over the labelled keypoints of exp(-d² / (2 area (2 sigma)²)).
+    """Object keypoint similarity: the mean over the labeled keypoints of exp(-d² / (2 area (2 sigma)²)).
 
-    For a truth without a labelled one, d is how far each keypoint lies outside the truth's box, doubled on every side.
+    For a truth without labeled keypoints, d is the distance of each keypoint from the truth's box, enlarged to twice
+    its size.
     """
     ours, theirs, boxes = _column(data.detections.keypoints), _column(data.truths.keypoints), data.truths.boxes
     if boxes is None:
         raise missing_column("boxes")
     if not (len(settings.sigmas) == theirs.shape[1] == ours.shape[1]) and len(ours) and len(theirs):
         raise TrainerError(
-            "the numbers of keypoints differ",
-            found=f"{ours.shape[1]} a detection, {theirs.shape[1]} a truth, {len(settings.sigmas)} sigmas",
-            expected="one number",
-            hint="Give `sigmas`, one a keypoint, for keypoints other than COCO's 17 of a person.",
+            "different numbers of keypoints",
+            found=f"{ours.shape[1]} per detection, {theirs.shape[1]} per truth, {len(settings.sigmas)} sigmas",
+            expected="the same number",
+            hint="Set `sigmas`, one per keypoint, for keypoints other than COCO's 17 of people.",
         )
     variances = (np.asarray(settings.sigmas) * 2) ** 2
     areas = data.truths.area + np.spacing(1)
-    labelled: Booleans = np.greater(theirs[:, :, 2], 0)
+    labeled: Booleans = np.greater(theirs[:, :, 2], 0)
     near, far = boxes[:, :2] - boxes[:, 2:], boxes[:, :2] + boxes[:, 2:] * 2
 
     def overlap(detection: Integers, truth: Integers, least: float) -> Floats:
-        at, to, seen = ours[detection, :, :2], theirs[truth, :, :2], labelled[truth]
+        at, to, seen = ours[detection, :, :2], theirs[truth, :, :2], labeled[truth]
         some = np.asarray(seen.any(axis=1))
         outside = np.maximum(0, near[truth, None] - at) + np.maximum(0, at - far[truth, None])
         distance = np.where(some[:, None, None], at - to, outside)
@@ -124,7 +124,7 @@ def _keypoints(data: Grouped, settings: Settings) -> Overlap:
         exponent = (x**2 + y**2) / variances / areas[truth, None] / 2
         used = np.where(some, seen.sum(axis=1), seen.shape[1])
         values = np.zeros(len(detection))
-        # NumPy's sum adds in an order that depends on how many there are: the numbers that don't count are taken out.
+        # NumPy's sum depends on the number of summands: ignored values are removed first
         for number in np.unique(used).tolist():
             rows = np.flatnonzero(used == number)
             picked = exponent[rows] if number == seen.shape[1] else exponent[rows][seen[rows]].reshape(-1, number)

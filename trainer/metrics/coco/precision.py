@@ -1,7 +1,7 @@
-"""Precision at given recalls, and the highest recall, of each category: `accumulate` of pycocotools, bit for bit.
+"""Precision at given recalls, and the maximum recall, of each category: `accumulate` of pycocotools, bit for bit.
 
-Precision changes for the better only where a detection is right, so the curve is made of the right detections alone.
-Among them the n-th reaches the recall n / (truths to be found), the same in every curve of a category.
+Precision rises only at true positives, so the curve consists of true positives only. The n-th of them reaches the
+recall n / (number of truths), the same in every curve of a category.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ EPSILON = np.spacing(1)
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """What was measured, in pycocotools' axes; -1 where a category has no truth to be found.
+    """The result, with pycocotools' axes; -1 for a category without truths.
 
     Args:
-        precision, scores: float64 [thresholds, recalls, categories, areas, limits]: the best precision at that recall
-            or above, and the score from which it is reached.
-        recall: float64 [thresholds, categories, areas, limits]: the highest.
-        truths: int64 [categories, areas]: how many are to be found.
+        precision, scores: float64 [thresholds, recalls, categories, areas, limits]: the maximum precision at that
+            recall or above, and the score at which it is reached.
+        recall: float64 [thresholds, categories, areas, limits]: the maximum recall.
+        truths: int64 [categories, areas]: number of truths that are not ignored.
     """
 
     precision: Floats
@@ -61,7 +61,7 @@ def curves(data: Grouped, matches: Matches, settings: Settings) -> Curves:
 
 
 def _needed(truths: Integers, recalls: tuple[float, ...]) -> Integers:
-    """How many right detections come before the one that reaches each recall, int64 [recalls, categories]."""
+    """Number of true positives before the one that reaches each recall, int64 [recalls, categories]."""
     needed = np.zeros((len(recalls), len(truths)), np.int64)
     for category in np.flatnonzero(truths).tolist():
         number = truths[category]
@@ -70,7 +70,7 @@ def _needed(truths: Integers, recalls: tuple[float, ...]) -> Integers:
 
 
 class _Found:
-    """The right detections of every category and threshold, by falling score.
+    """The true positives of every category and threshold, by decreasing score.
 
     `right` and `live` (not ignored) are bool [thresholds, detections]; detections come sorted by category and score.
     """
@@ -89,11 +89,11 @@ class _Found:
         tried = seen[curve, self.place + 1] - seen[curve, self.begins[category[self.place]]]
         self.best = so_far / (tried + EPSILON)
         for start, end in zip(self.starts.tolist(), (self.starts + number).tolist(), strict=True):
-            falling = self.best[start:end][::-1]  # the best precision at this recall or any higher one
+            falling = self.best[start:end][::-1]  # the maximum precision at this recall or a higher one
             np.maximum.accumulate(falling, out=falling)
 
     def _at(self, needed: Integers) -> tuple[Integers, Booleans]:
-        """Which right detection reaches each recall, and whether there is one: [thresholds, recalls, categories]."""
+        """The true positive that reaches each recall, and whether one does: [thresholds, recalls, categories]."""
         reached = needed[None] < self.number[:, None, :]
         place = self.starts.reshape(self.number.shape)[:, None, :] + needed[None]
         return np.where(reached, place, 0), reached
@@ -103,7 +103,7 @@ class _Found:
         return np.where(reached, self.best[place], 0.0) if len(self.best) else np.zeros(place.shape)
 
     def scores(self, needed: Integers, settings: Settings) -> Floats:
-        """The score of the detection that reaches each recall; 0 is reached by the first, right or wrong."""
+        """The score of the detection that reaches each recall; the first detection reaches recall 0."""
         place, reached = self._at(needed)
         scores = np.where(reached, self.score[self.place[place]], 0.0) if len(self.best) else np.zeros(place.shape)
         some = np.flatnonzero(np.diff(self.begins))

@@ -1,4 +1,4 @@
-"""The same evaluation by pycocotools: the oracle of the tests, and an option for who wants to see its own figures."""
+"""The same evaluation by pycocotools: the reference of the tests, and an option of the metric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainer.metrics.coco.settings import Settings
 
 
 def evaluated(scene: Scene, truths: Truths, detections: Detections, settings: Settings) -> Curves:
-    """Run pycocotools' COCOeval over the columns, without a word printed."""
+    """Runs pycocotools' COCOeval on the columns without printing."""
     from pycocotools.cocoeval import COCOeval
 
     with contextlib.redirect_stdout(io.StringIO()):
@@ -48,7 +48,7 @@ def as_dataset(scene: Scene, rows: Truths | Detections) -> Any:
         "categories": [{"id": category} for category in scene.categories.tolist()],
         "annotations": [_annotation(rows, row) for row in range(len(rows))],
     }
-    # Mask evaluation looks up the size of the image, also for masks that bring their own.
+    # Mask evaluation needs the size of the image, even for masks with a size.
     for image in dataset.dataset["images"]:
         image["height"] = image["width"] = 0
     dataset.createIndex()

@@ -1,4 +1,4 @@
-"""Folding metrics off the device: rows go through shared memory to a process of their own, values come back."""
+"""Folds metrics off the device: rows pass through shared memory to a separate process, values come back."""
 
 from trainer.metrics.folding.fold import NotANumber, Slot
 from trainer.metrics.folding.form import Form

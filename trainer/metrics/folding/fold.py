@@ -1,4 +1,4 @@
-"""What the process does with records: keeps the states of streams, folds, finishes. Pure of pipes and memory."""
+"""The work of the folding process on records: states of streams, folding, values. Independent of pipes and memory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from trainer.metrics.metric import WEIGHT, Metric, Report, State, report_names, 
 
 
 class NotANumber(TrainerError):
-    """A NaN among what a metric is computed from, in `row` of its batch."""
+    """A NaN in the input of a metric, in `row` of its batch."""
 
     def __init__(self, part: str, row: int, at: Any = None) -> None:
         self.part, self.row = part, row
         self.at = at
-        """Which batch it was, as it was told to whoever handed it over."""
-        super().__init__(f"NaN among the {part} of a metric", found=f"in row {row} of the batch")
+        """The batch, as named by the sender."""
+        super().__init__(f"NaN in the {part} of a metric", found=f"in row {row} of the batch")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.part, self.row)
@@ -27,7 +27,7 @@ class NotANumber(TrainerError):
 
 @dataclass(frozen=True)
 class Slot:
-    """A state and the metrics, by their names, that are finished from it."""
+    """A state and the metrics, by name, that are computed from it."""
 
     metrics: Mapping[str, Metric]
 
@@ -45,16 +45,16 @@ class Stream:
     states: dict[str, State] = field(default_factory=dict)
 
     def fold(self, slot: str, part: Mapping[str, np.ndarray]) -> None:
-        """Take in one batch's part.
+        """Folds one batch's part.
 
         Raises:
-            NotANumber: there is a NaN in a row that counts.
+            NotANumber: a row with weight contains a NaN.
         """
         refuse_nan(part)
         self.states[slot] = self.slots[slot].folding.fold(self.states.get(slot, {}), part)
 
     def values(self) -> tuple[dict[str, float], dict[str, Report]]:
-        """Numbers and reports of all metrics; none of a slot that nothing was folded into."""
+        """Values and reports of all metrics, except slots without any batch."""
         numbers: dict[str, float] = {}
         reports: dict[str, Report] = {}
         for name, state in self.states.items():
@@ -70,13 +70,13 @@ class Stream:
         }
 
     def restore(self, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        """Take up states; those of slots that are no more are left out."""
+        """Restores states; those of removed slots are ignored."""
         self.states = {name: self.slots[name].folding.restored(dict(state)) for name, state in arrays.items()
                        if name in self.slots}  # fmt: skip
 
 
 def refuse_nan(part: Mapping[str, np.ndarray]) -> None:
-    """Raise `NotANumber` for the first row that counts and has a NaN."""
+    """Raises `NotANumber` for the first row with weight that contains a NaN."""
     weight = part.get(WEIGHT)
     for name, values in part.items():
         if values.dtype.kind != "f" or name == WEIGHT or not np.isnan(np.min(values, initial=np.inf)):

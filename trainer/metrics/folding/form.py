@@ -1,4 +1,4 @@
-"""How the parts of a batch lie in a record: one run of bytes an element type, part after part."""
+"""The layout of a batch's parts in a record: one run of bytes per element type, part after part."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Form:
 
     @classmethod
     def of(cls, parts: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]]) -> Form:
-        """From element type and shape of each part."""
+        """The layout for the element type and shape of each part."""
         return cls(tuple((key, dtype, shape) for key, (dtype, shape) in parts.items()))
 
     def runs(self) -> dict[str, int]:
@@ -34,7 +34,7 @@ class Form:
         return sum(aligned(size) for size in self.runs().values())
 
     def parts(self, record: np.ndarray) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
-        """The parts of a record, uint8 [size], where they lie."""
+        """The parts of a record, uint8 [size], as views."""
         at: dict[str, int] = {}
         start = 0
         for dtype, size in self.runs().items():
@@ -47,5 +47,5 @@ class Form:
 
 
 def aligned(size: int) -> int:
-    """The size, filled up so that what follows lies well."""
+    """The size, rounded up for alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT

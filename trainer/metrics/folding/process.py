@@ -1,4 +1,4 @@
-"""The folding process as the loop sees it: records go in and are never lost, values come out."""
+"""The folding process from the loop's side: sends records without loss, receives values."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ from trainer.metrics.folding.form import Form, aligned
 from trainer.metrics.folding.ring import Ring, Source, shared_memory
 
 RING_BYTES = 16 << 20
-"""Memory is taken as it is first written; what is larger than a quarter of it goes through the connection."""
+"""Size of the ring. Memory is allocated on first write; records larger than a quarter of it use the connection."""
 MOST_RECORDS = 128
-"""How many records may be on their way: as many orders fit the connection, so that sending never blocks."""
+"""Maximum number of unread records: their orders fit into the connection, so that sending never blocks."""
 LOOK_SECONDS = 0.0002
-"""How long to leave the process alone between two looks whether it has made room."""
+"""Seconds between checks for free space in the ring."""
 HEAR_EVERY = 50
-"""At how many of these looks also to ask the connection, at 30 µs, whether the process has died."""
+"""Number of these checks between checks, of 30 µs, whether the process has died."""
 
 TOGETHER, SEND_SECONDS = 32, 0.1
-"""Records are told of together, so many or so often: each message costs the loop 40 µs, and wakes a process that then
-wants one of the loop's processors."""
+"""Records are announced in groups of this size or after this time: each message costs the loop 40 µs and wakes a
+    process that competes for the loop's processors.
+"""
 
 
 @dataclass(frozen=True)
 class _Known:
-    """A form that the process has been told of: its number, the bytes of a record, and of its runs.
+    """A form known to the process: its number, and the bytes of a record and of its runs.
 
-    It is held, so that no other form can have its identity.
+    The form is referenced, so that no other object can have its id.
     """
 
     number: int
@@ -50,35 +51,35 @@ class _Known:
 
 
 class MetricFailure(Exception):
-    """A metric raised in the folding process; the message is the traceback there."""
+    """A metric failed in the folding process; the message is the traceback from there."""
 
 
 class Answer:
-    """What was asked for and may not be there yet."""
+    """A requested answer."""
 
     def __init__(self, folder: Folder, token: int) -> None:
         self._folder, self._token = folder, token
 
     @property
     def is_there(self) -> bool:
-        """Whether `result` would not wait."""
+        """Whether `result` would return immediately."""
         return self._folder.has_answered(self._token)
 
     def result(self) -> Any:
-        """The answer; waits for it.
+        """Waits for the answer and returns it.
 
         Raises:
-            Exception: what a metric raised, or that the process was killed.
+            Exception: an exception of a metric, or the death of the process.
         """
         return self._folder.answer(self._token)
 
 
 class Folder:
-    """One process that folds; started with the first stream, ended by `close`, or by the end of this process.
+    """A folding process; starts with the first stream, and ends by `close` or with this process.
 
     Args:
-        ring_bytes: of shared memory for records on their way; a `put` waits while there is no room.
-        niceness: by how much the process gives way to others, 0 to 19 (see `os.nice`).
+        ring_bytes: size of the shared memory for unread records; `put` waits while it is full.
+        niceness: reduced priority of the process, 0 to 19 (see `os.nice`).
     """
 
     def __init__(self, *, ring_bytes: int = RING_BYTES, niceness: int = 0) -> None:
@@ -95,24 +96,24 @@ class Folder:
         self._records = 0
         self._error: BaseException | None = None
         self.waited = 0.0
-        """Seconds for which `put` has waited for room."""
+        """Seconds for which `put` has waited for free space."""
 
     def open(self, stream: str, slots: Mapping[str, Slot]) -> None:
-        """Say what to fold of a stream; begins it anew."""
+        """Sets the metrics to fold in a stream; resets it."""
         if self._process is None:
             self._start()
         self._send("packages", own_packages())
         self._send("stream", stream, dict(slots))
 
     def put(self, stream: str, form: Form, sources: Mapping[str, Source], at: Any = None) -> None:
-        """Hand over one batch's parts; `at` says which batch it is to whoever hears of an error in it.
+        """Sends one batch's parts; `at` names the batch in errors.
 
         Args:
-            form: how the parts lie.
-            sources: by element type, what writes their bytes.
+            form: the layout of the parts.
+            sources: functions that write the bytes, by element type.
 
         Raises:
-            Exception: what a metric has raised by now, or that the process was killed.
+            Exception: an exception of a metric, or the death of the process.
         """
         assert self._ring is not None, "no stream is open"
         if self._ring.has_failed:
@@ -141,27 +142,27 @@ class Folder:
 
     @property
     def lag(self) -> int:
-        """How many records are on their way."""
+        """Number of unread records."""
         return 0 if self._ring is None else self._records - self._ring.records_read
 
     def values(self, stream: str) -> Answer:
-        """Ask for (numbers, reports) of what was put until now."""
+        """Requests (values, reports) of everything sent so far."""
         return self._ask("values", stream)
 
     def states(self, stream: str) -> Answer:
-        """Ask for the states, arrays by slot and part."""
+        """Requests the states, arrays by slot and part."""
         return self._ask("states", stream)
 
     def restore(self, stream: str, states: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        """Go on from states."""
+        """Restores states."""
         self._send("restore", stream, {slot: dict(state) for slot, state in states.items()})
 
     def reset(self, stream: str) -> None:
-        """Begin a stream anew."""
+        """Resets a stream."""
         self._send("reset", stream)
 
     def close(self) -> None:
-        """End the process, whatever it is at."""
+        """Ends the process immediately."""
         if self._process is not None:
             assert self._connection is not None
             self._connection.close()
@@ -172,12 +173,12 @@ class Folder:
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def has_answered(self, token: int) -> bool:
-        """Whether the answer to a question is there, or an error in its place."""
+        """Whether the answer to a question has arrived, or an error instead."""
         self._hear(0)
         return token in self._answers or self._error is not None
 
     def answer(self, token: int) -> Any:
-        """The answer to a question; waits for it."""
+        """Waits for the answer to a question."""
         while token not in self._answers:
             if self._error is not None:
                 raise self._error
@@ -191,7 +192,7 @@ class Folder:
         return Answer(self, self._tokens)
 
     def _hear(self, timeout: float | None) -> None:
-        """Take in what the process has said; waits up to so many seconds for something."""
+        """Receives messages of the process; waits up to `seconds` for one."""
         assert self._connection is not None
         try:
             while self._connection.poll(timeout):
@@ -226,10 +227,10 @@ class Folder:
         status = self._process.wait()
         how = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
         return TrainerError(
-            "the process that folds metrics has died",
+            "the process that folds metrics died",
             found=how,
-            hint="Out of memory, perhaps: metrics that keep rows (roc_auc without `bins`, say) keep those of a whole "
-            "split. The run can go on from its last checkpoint.",
+            hint="The machine may have run out of memory: metrics that keep rows (roc_auc without `bins`, say) keep "
+            "those of a whole split. The run can be resumed from its last checkpoint.",
         )
 
     # --- sending ------------------------------------------------------------------------------------------------------
@@ -256,7 +257,7 @@ class Folder:
             source(view[start : start + length])
             start += aligned(length)
         self._send_records()
-        while self._asked:  # or both ends would wait for the other to read what is large
+        while self._asked:  # otherwise both ends would wait for the other to read a large message
             self._hear(None)
         self._send("record", known.number, bytes(record), at)
 

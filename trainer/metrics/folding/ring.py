@@ -1,8 +1,8 @@
-"""A ring of bytes in memory that two processes share: one writes records, the other reads them in order.
+"""A ring buffer in shared memory: one process writes records, the other reads them in order.
 
-Positions count bytes for ever; where they lie is their rest by the capacity. A record lies in one piece. The reader
-says how far it is in the first words of the memory, which is all that the two need to agree on. Whenever all is read
-the writer begins at the start of the memory again: memory that is in a cache takes a record in a quarter of the time.
+Positions count bytes without wrapping; the address is the position modulo the capacity. A record is contiguous. The
+reader stores its position in the first words of the memory. When everything is read, the writer starts at the beginning
+again: writing to cached memory takes a quarter of the time.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _HEADER = 64
 _READ, _RECORDS, _FAILED = range(3)
 
 Source = Callable[[memoryview], None]
-"""Writes its bytes where it is told to."""
+"""Writes its bytes to the given memory."""
 
 
 def shared_memory(size: int) -> int:
-    """A descriptor of memory without a name, which is gone with the last process that has it."""
+    """A descriptor of anonymous memory, which is freed with the last process that uses it."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("trainer-metrics")
     else:
@@ -35,7 +35,7 @@ def shared_memory(size: int) -> int:
 
 
 class Ring:
-    """Either end of the ring in the memory behind `descriptor`."""
+    """Either end of the ring in the memory of `descriptor`."""
 
     def __init__(self, descriptor: int) -> None:
         self._map = mmap.mmap(descriptor, 0)
@@ -49,7 +49,7 @@ class Ring:
 
     @property
     def records_read(self) -> int:
-        """How many records the reader is done with."""
+        """Number of records that the reader has finished."""
         return self._words[_RECORDS]
 
     @property
@@ -58,9 +58,9 @@ class Ring:
         return self._words[_FAILED] != 0
 
     def write(self, sources: Sequence[tuple[Source, int]], size: int) -> tuple[int, int] | None:
-        """Let sources, of so many bytes each, write one record of `size` bytes; its start and end.
+        """Writes one record of `size` bytes from sources with these numbers of bytes; returns its start and end.
 
-        None while there is no room for it.
+        None if the ring is full.
         """
         start, read = self._written, self._words[_READ]
         if read == start:
@@ -79,15 +79,15 @@ class Ring:
     # --- the reader ---------------------------------------------------------------------------------------------------
 
     def read(self, start: int, end: int) -> np.ndarray:
-        """The bytes of a record where they lie, uint8: good until `done`."""
+        """The bytes of a record in place, uint8: valid until `done`."""
         at = start % self.capacity
         return self._bytes[at : at + end - start]
 
     def done(self, end: int) -> None:
-        """The record that ends there was read; its room is free."""
+        """Frees the record that ends there."""
         self._words[_READ] = end
         self._words[_RECORDS] += 1
 
     def fail(self) -> None:
-        """Let the writer know, at its next look, that there is an error to be heard."""
+        """Tells the writer, at its next check, that there is an error message."""
         self._words[_FAILED] = 1

@@ -1,19 +1,19 @@
 """The process that folds metrics: `python -P -m trainer.metrics.folding.worker CONNECTION MEMORY NICENESS`.
 
-Made by `Folder`.
+Started by `FoldingProcess`.
 
-It takes orders from a connection, in order, and ends with it; records lie in a ring in shared memory.
+It executes orders from a connection in order, and ends with it; records are in a ring buffer in shared memory.
 
-    ("packages", [(name, folder)…])         where classes of the user's own are
-    ("stream", name, {slot: Slot})          what to fold
-    ("form", number, stream, Form)          how a kind of record lies
+    ("packages", [(name, folder)…])         packages of custom classes
+    ("stream", name, {slot: Slot})          the metrics to fold
+    ("form", number, stream, Form)          the layout of a kind of record
     ("records", [(form, start, end, at)…])  fold batches' parts
-    ("record", form, bytes, at)             the same, of a batch that is larger than the ring
+    ("record", form, bytes, at)             the same for a batch larger than the ring
     ("values", token, stream)               → ("values", token, numbers, reports)
     ("states", token, stream)               → ("states", token, arrays)
     ("restore", stream, arrays), ("reset", stream)
 
-After an error it answers with that, ("error", pickled error or None, traceback, at), and folds nothing more.
+After an error it answers ("error", pickled error or None, traceback, at), and folds nothing more.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from trainer.metrics.folding.form import Form
 from trainer.metrics.folding.ring import Ring
 
 LOOK_SECONDS = 0.5
-"""How often to look whether the parent is still there."""
+"""Seconds between checks that the parent is alive."""
 
 
 class Worker:
-    """Carries out orders."""
+    """Executes orders."""
 
     def __init__(self, connection: Connection, ring: Ring) -> None:
         self._connection, self._ring = connection, ring
@@ -50,7 +50,7 @@ class Worker:
         self._at: Any = None
 
     def serve(self) -> None:
-        """Until the connection ends, or a metric fails."""
+        """Runs until the connection ends, or a metric fails."""
         try:
             while True:
                 try:
@@ -64,7 +64,7 @@ class Worker:
             self._connection.send(("error", _pickled(error), traceback.format_exc(), self._at))
             self._ring.fail()
             with contextlib.suppress(EOFError, OSError):
-                while True:  # whoever waits for room hears of the error first
+                while True:  # a writer that waits for space receives the error first
                     self._connection.recv_bytes()
 
     def on_packages(self, packages: list[tuple[str, str]]) -> None:
@@ -116,13 +116,13 @@ def _pickled(error: Exception) -> bytes | None:
     try:
         blob = pickle.dumps(error)
         pickle.loads(blob)
-    except Exception:  # an error of the user's own may be of any form
+    except Exception:  # an error of custom code may have any form
         return None
     return blob
 
 
 def _end_with(parent: int) -> None:
-    """End this process once its parent is gone, even while a metric is at work or waits for something."""
+    """Ends this process once its parent has ended, even while a metric is computing."""
     while os.getppid() == parent:
         time.sleep(LOOK_SECONDS)
     os._exit(0)
@@ -130,7 +130,7 @@ def _end_with(parent: int) -> None:
 
 def main(arguments: list[str]) -> None:
     """`arguments`: the descriptors of the connection and of the memory, and the niceness."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # this ends when its connection does
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # this process ends with its connection
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     connection, memory, niceness = (int(argument) for argument in arguments)

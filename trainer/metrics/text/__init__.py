@@ -1,1 +1,1 @@
-"""Metrics of texts that a model wrote, as tokens beside the right ones."""
+"""Metrics of generated text, as tokens relative to target tokens."""

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 ORDER = 4
-"""The longest n-grams that are compared."""
+"""Maximum length of compared n-grams."""
 
 Counts = NDArray[np.int64]
-"""int64 [2 ORDER + 2]: right n-grams of each length, all of each length, words found, words of the references."""
+"""int64 [2 ORDER + 2]: matching n-grams of each length, all of each length, predicted words, reference words."""
 
 _MARKS = (  # mteval-v13a.pl, as sacrebleu has it
     (re.compile(r"([\{-\~\[-\` -\&\(-\+\:-\@\/])"), r" \1 "),
@@ -26,7 +26,7 @@ _ENTITIES = (("<skipped>", ""), ("-\n", ""), ("\n", " "), ("&quot;", '"'), ("&am
 
 
 def words_13a(text: str) -> list[str]:
-    """The words and marks of a text by the tokenizer "13a", sacrebleu's default for most languages."""
+    """The words and punctuation marks of a text by the tokenizer "13a", sacrebleu's default for most languages."""
     for known, plain in _ENTITIES:
         text = text.replace(known, plain)
     text = f" {text} "
@@ -36,9 +36,9 @@ def words_13a(text: str) -> list[str]:
 
 
 def bleu_counts(found: Sequence[Hashable], references: Sequence[Sequence[Hashable]]) -> Counts:
-    """What one sentence adds to a corpus: n-grams clipped by the reference that has most of them.
+    """The counts of one sentence: n-grams clipped by the reference with the most occurrences.
 
-    Of several references the one nearest in length counts, of two equally near the shorter.
+    Of several references, the one with the nearest length is used; of two equally near ones, the shorter.
     """
     right, total = np.zeros(ORDER, np.int64), np.zeros(ORDER, np.int64)
     theirs: Counter[tuple[Hashable, ...]] = Counter()
@@ -52,7 +52,7 @@ def bleu_counts(found: Sequence[Hashable], references: Sequence[Sequence[Hashabl
 
 
 def bleu_of(counts: Counts) -> float:
-    """BLEU in percent, of the sum of all sentences' counts; nan without any sentence or reference word."""
+    """BLEU in percent from the summed counts of all sentences; NaN without sentences or reference words."""
     right, total, (found, reference) = counts[:ORDER], counts[ORDER : 2 * ORDER], counts[2 * ORDER :]
     if reference == 0:
         return math.nan

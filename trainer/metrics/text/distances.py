@@ -1,8 +1,7 @@
 """Edit distance and longest common subsequence of many pairs of sequences at once.
 
-Sequences are rows of integers [B, L] with lengths [B]; what lies beyond a length is not looked at. Both are the
-textbook recurrences (Wagner and Fischer 1974), a row of the table a step, with the part that runs along the row as a
-running minimum or maximum.
+Sequences are rows of integers [B, L] with lengths [B]; elements beyond the length are ignored. Both use the textbook
+recurrence (Wagner and Fischer 1974), one row of the table per step, with a running minimum or maximum along the row.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ Integers = NDArray[np.integer]
 
 
 def edit_distances(one: Integers, lengths: Integers, other: Integers, other_lengths: Integers) -> NDArray[np.int64]:
-    """The least number of insertions, deletions and substitutions between the sequences of each pair, int64 [B]."""
+    """The edit distance of each pair (minimum insertions, deletions and substitutions), int64 [B]."""
     steps = np.arange(other.shape[1] + 1)
     row = np.broadcast_to(steps, (len(one), len(steps))).copy()
     found = np.where(lengths == 0, other_lengths, 0)

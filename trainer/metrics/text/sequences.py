@@ -1,6 +1,6 @@
-"""Metrics of sequences: error rates, BLEU and ROUGE-L, of tokens or of the words between separators.
+"""Metrics of sequences: error rates, BLEU and ROUGE-L, of tokens or of words between separators.
 
-A step gives `predicted_tokens` [B, L] with `predicted_length` [B], and the batch's `tokens` [B, M] with `length` [B].
+A step returns `predicted_tokens` [B, L] with `predicted_length` [B], and the batch's `tokens` [B, M] with `length` [B].
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trainer.metrics.text.distances import Integers, common_lengths, edit_distan
 
 @dataclass(frozen=True)
 class Pairs:
-    """Sequences found and right: rows of integers with lengths."""
+    """Predicted and target sequences: rows of integers with lengths."""
 
     found: Integers
     found_length: Integers
@@ -31,10 +31,10 @@ class Pairs:
 
 
 class Sequences(Metric):
-    """Base of metrics that compare sequences pair by pair; what they add up are the arrays of `sums`.
+    """Base class of metrics that compare pairs of sequences; their state is the sum of the arrays of `sums`.
 
     Args:
-        separator: the token between words, where tokens are characters and words are to be compared.
+        separator: the token between words, for a comparison of words if tokens are characters.
     """
 
     needs = ("predicted_tokens", "predicted_length", "tokens", "length")
@@ -47,7 +47,7 @@ class Sequences(Metric):
         for rows, length in (("predicted_tokens", "predicted_length"), ("tokens", "length")):
             if given[rows].ndim != 2 or given[length].ndim != 1:
                 raise TrainerError(
-                    f"{type(self).__name__} compares sequences",
+                    f"{type(self).__name__} needs sequences",
                     found=f"{rows} {list(given[rows].shape)}, {length} {list(given[length].shape)}",
                     expected="tokens [B, L] with lengths [B]",
                 )
@@ -61,7 +61,7 @@ class Sequences(Metric):
         return {name: state.get(name, 0) + np.asarray(value) for name, value in self.sums(pairs).items()}
 
     def sums(self, pairs: Pairs) -> Mapping[str, NDArray[np.number]]:
-        """What some pairs add to the state."""
+        """The contribution of some pairs to the state."""
         raise NotImplementedError
 
     def state_key(self) -> Hashable:
@@ -69,7 +69,7 @@ class Sequences(Metric):
 
 
 def in_words(pairs: Pairs, separator: int) -> Pairs:
-    """The same sequences with a number for each word; equal words have one number."""
+    """The same sequences with a number per word; equal words have the same number."""
     numbers: dict[tuple[int, ...], int] = {}
 
     def words(rows: Integers, lengths: Integers) -> tuple[Integers, Integers]:
@@ -86,9 +86,9 @@ def in_words(pairs: Pairs, separator: int) -> Pairs:
 
 
 class ErrorRate(Sequences):
-    """Edits that turn what was found into what is right, per token or word of the latter: CER, WER.
+    """Edits from prediction to target, per token or word of the target: CER, WER.
 
-    The least number of insertions, deletions and substitutions (Levenshtein 1965), over the whole period. Exact in any
+    The minimum number of insertions, deletions and substitutions (Levenshtein 1965), over the whole split. Exact in any
     order of batches.
     """
 
@@ -101,9 +101,9 @@ class ErrorRate(Sequences):
 
 
 class Bleu(Sequences):
-    """BLEU of the whole period in percent, of n-grams up to 4: sacrebleu's, with its exponential smoothing.
+    """BLEU of the whole split in percent, of n-grams up to 4: sacrebleu's, with its exponential smoothing.
 
-    Tokens (or words) count as they are: sacrebleu with `tokenize="none"`. `corpus_bleu` in bleu.py takes texts. Exact
+    Tokens (or words) are used unchanged: sacrebleu with `tokenize="none"`. `corpus_bleu` in bleu.py takes texts. Exact
     in any order of batches.
     """
 
@@ -120,10 +120,10 @@ class Bleu(Sequences):
 
 
 class RougeL(Sequences):
-    """ROUGE-L (Lin 2004) with equal weight for precision and recall: the mean over pairs of
-    2 LCS / (length found + length right), LCS the longest common subsequence.
+    """ROUGE-L (Lin 2004) with equal weight for precision and recall: the mean over pairs of 2 LCS / (predicted length +
+    target length), with LCS the longest common subsequence.
 
-    A sum of float64, so the order of batches may show in the last bits.
+    Summed in float64, so the order of batches may change the last bits.
     """
 
     def sums(self, pairs: Pairs) -> Mapping[str, NDArray[np.number]]:

@@ -1,4 +1,4 @@
-"""What can be set under `options:` of the clothes recipe, and what the task needs and gives."""
+"""The `options:` of the clothes recipe, and what the task requires and returns."""
 
 from __future__ import annotations
 
@@ -12,13 +12,24 @@ from trainer.configs import Declaration, Returns, Section
 class Options(Section):
     """Options of the task."""
 
-    blocks: tuple[int, ...] = Field((2, 2, 2, 2), min_length=1, description="Residual blocks of each stage.")
-    width: int = Field(32, gt=0, description="Channels of the first stage; each further one has twice as many.")
-    dropout: float = Field(0.2, ge=0, lt=1, description="Share of pooled features left out in training.")
-    stem: Literal["standard", "small"] = Field(
-        "standard", description="standard: a quarter of the size before the first stage; small: a half."
+    blocks: tuple[int, ...] = Field((2, 2, 2, 2), min_length=1, description="Number of residual blocks in each stage.")
+    width: int = Field(
+        32, gt=0, description="Number of channels in the first stage; each following stage has twice as many."
     )
-    cutmix: float = Field(0.5, ge=0, le=1, description="Share of training pictures that get a piece of another.")
+    dropout: float = Field(
+        0.2, ge=0, lt=1, description="Dropout: fraction of pooled features that are dropped during training; 0: none."
+    )
+    stem: Literal["standard", "small"] = Field(
+        "standard",
+        description="Reduction before the first stage. standard: to a quarter of the size (7x7 convolution and "
+        "max pooling); small: to half.",
+    )
+    cutmix: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="Probability that a training image gets a rectangle of another image (CutMix); 0: never.",
+    )
 
 
 DECLARATION = Declaration(

@@ -1,8 +1,8 @@
-"""Photos of clothes, told apart by a residual network (He et al. 2015) that starts from nothing.
+"""Classifies photos of clothes with a residual network (He et al. 2015) trained from scratch.
 
-With 3,068 photos the network would learn them by heart: each is cut, turned, recoloured and partly covered by another
-(CutMix, Yun et al. 2019) anew in every epoch, and what is tested is the average of the weights along the way (Polyak &
-Juditsky 1992), on each photo and its mirror image.
+With only 3,068 photos the network would overfit. Every epoch crops, flips, recolors and mixes the photos differently
+(CutMix, Yun et al. 2019). The tested weights are a moving average (Polyak and Juditsky 1992), evaluated on each photo
+and its mirror image.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from trainer.recipes.parts.resnet import ResNet
 
 from .options import Options
 
-SHOWN = 2  # photos of each kind
+SHOWN = 2  # photos per class
 
 
 class Clothes(Task):
-    """Says which piece of clothing a photo shows."""
+    """Classifies the piece of clothing in a photo."""
 
     options: Options
 
@@ -67,12 +67,12 @@ class Clothes(Task):
         )
 
     def classify(self, images: Tensor) -> Tensor:
-        """Logits [N, classes] of pictures, the mean of those of each and of its mirror image."""
+        """Logits [N, classes] of images, averaged over each image and its mirror image."""
         pictures = pixels_to_floats(images)
         return 0.5 * (self.network(pictures) + self.network(engine.flip(pictures, axis=3)))
 
     def samples(self, batch: Batch) -> list[Sample]:
-        """The first photos of each kind with what they were taken for."""
+        """The first photos of each class with their predictions."""
         kinds, is_photo = batch["label"].numpy(), batch["weight"].numpy() > 0
         rows = [row for kind in np.unique(kinds) for row in np.flatnonzero(is_photo & (kinds == kind))[:SHOWN]]
         images, labels = batch["image"].numpy()[rows], kinds[rows]
@@ -89,5 +89,5 @@ class Clothes(Task):
 
 
 def pixels_to_floats(images: Tensor) -> Tensor:
-    """uint8 0 to 255 as float32 of about mean 0 and deviation 1."""
+    """Converts uint8 0 to 255 to float32 of about mean 0 and standard deviation 1."""
     return images.astype(float32) * (1 / 64) - 2

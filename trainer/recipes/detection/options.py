@@ -1,4 +1,4 @@
-"""What can be set under `options:` of the detection recipe, and what the task needs and gives."""
+"""The `options:` of the detection recipe, and what the task requires and returns."""
 
 from __future__ import annotations
 
@@ -10,22 +10,50 @@ from trainer.configs import Declaration, Returns, Section
 class Options(Section):
     """Options of the task."""
 
-    width: int = Field(32, gt=0, description="Channels of the first stage; each further one has twice as many.")
-    blocks: tuple[int, int, int, int] = Field((2, 2, 2, 2), description="Residual blocks of each stage.")
-    pyramid_channels: int = Field(64, gt=0, multiple_of=8, description="Channels of the feature pyramid and the head.")
-    head_depth: int = Field(4, gt=0, description="Convolutions of each of the head's two towers.")
-    ranges: tuple[float, float] = Field(
-        (48, 96), description="Stride 8 answers for boxes whose farthest side is nearer than the first number, in "
-        "pixels of the resized picture, stride 32 for those beyond the second, stride 16 between."
-    )  # fmt: skip
-    radius: float = Field(1.5, gt=0, description="A place answers for boxes whose middle is nearer, in strides.")
-    box_weight: float = Field(2.0, gt=0, description="The boxes' loss by that of the classes.")
-    candidates: int = Field(300, gt=0, description="The best of a picture that go into non-maximum suppression.")
-    least_score: float = Field(0.02, ge=0, lt=1, description="Worse detections are dropped.")
-    iou_threshold: float = Field(
-        0.6, gt=0, le=1, description="A detection is dropped if a better one overlaps it more."
+    width: int = Field(
+        32,
+        gt=0,
+        description="Number of channels in the first stage of the backbone; each following stage has twice as many.",
     )
-    detections: int = Field(100, gt=0, description="At most so many a picture.")
+    blocks: tuple[int, int, int, int] = Field(
+        (2, 2, 2, 2), description="Number of residual blocks in each of the four stages of the backbone."
+    )
+    pyramid_channels: int = Field(
+        64, gt=0, multiple_of=8, description="Number of channels in the feature pyramid and the head, a multiple of 8."
+    )
+    head_depth: int = Field(
+        4, gt=0, description="Number of convolutions in each of the two towers of the head (classes and boxes)."
+    )
+    ranges: tuple[float, float] = Field(
+        (48, 96), description="Limits of the box sizes that each pyramid level predicts (FCOS), in pixels of the "
+        "resized image: a location at stride 8 is assigned boxes whose farthest side is nearer than the first limit, "
+        "at stride 32 beyond the second, at stride 16 in between."
+    )  # fmt: skip
+    radius: float = Field(
+        1.5,
+        gt=0,
+        description="Center sampling radius (FCOS), in strides: a location is assigned boxes whose center is at most "
+        "this far away.",
+    )
+    box_weight: float = Field(
+        2.0, gt=0, description="Weight of the box regression loss relative to the classification loss."
+    )
+    candidates: int = Field(
+        300,
+        gt=0,
+        description="Maximum number of highest-scoring candidates per image that enter non-maximum suppression.",
+    )
+    score_threshold: float = Field(
+        0.02, ge=0, lt=1, description="Score threshold from 0 to below 1; lower-scoring detections are dropped."
+    )
+    iou_threshold: float = Field(
+        0.6,
+        gt=0,
+        le=1,
+        description="IoU threshold of non-maximum suppression: a detection is dropped if a higher-scoring one of "
+        "its class overlaps it more.",
+    )
+    detections: int = Field(100, gt=0, description="Maximum number of detections per image.")
 
 
 _LOSSES = ("loss", "class_loss", "box_loss")

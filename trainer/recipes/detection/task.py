@@ -1,4 +1,4 @@
-"""FCOS (Tian et al. 2019) with a small residual network and a feature pyramid: what is where in a picture."""
+"""FCOS (Tian et al. 2019) with a small residual network and a feature pyramid: detects boxes and classes of objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .options import Options
 STRIDES = (8, 16, 32)
 
 SHOWN_SCORE = 0.4
-"""From which score on detections are shown."""
+"""Score threshold for drawn detections."""
 
 
 class Detector(nn.Module):
@@ -39,7 +39,7 @@ class Detector(nn.Module):
 
 
 class Detection(Task):
-    """Finds the objects of pictures: their boxes and classes."""
+    """Detects objects in images: their boxes and classes."""
 
     options: Options
 
@@ -58,7 +58,7 @@ class Detection(Task):
         return losses
 
     def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
-        """Measures boxes in the pixels of the images as they were before any transform."""
+        """Evaluates boxes in pixels of the original images, before any transform."""
         found = self.detections(batch["image"])
         objects = Predictions(
             image_id=batch["image_id"],
@@ -73,7 +73,9 @@ class Detection(Task):
         return {**self.losses(batch), "objects": objects}
 
     def losses(self, batch: Batch) -> dict[str, Mean]:
-        """Each place learns the IoU of its box as the score of its class (Li et al. 2020), and its box by GIoU."""
+        """Classification with quality focal loss, the IoU of the predicted box as quality target (Li et al. 2020);
+        boxes with GIoU loss.
+        """
         logits, distances = self.network(batch["image"])
         places = self.places(batch["image"])
         boxes = boxes_at(places, distances)
@@ -82,22 +84,24 @@ class Detection(Task):
         positives = engine.maximum(engine.sum(counts), 1)
         quality = engine.stop_gradient(1 - nn.box_iou_loss(boxes, targets.boxes))
         is_class = engine.expand_dims(targets.classes, axis=-1) == engine.arange(logits.shape[2])
-        wanted = engine.where(is_class, engine.expand_dims(quality, axis=-1), 0)
-        class_loss = nn.quality_focal_loss(logits, wanted, reduction="sum", sample_weight=batch["weight"]) / positives
+        quality_targets = engine.where(is_class, engine.expand_dims(quality, axis=-1), 0)
+        class_loss = (
+            nn.quality_focal_loss(logits, quality_targets, reduction="sum", sample_weight=batch["weight"]) / positives
+        )
         box_loss = engine.sum(nn.generalized_box_iou_loss(boxes, targets.boxes) * counts) / positives
         total = class_loss + self.options.box_weight * box_loss
         named = {"loss": total, "class_loss": class_loss, "box_loss": box_loss}
         return {name: Mean(value, positives) for name, value in named.items()}
 
     def detections(self, images: Tensor) -> Detections:
-        """The best of each picture, boxes in its pixels."""
+        """The detections of each image, with boxes in its pixels."""
         logits, distances = self.network(images)
         options = self.options
         return detect(
             logits,
             boxes_at(self.places(images), distances),
             candidates=options.candidates,
-            least_score=options.least_score,
+            score_threshold=options.score_threshold,
             iou_threshold=options.iou_threshold,
             most=options.detections,
         )
@@ -112,14 +116,14 @@ class Detection(Task):
         )
 
     def places(self, images: Tensor) -> Locations:
-        """Where the network looks in pictures of this size."""
+        """The locations of the feature pyramid for images of this size."""
         height, width = images.shape[2:]
         return locations([(-(-height // stride), -(-width // stride)) for stride in STRIDES], STRIDES)
 
     def samples(self, batch: Batch) -> Iterable[Sample]:
-        """The first pictures with what is found in them, and with what is there."""
+        """The first images with their detections, and with their ground truth."""
         found = self.detections(batch["image"][:4])
-        engine.evaluate(found.boxes, found.scores, found.classes)  # the network runs once for all of them
+        engine.evaluate(found.boxes, found.scores, found.classes)  # so that the network runs once for all of them
         for row, image in enumerate(batch["image"].numpy()[:4]):
             good = found.scores.numpy()[row] >= SHOWN_SCORE
             classes = [self.class_names[number] for number in found.classes.numpy()[row][good]]
@@ -127,15 +131,15 @@ class Detection(Task):
             boxes = np.round(found.boxes.numpy()[row][good], 1).tolist()
             annotations = {"boxes": boxes, "classes": classes, "scores": scores}
             picture = image.transpose(1, 2, 0)
-            yield Sample(f"image_{row}", picture, f"{len(boxes)} found", annotations)
+            yield Sample(f"image_{row}", picture, f"{len(boxes)} predicted", annotations)
             there = batch["labels"].numpy()[row] >= 0
             names = [self.class_names[number] for number in batch["labels"].numpy()[row][there]]
             true = {"boxes": np.round(batch["boxes"].numpy()[row][there], 1).tolist(), "classes": names}
-            yield Sample(f"image_{row}-right", picture, f"{len(names)} are there", true)
+            yield Sample(f"image_{row}-target", picture, f"{len(names)} in the ground truth", true)
 
 
 def placed(boxes: Tensor, placement: Tensor) -> Tensor:
-    """Boxes [N, M, 4] around the corners of `boxes` in the image as it was, by affine maps `placement` [N, 3, 3]."""
+    """The enclosing boxes [N, M, 4] of `boxes` in the original image, by affine maps `placement` [N, 3, 3]."""
     x, y = engine.expand_dims(boxes[:, :, 0::2], axis=3), engine.expand_dims(boxes[:, :, 1::2], axis=2)
     maps = engine.reshape(placement, (-1, 3, 3, 1, 1, 1))
     corners = [maps[:, row, 0] * x + maps[:, row, 1] * y + maps[:, row, 2] for row in (0, 1)]
@@ -144,5 +148,5 @@ def placed(boxes: Tensor, placement: Tensor) -> Tensor:
 
 
 def boxes_at(places: Locations, distances: Tensor) -> Tensor:
-    """Boxes [N, L, 4] in pixels of distances to the sides in strides."""
+    """Boxes [N, L, 4] in pixels from distances to the sides in strides."""
     return boxes_from_distances(engine.asarray(places.points), distances * engine.asarray(places.strides[:, None]))

@@ -1,4 +1,4 @@
-"""What can be set under `options:` of the digits recipe, and what the task needs and gives."""
+"""The `options:` of the digits recipe, and what the task requires and returns."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ class Options(Section):
     """Options of the task."""
 
     size: int = Field(
-        28, gt=0, description="Height and width in pixels to which images in files of their own are resized."
+        28, gt=0, description="Height and width in pixels to which images from separate files are resized."
     )
     shift: int = Field(2, ge=0, le=256, description="Maximum shift of training images in pixels, in every direction.")
-    dropout: float = Field(0.3, ge=0, lt=1, description="Share of features left out in training.")
+    dropout: float = Field(
+        0.3, ge=0, lt=1, description="Dropout: fraction of features that are dropped during training; 0: none."
+    )
 
 
 DECLARATION = Declaration(

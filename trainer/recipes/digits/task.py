@@ -1,4 +1,4 @@
-"""Handwritten digits: LeNet's task (LeCun et al. 1998) with a small network of convolution, batch norm and ReLU."""
+"""Handwritten digits: the task of LeNet (LeCun et al. 1998), with a small convolutional network."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SHOWN_SAMPLES = 8
 
 
 class Digits(Task):
-    """Says which digit an image shows."""
+    """Classifies the digit in an image."""
 
     options: Options
 
     def data(self) -> DataSplits:
-        """Arrays as they are; images in files of their own at one size, which `data.transforms` replaces."""
+        """Arrays without change; images from separate files resized to one size, unless `data.transforms` is set."""
         size = self.options.size
         splits = {
             name: part if gives_batches(part) else Pipeline(part, [Resize((size, size))], self.config.seed)
@@ -75,20 +75,20 @@ class Digits(Task):
         )
 
     def logits(self, images: Tensor) -> Tensor:
-        """[N, classes] of pictures."""
+        """Logits [N, classes] of images."""
         return self.network(pixels_to_floats(images))
 
     def samples(self, batch: Batch) -> Iterable[Sample]:
-        """The first few digits, and what the network says they are."""
+        """The first few digits with their predictions."""
         logits = self.logits(batch["image"]).numpy()
         names = self.class_names
         for index in range(min(SHOWN_SAMPLES, len(logits))):
-            said, true = names[int(logits[index].argmax())], names[int(batch["label"][index])]
-            caption = f"says {said}" if said == true else f"says {said}, is {true}"
+            predicted, true = names[int(logits[index].argmax())], names[int(batch["label"][index])]
+            caption = f"predicted {predicted}" if predicted == true else f"predicted {predicted}, true {true}"
             yield Sample(f"digit-{index + 1:02}", picture(np.asarray(batch["image"][index])), caption)
 
     def measure(self, batch: Batch) -> tuple[Mean, Predictions]:
-        """The loss of a batch, and what metrics are computed from; rows of weight 0 only fill it."""
+        """The loss of a batch and the predictions for metrics; rows of weight 0 are padding."""
         logits = self.logits(batch["image"])
         losses = nn.cross_entropy(logits, batch["label"], reduction="none")
         classes = Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])
@@ -96,7 +96,7 @@ class Digits(Task):
 
 
 def convolution(in_channels: int, out_channels: int, *, kernel_size: int, stride: int = 1) -> nn.Sequential:
-    """Convolution, batch norm, ReLU; at stride 1 the picture keeps its size."""
+    """Convolution, batch norm, ReLU. At stride 1 the image keeps its size."""
     return nn.Sequential(
         nn.Conv2d(in_channels, out_channels, kernel_size, stride, padding=kernel_size // 2, bias=False),
         nn.BatchNorm2d(out_channels),
@@ -105,10 +105,10 @@ def convolution(in_channels: int, out_channels: int, *, kernel_size: int, stride
 
 
 def picture(image: np.ndarray) -> np.ndarray:
-    """[C, H, W] as [H, W] of a grey image, [H, W, 3] of another."""
+    """[C, H, W] as [H, W] for a grayscale image, [H, W, 3] for RGB."""
     return image[0] if len(image) == 1 else np.ascontiguousarray(image.transpose(1, 2, 0))
 
 
 def pixels_to_floats(images: Tensor) -> Tensor:
-    """uint8 0 to 255 as float32 0 to 1."""
+    """Converts uint8 0 to 255 to float32 0 to 1."""
     return images.astype(float32) * (1 / 255)

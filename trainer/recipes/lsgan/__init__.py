@@ -1,4 +1,4 @@
-"""New photos of clothes out of noise with LSGAN: two networks, two optimizers.
+"""Generates new photos of clothes from noise with LSGAN: two networks, two optimizers.
 
 Time: 12 minutes.
 """

@@ -1,4 +1,4 @@
-"""The features over which generated and real photos are compared: those of the first stages of the clothes network."""
+"""The features that compare generated and real photos: those of the first stages of the clothes network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trainer.recipes.parts.resnet import ResNet
 
 
 class ClothesFeatures(nn.Module):
-    """Pictures [N, 3, H, W] in (-1, 1) to features [N, 128]."""
+    """Images [N, 3, H, W] in (-1, 1) to features [N, 128]."""
 
     def __init__(self) -> None:
         self.network = ResNet((2, 2, 2), width=32, classes=0)

@@ -1,4 +1,4 @@
-"""What can be set under `options:` of the lsgan recipe, and what the task needs and gives."""
+"""The `options:` of the lsgan recipe, and what the task requires and returns."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ from trainer.configs import Declaration, Returns, Section
 class Options(Section):
     """Options of the task."""
 
-    noise: int = Field(128, gt=0, description="Numbers from which a picture is made.")
-    filters: int = Field(32, gt=0, description="Channels at half of the picture's size; doubled at each halving.")
-    halvings: int = Field(4, gt=0, description="How often the picture's size is halved by the discriminator.")
-    fake: float = Field(0.0, description="What the discriminator is to say of pictures that were made (a).")
-    real: float = Field(1.0, description="What it is to say of photos (b).")
-    wished: float = Field(1.0, description="What the generator wants it to say of what it made (c).")
+    noise: int = Field(
+        128, gt=0, description="Length of the noise vector from which an image is generated (the latent size)."
+    )
+    filters: int = Field(
+        32, gt=0, description="Number of channels at half of the image size; doubled at each further halving."
+    )
+    halvings: int = Field(4, gt=0, description="Number of times that the discriminator halves the image size.")
+    fake: float = Field(0.0, description="Target value of the discriminator for generated images (a in the paper).")
+    real: float = Field(1.0, description="Target value of the discriminator for real images (b in the paper).")
+    generator_target: float = Field(
+        1.0,
+        description="Target value of the generator for the discriminator's output on generated images (c in the "
+        "paper).",
+    )
 
 
 DECLARATION = Declaration(
     optimizers=("generator", "discriminator"),
     fields=("image",),
     train=Returns(("discriminator_loss", "generator_loss")),
-    valid=Returns(("judgement",), {"pictures": ("predicted", "target")}),
+    valid=Returns(("discriminator_output",), {"pictures": ("predicted", "target")}),
 )

@@ -1,9 +1,9 @@
-"""Pictures out of noise with least squares (LSGAN, Mao et al. 2017).
+"""Generates images from noise with a least-squares GAN (LSGAN, Mao et al. 2017).
 
-The discriminator D is to say b of photos x and a of pictures G(z) made of noise z; the generator wants it to say c:
+The discriminator D learns to output b for real images x and a for generated images G(z). The generator G learns to make
+it output c:
 
-    minimise over D   1/2 E[(D(x) - b)²] + 1/2 E[(D(G(z)) - a)²]
-    minimise over G   1/2 E[(D(G(z)) - c)²]
+    minimize over D   1/2 E[(D(x) - b)²] + 1/2 E[(D(G(z)) - a)²] minimize over G   1/2 E[(D(G(z)) - c)²]
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHOWN = 8  # rows and columns of the sheet of samples
 
 
 class LSGAN(Task):
-    """Makes pictures that a discriminator can't tell from photos."""
+    """Generates images that a discriminator can't distinguish from photos."""
 
     options: Options
 
@@ -50,7 +50,7 @@ class LSGAN(Task):
         discriminator_loss = Mean(on_photos + on_made, weight)
         self.discriminator_optimizer.minimize(discriminator_loss.value)
 
-        generator_loss = Mean(half_square(self.discriminator(made) - options.wished), weight)
+        generator_loss = Mean(half_square(self.discriminator(made) - options.generator_target), weight)
         self.generator_optimizer.minimize(generator_loss.value)
         return {"discriminator_loss": discriminator_loss, "generator_loss": generator_loss}
 
@@ -58,15 +58,15 @@ class LSGAN(Task):
         photos, weight = from_pixels(batch["image"]), batch["weight"]
         made = self.generator(self.fixed_noise(len(photos)))
         pictures = Predictions(predicted=made, target=photos, weight=weight)
-        return {"judgement": Mean(self.discriminator(made)[:, 0], weight), "pictures": pictures}
+        return {"discriminator_output": Mean(self.discriminator(made)[:, 0], weight), "pictures": pictures}
 
     def fixed_noise(self, count: int) -> Tensor:
-        """The same noise [count, noise] each time, so that pictures of one epoch can be held beside another's."""
+        """The same noise [count, noise] every time, so that images of different epochs can be compared."""
         drawn = np.random.default_rng(self.config.seed).standard_normal((count, self.options.noise), np.float32)
         return engine.asarray(drawn)
 
     def samples(self, batch: Batch) -> list[Sample]:
-        """A sheet of pictures that are made of the same noise each time."""
+        """A sheet of images generated from the same noise every time."""
         made = self.generator(self.fixed_noise(SHOWN * SHOWN))
         pixels = engine.clip(made * 127.5 + 127.5, 0, 255).astype(uint8).numpy()
         rows = pixels.reshape(SHOWN, SHOWN, *pixels.shape[1:]).transpose(0, 3, 1, 4, 2)
@@ -74,7 +74,7 @@ class LSGAN(Task):
 
 
 def generator(noise: int, widths: list[int], size: int) -> nn.Sequential:
-    """[N, noise] to pictures [N, 3, size, size] in (-1, 1): 5x5 transposed convolutions, each doubling the size."""
+    """[N, noise] to images [N, 3, size, size] in (-1, 1): 5x5 transposed convolutions, each doubling the size."""
     first = size >> len(widths)
     layers: list[nn.Module] = [
         nn.Linear(noise, widths[-1] * first * first),
@@ -87,7 +87,7 @@ def generator(noise: int, widths: list[int], size: int) -> nn.Sequential:
 
 
 def discriminator(widths: list[int], size: int) -> nn.Sequential:
-    """Pictures [N, 3, size, size] to a judgement [N, 1] without bounds: 5x5 convolutions, each halving the size."""
+    """Images [N, 3, size, size] to an unbounded score [N, 1]: 5x5 convolutions, each halving the size."""
     layers: list[nn.Module] = [nn.Conv2d(3, widths[0], 5, 2, 2), nn.LeakyReLU(0.2)]
     for narrow, wide in pairwise(widths):
         layers += [nn.Conv2d(narrow, wide, 5, 2, 2), nn.BatchNorm2d(wide), nn.LeakyReLU(0.2)]
@@ -105,5 +105,5 @@ def half_square(difference: Tensor) -> Tensor:
 
 
 def from_pixels(images: Tensor) -> Tensor:
-    """uint8 0 to 255 as float32 -1 to 1."""
+    """Converts uint8 0 to 255 to float32 -1 to 1."""
     return images.astype(float32) * (1 / 127.5) - 1

@@ -1,4 +1,4 @@
-"""Cell nuclei one by one: a U-Net says what is a nucleus and where its middle lies.
+"""Instance segmentation of cell nuclei: a U-Net predicts the foreground, a center heatmap and offsets.
 
 Time: 14 minutes.
 """

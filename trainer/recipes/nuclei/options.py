@@ -1,4 +1,4 @@
-"""What can be set under `options:` of the nuclei recipe, and what the task needs and gives."""
+"""The `options:` of the nuclei recipe, and what the task requires and returns."""
 
 from __future__ import annotations
 
@@ -16,21 +16,48 @@ class Options(Section):
     """Options of the task."""
 
     widths: tuple[Width, ...] = Field(
-        (16, 32, 64, 96, 128), min_length=2, description="Channels of the U-Net at each size, the largest first."
+        (16, 32, 64, 96, 128),
+        min_length=2,
+        description="Number of channels of the U-Net at each resolution, the highest resolution first.",
     )
     rare: int = Field(
-        3, ge=1, description="How often an epoch has each picture of the rarer look, bright on dark or dark on bright."
+        3,
+        ge=1,
+        description="How many times an epoch contains each image of the rarer appearance, bright on dark or dark "
+        "on bright; 1: once.",
     )
-    foreground: Share = Field(0.45, description="From which probability on a pixel belongs to an object.")
-    peak: Share = Field(0.3, description="How near to its object's middle a pixel must seem to be taken for it.")
-    window: int = Field(2, ge=1, description="Of the pixels so near to each other only one is a middle.")
-    least: int = Field(10, ge=1, description="Objects of fewer pixels are left out.")
-    reach: float = Field(8.0, gt=0, description="How many pixels a pixel may point past the middle that it goes to.")
-    apart: float = Field(1.2, ge=0, description="Two that aim at places less than so many radii apart are one.")
-    flips: bool = Field(True, description="Validate with the mean over the eight ways to turn and mirror a picture.")
+    foreground: Share = Field(
+        0.45, description="Foreground threshold: minimum probability of a pixel that belongs to an object, 0 to 1."
+    )
+    center_threshold: Share = Field(
+        0.3, description="Center threshold: minimum value of the center heatmap at an object's center, 0 to 1."
+    )
+    nms_radius: int = Field(
+        2,
+        ge=1,
+        description="Radius in pixels of the non-maximum suppression of the center heatmap; the NMS kernel size is "
+        "twice the radius plus 1.",
+    )
+    min_pixels: int = Field(10, ge=1, description="Minimum area of an object in pixels; smaller objects are dropped.")
+    max_center_distance: float = Field(
+        8.0,
+        gt=0,
+        description="Maximum distance in pixels between the position that a pixel's offset points to and the center "
+        "that it is assigned to.",
+    )
+    merge_distance: float = Field(
+        1.2,
+        ge=0,
+        description="Merge distance: two objects are merged if the mean positions that their pixels point to are "
+        "closer than this multiple of their radius; 0: never.",
+    )
+    flips: bool = Field(
+        True,
+        description="Test-time augmentation: average predictions over the eight rotations and reflections of an image.",
+    )
 
 
-_LOSSES = ("loss", "foreground", "dice", "nearness", "offsets")
+_LOSSES = ("loss", "foreground", "dice", "center_heatmap", "offsets")
 
 DECLARATION = Declaration(
     fields=("image", "masks", "labels", "crowd", "image_id"),

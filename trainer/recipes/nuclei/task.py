@@ -1,5 +1,6 @@
-"""Instance segmentation of nuclei: a U-Net (Ronneberger et al. 2015) whose pixels point at the middle of their nucleus
-(Cheng et al. 2020, "Panoptic-DeepLab")."""
+"""Instance segmentation of nuclei: a U-Net (Ronneberger et al. 2015) that predicts the foreground, a center heatmap and
+offsets to the center (Panoptic-DeepLab, Cheng et al. 2020).
+"""
 
 from __future__ import annotations
 
@@ -16,21 +17,21 @@ from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.learner.inference.grouping import PER_CLASS, Grouping
 from trainer.metrics import Mean, Measured, Predictions
 from trainer.recipes.parts.instance_figures import InstanceFigures
-from trainer.recipes.parts.instances import InstanceMaps, targets, told_of
+from trainer.recipes.parts.instances import InstanceMaps, annotations_of, targets
 from trainer.recipes.parts.unet import UNet
 
-from .looks import Alike, balanced
+from .appearance import SameAppearance, balanced
 from .options import Options
 
-LOOKS = tuple((turned, axes) for turned in (False, True) for axes in ((), (2,), (3,), (2, 3)))
-"""The eight ways to look at a picture: rows and columns exchanged or not, then mirrored along axes."""
+SYMMETRIES = tuple((turned, axes) for turned in (False, True) for axes in ((), (2,), (3,), (2, 3)))
+"""The eight rotations and reflections of an image: transposed or not, then flipped along axes."""
 
-POINTING = 8.0
-"""Pixels that an offset of 1 of the network stands for."""
+OFFSET_SCALE = 8.0
+"""Offset in pixels that corresponds to a network output of 1."""
 
 
 class Nuclei(Task):
-    """Finds each nucleus and its outline."""
+    """Segments each nucleus separately."""
 
     options: Options
 
@@ -38,7 +39,7 @@ class Nuclei(Task):
         read = self.read_splits("image", "masks", "labels", "crowd", "image_id")
         if self.options.rare > 1:
             read["train"] = balanced(read["train"], self.options.rare, self.opening)
-        splits = {name: Alike(InstanceMaps(part)) for name, part in read.items()}
+        splits = {name: SameAppearance(InstanceMaps(part)) for name, part in read.items()}
         names = splits["train"].class_names
         self.class_name = names[0] if len(names) == 1 else "object"
         return DataSplits(**loaders(splits, self.config))
@@ -74,25 +75,37 @@ class Nuclei(Task):
         return inference.Pipeline(
             "instances",
             (self.class_name,),
-            prepare=(decode, inference.StretchGrey(), *transforms),
+            prepare=(decode, inference.StretchGray(), *transforms),
             network=network,
             finish=(inference.GroupInstances(asdict(self.grouping)), inference.SelectByScore()),
         )
 
     def samples(self, batch: Batch) -> Iterator[Sample]:
-        """Pictures with the nuclei that were found, and with those that are there."""
+        """Images with the predicted nuclei, and with those of the ground truth."""
         image = normalized(batch["image"])
         maps = self.averaged(image, self.network(image)).numpy()
         pictures, right = batch["image"].numpy()[:, 0], batch["mask"].numpy()
         for number, (picture, found, segments) in enumerate(zip(pictures, maps, right, strict=True)):
-            whole = np.ix_(*(np.flatnonzero((segments != IGNORED).any(axis)) for axis in (1, 0)))  # without its border
-            objects, scores = self.figures.gather(found, segments)
-            yield Sample(f"{number}-found", picture[whole], f"{len(scores)} found", told_of(objects[whole], scores))
+            whole = np.ix_(*(np.flatnonzero((segments != IGNORED).any(axis)) for axis in (1, 0)))  # without padding
+            objects, scores = self.figures.group(found, segments)
+            yield Sample(
+                f"{number}-predicted",
+                picture[whole],
+                f"{len(scores)} predicted",
+                annotations_of(objects[whole], scores),
+            )
             true = np.where(segments >= PER_CLASS, segments, 0)[whole]
-            yield Sample(f"{number}-right", picture[whole], f"{len(np.unique(true)) - 1} are there", told_of(true))
+            yield Sample(
+                f"{number}-target",
+                picture[whole],
+                f"{len(np.unique(true)) - 1} in the ground truth",
+                annotations_of(true),
+            )
 
     def losses(self, outputs: Tensor, batch: Batch) -> dict[str, Mean]:
-        """Cross entropy and soft Dice of the foreground, cross entropy of nearness, offsets by the radius."""
+        """Cross entropy and soft Dice of the foreground, cross entropy of the center heatmap, L1 of offsets relative to
+        the radius.
+        """
         right, segments, rows = targets(batch["mask"]), batch["mask"], batch["weight"]
         counted = (segments != IGNORED).astype(float32) * engine.reshape(rows, (-1, 1, 1))
         inside = right.foreground.astype(float32) * engine.reshape(rows, (-1, 1, 1))
@@ -104,42 +117,47 @@ class Nuclei(Task):
         foreground = mean(cross_entropy(outputs[:, 0], is_object), counted)
         labels = engine.where(segments == IGNORED, IGNORED, right.foreground.astype(int64))
         dice = nn.dice_loss(outputs[:, :1], labels, ignore_index=IGNORED, sample_weight=rows)
-        nearness = mean(cross_entropy(outputs[:, 1], right.nearness), counted)
-        off = engine.abs(outputs[:, 2] * POINTING - right.offset_y) + engine.abs(
-            outputs[:, 3] * POINTING - right.offset_x
+        heatmap = mean(cross_entropy(outputs[:, 1], right.heatmap), counted)
+        off = engine.abs(outputs[:, 2] * OFFSET_SCALE - right.offset_y) + engine.abs(
+            outputs[:, 3] * OFFSET_SCALE - right.offset_x
         )
         offsets = mean(off / right.radius, inside)
-        parts = {"foreground": foreground, "dice": dice, "nearness": nearness, "offsets": offsets}
-        total = foreground + dice + nearness + offsets
+        parts = {"foreground": foreground, "dice": dice, "center_heatmap": heatmap, "offsets": offsets}
+        total = foreground + dice + heatmap + offsets
         return {name: Mean(value, engine.sum(rows)) for name, value in {"loss": total, **parts}.items()}
 
     def averaged(self, image: Tensor, outputs: Tensor) -> Tensor:
-        """The maps of pictures, the mean of them and of their turned and mirrored images'."""
+        """The maps of images, averaged over all rotations and reflections if `flips` is set."""
         maps = self.maps(outputs)
         if self.options.flips:
-            maps = (maps + sum(self.seen(image, *look) for look in LOOKS[1:])) * (1 / len(LOOKS))
+            others = [self.reflected_maps(image, *symmetry) for symmetry in SYMMETRIES[1:]]
+            maps = (maps + sum(others)) * (1 / len(SYMMETRIES))
         return maps
 
     def maps(self, outputs: Tensor) -> Tensor:
-        """[B, 4, H, W]: probability of the foreground, nearness, offsets in pixels down and to the right."""
-        return engine.concat([engine.logistic(outputs[:, :2]), outputs[:, 2:] * POINTING], axis=1)
+        """[B, 4, H, W]: foreground probability, center heatmap, offsets in pixels down and to the right."""
+        return engine.concat([engine.logistic(outputs[:, :2]), outputs[:, 2:] * OFFSET_SCALE], axis=1)
 
-    def seen(self, image: Tensor, turned: bool, axes: tuple[int, ...]) -> Tensor:
-        """The maps of a turned and mirrored image, put back: offsets are exchanged, and change their sign, with it."""
+    def reflected_maps(self, image: Tensor, turned: bool, axes: tuple[int, ...]) -> Tensor:
+        """The maps of a transposed and flipped image, transformed back; the two offsets are swapped and negated
+        accordingly.
+        """
         exchanged = (0, 1, 3, 2) if turned else (0, 1, 2, 3)
-        looked_at = engine.flip(engine.permute_dims(image, exchanged), axis=axes)
-        maps = engine.flip(self.maps(self.network(looked_at)), axis=axes)
+        reflected = engine.flip(engine.permute_dims(image, exchanged), axis=axes)
+        maps = engine.flip(self.maps(self.network(reflected)), axis=axes)
         signs = engine.asarray([1.0, 1.0, -1.0 if 2 in axes else 1.0, -1.0 if 3 in axes else 1.0], dtype=float32)
         maps = engine.permute_dims(maps * engine.reshape(signs, (1, 4, 1, 1)), exchanged)
         return engine.concat([maps[:, :2], maps[:, 3:], maps[:, 2:3]], axis=1) if turned else maps
 
 
 def cross_entropy(logits: Tensor, shares: Tensor) -> Tensor:
-    """Of each pixel, against how far it is what it is taken for."""
+    """Cross entropy of each pixel with a soft target."""
     return nn.binary_cross_entropy_with_logits(logits, shares, reduction="none")
 
 
 def normalized(images: Tensor) -> Tensor:
-    """uint8 0 to 255 [B, 1, H, W] as float32 [B, 2, H, W] around 0: grey, and its root, in which faint rims show."""
-    grey = images.astype(float32) * (1 / 255)
-    return engine.concat([4 * grey - 1, 4 * engine.sqrt(grey) - 2], axis=1)
+    """Converts uint8 0 to 255 [B, 1, H, W] to float32 [B, 2, H, W] around 0: gray, and its square root, which shows
+    faint edges.
+    """
+    gray = images.astype(float32) * (1 / 255)
+    return engine.concat([4 * gray - 1, 4 * engine.sqrt(gray) - 2], axis=1)

@@ -1,1 +1,1 @@
-"""What recipes share: networks and their pieces, losses and codings that belong to a kind of model, one idea a file."""
+"""Parts that recipes share: networks and their blocks, losses and target encodings, one idea per file."""

@@ -1,4 +1,4 @@
-"""Convolution, norm and activation: the piece that nearly every network for pictures is made of."""
+"""Convolution, norm and activation: the basic block of nearly every image network."""
 
 from __future__ import annotations
 

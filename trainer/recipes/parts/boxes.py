@@ -1,4 +1,4 @@
-"""How boxes are written down at places of a picture: distances from a location to the four sides (Tian et al. 2019)."""
+"""Box encoding at locations of an image: distances from a location to the four sides (Tian et al. 2019)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from trainer.engine import Tensor
 
 @dataclass(frozen=True)
 class Locations:
-    """The places of all levels of a pyramid in one row, the finest level first, each level in row-major order.
+    """The locations of all levels of a feature pyramid in one list, the finest level first, each in row-major order.
 
     Attributes:
-        points: float32 [L, 2], x and y in pixels of the picture: the middles of what the places see.
-        strides: float32 [L], pixels between two places of the level.
-        levels: int [L], the number of the level.
+        points: float32 [L, 2], x and y in pixels of the image: the centers of the receptive fields.
+        strides: float32 [L], distance in pixels between two locations of the level.
+        levels: int [L], the index of the level.
     """
 
     points: np.ndarray
@@ -27,7 +27,7 @@ class Locations:
 
 
 def locations(sizes: Sequence[tuple[int, int]], strides: Sequence[int]) -> Locations:
-    """Of levels with these heights and widths."""
+    """The locations of levels with these heights and widths."""
     points = [
         stride * (np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=-1).reshape(-1, 2) + 0.5)
         for (height, width), stride in zip(sizes, strides, strict=True)
@@ -41,10 +41,10 @@ def locations(sizes: Sequence[tuple[int, int]], strides: Sequence[int]) -> Locat
 
 
 def distances_to_sides(points: Tensor, boxes: Tensor) -> Tensor:
-    """From points [..., 2] to the left, top, right and bottom of boxes [..., 4], negative where they lie outside."""
+    """Distances from points [..., 2] to the left, top, right and bottom of boxes [..., 4]; negative outside."""
     return engine.concat([points - boxes[..., :2], boxes[..., 2:] - points], axis=-1)
 
 
 def boxes_from_distances(points: Tensor, distances: Tensor) -> Tensor:
-    """The inverse: boxes [..., 4] of points [..., 2] and their distances to the sides."""
+    """The inverse: boxes [..., 4] from points [..., 2] and their distances to the sides."""
     return engine.concat([points - distances[..., :2], points + distances[..., 2:]], axis=-1)

@@ -1,4 +1,4 @@
-"""CutMix (Yun et al. 2019) of a whole batch on the device, where it costs next to nothing."""
+"""CutMix (Yun et al. 2019) of a whole batch on the device, where its cost is negligible."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from trainer.engine import Tensor, float32, nn
 
 
 def cutmix(images: Tensor, shares: Tensor, *, probability: float) -> tuple[Tensor, Tensor]:
-    """Pictures [N, C, H, W] with a rectangle of another of the batch, and `shares` [N, K] of classes mixed by area.
+    """Pastes a rectangle of another image into each image [N, C, H, W], and mixes class probabilities `shares` [N, K].
 
-    The rectangle has the picture's proportions, a share of its area drawn from U(0, 1), that is Beta(1, 1), and a
-    middle anywhere; what lies outside of the picture is cut off. The other is the one as far from the batch's end.
-    Within a training step only, whose random numbers it takes.
+    The rectangle has the image's aspect ratio, a fraction of its area drawn from U(0, 1), which is Beta(1, 1), and a
+    random center; it is clipped at the image's edges. The other image is the one at the mirrored position of the batch.
+    Callable within a training step only, whose random numbers it uses.
     """
     random, (count, _, height, width) = nn.random.active(), images.shape
     side = engine.sqrt(random.uniform("cutmix.area", (count, 1, 1, 1)))
@@ -24,6 +24,6 @@ def cutmix(images: Tensor, shares: Tensor, *, probability: float) -> tuple[Tenso
 
 
 def _within(extent: int, side: Tensor, middle: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """bool: which pixels of an axis lie within half of `side` of `middle`, both as shares of it."""
+    """bool: which pixels of an axis lie within half of `side` of `middle`, both as fractions of the axis."""
     place = (engine.arange(extent, dtype=float32).reshape(shape) + 0.5) * (1 / extent)
     return engine.abs(place - middle) < side * 0.5

@@ -1,4 +1,4 @@
-"""FCOS (Tian et al. 2019): each place of a feature pyramid says what is there and how far its sides are."""
+"""FCOS (Tian et al. 2019): each location of a feature pyramid predicts a class and the distances to the box's sides."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from trainer.engine import Tensor, float32, nn
 from trainer.recipes.parts.boxes import Locations, distances_to_sides
 
 PRIOR = 0.01
-"""How likely a class is before anything is learned (Lin et al. 2017): else negatives drown the first steps."""
+"""Initial class probability (Lin et al. 2017); without it, negatives dominate the first steps."""
 
 
 class FcosHead(nn.Module):
     """Two towers of convolutions, shared by all levels: class logits, and distances to the sides in strides.
 
-    Levels [N, channels, H_l, W_l] become logits [N, L, classes] and distances [N, L, 4] of the places of all levels in
-    the order of `boxes.locations`. Distances are exponentials, with a factor for each level.
+    Levels [N, channels, H_l, W_l] become logits [N, L, classes] and distances [N, L, 4] of the locations of all levels
+    in the order of `boxes.locations`. Distances are exponentials, with a learned scale per level.
     """
 
     def __init__(self, channels: int, classes: int, *, depth: int, levels: int) -> None:
@@ -38,7 +38,7 @@ class FcosHead(nn.Module):
 
 
 def tower(channels: int, depth: int) -> nn.Sequential:
-    """Convolutions of 3x3 with group norm and ReLU."""
+    """3x3 convolutions with group norm and ReLU."""
     layers: list[nn.Module] = []
     for _ in range(depth):
         layers += [nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.GroupNorm(channels // 8, channels)]
@@ -54,11 +54,11 @@ def _in_a_row(maps: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Targets:
-    """What each place is to say.
+    """The targets of each location.
 
     Attributes:
-        boxes: float32 [N, L, 4], the box that a place answers for, where there is one.
-        classes: integers [N, L], its class, -1 where there is none.
+        boxes: float32 [N, L, 4], the assigned box; undefined without one.
+        classes: integers [N, L], its class, -1 for background.
     """
 
     boxes: Tensor
@@ -71,42 +71,43 @@ class Targets:
 
 
 def assign(places: Locations, boxes: Tensor, labels: Tensor, ranges: Sequence[float], *, radius: float) -> Targets:
-    """Which box each place answers for: the smallest of those that it lies in, near whose middle it is, and whose size
-    belongs to its level.
+    """Assigns a box to each location: the smallest that contains it, is centered within `radius`, and fits the level.
 
     Args:
-        boxes, labels: float [N, M, 4] in pixels and integers [N, M], filled up with labels of -1.
-        ranges: the largest distance to a side for which a level answers, in pixels, one fewer than there are levels.
-        radius: how far from the middle of its box a place may be, in strides of its level.
+        boxes, labels: float [N, M, 4] in pixels and integers [N, M], padded with labels of -1.
+        ranges: maximum distance to a side for each level, in pixels, one fewer than levels.
+        radius: maximum distance of a location from the center of its box, in strides of its level.
     """
     points, strides = engine.asarray(places.points[:, None]), engine.asarray(places.strides[:, None])
     bounds = [0.0, *ranges, math.inf]
     least, most = (engine.asarray([bounds[level + end] for level in places.levels.tolist()]) for end in (0, 1))
-    candidates = engine.expand_dims(boxes, axis=1)  # [N, 1, M, 4] against places [L, 1, …]
+    candidates = engine.expand_dims(boxes, axis=1)  # [N, 1, M, 4] against locations [L, 1, …]
     sides = distances_to_sides(points, candidates)
     farthest = engine.max(sides, axis=-1)
-    middles = (candidates[..., :2] + candidates[..., 2:]) / 2
-    is_central = engine.max(engine.abs(points - middles), axis=-1) < radius * strides
-    answers = (
+    centers = (candidates[..., :2] + candidates[..., 2:]) / 2
+    is_central = engine.max(engine.abs(points - centers), axis=-1) < radius * strides
+    is_assigned = (
         (engine.min(sides, axis=-1) > 0)
         & is_central
         & (farthest >= engine.expand_dims(least.astype(float32), axis=-1))
         & (farthest < engine.expand_dims(most.astype(float32), axis=-1))
         & (engine.expand_dims(labels, axis=1) >= 0)
     )
-    areas = engine.where(answers, engine.expand_dims(nn.box_area(boxes), axis=1), math.inf)
+    areas = engine.where(is_assigned, engine.expand_dims(nn.box_area(boxes), axis=1), math.inf)
     chosen = engine.argmin(areas, axis=-1)  # [N, L]
     of_box = engine.broadcast_to(engine.expand_dims(chosen, axis=-1), (*chosen.shape, 4))
     classes = engine.take_along_axis(labels, chosen, axis=1)
     return Targets(
         engine.take_along_axis(boxes, of_box, axis=1),
-        engine.where(engine.any(answers, axis=-1), classes, -1),
+        engine.where(engine.any(is_assigned, axis=-1), classes, -1),
     )
 
 
 @dataclass(frozen=True)
 class Detections:
-    """The best D of each picture, the best first: boxes float32 [N, D, 4], scores [N, D], classes [N, D] (-1: none)."""
+    """The D best detections of each image, sorted by score: boxes float32 [N, D, 4], scores [N, D], classes [N, D] (-1:
+    padding).
+    """
 
     boxes: Tensor
     scores: Tensor
@@ -114,22 +115,22 @@ class Detections:
 
 
 def detect(
-    logits: Tensor, boxes: Tensor, *, candidates: int, least_score: float, iou_threshold: float, most: int
+    logits: Tensor, boxes: Tensor, *, candidates: int, score_threshold: float, iou_threshold: float, most: int
 ) -> Detections:
-    """From logits [N, L, C] and boxes [N, L, 4]: the best `candidates`, without those of a class that overlap a better
-    one by more than `iou_threshold`, and of these the best `most`.
+    """Non-maximum suppression of the best `candidates` of logits [N, L, C] and boxes [N, L, 4], by class; returns at
+    most `most` detections.
     """
     images, places, classes = logits.shape
     candidates = min(candidates, places * classes)
     scores, order = engine.top_k(engine.reshape(nn.functional.sigmoid(logits), (images, places * classes)), candidates)
     found, place = order % classes, order // classes
     chosen = engine.take_along_axis(boxes, _of_box(place), axis=1)
-    kept = nn.nms(chosen, scores, iou_threshold, classes=found) & (scores > least_score)
+    kept = nn.nms(chosen, scores, iou_threshold, classes=found) & (scores > score_threshold)
     best, order = engine.top_k(engine.where(kept, scores, -1), min(most, candidates))
     found = engine.where(best >= 0, engine.take_along_axis(found, order, axis=1), -1)
     return Detections(engine.take_along_axis(chosen, _of_box(order), axis=1), best, found)
 
 
 def _of_box(indices: Tensor) -> Tensor:
-    """An index for each of a box's four numbers."""
+    """An index for each of a box's four coordinates."""
     return engine.broadcast_to(engine.expand_dims(indices, axis=-1), (*indices.shape, 4))

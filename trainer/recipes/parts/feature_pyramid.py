@@ -1,4 +1,4 @@
-"""A feature pyramid (Lin et al. 2017): coarse features, which know what, added to fine ones, which know where."""
+"""A feature pyramid (Lin et al. 2017): coarse, semantic features are added to fine, well-localized ones."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from trainer.engine import Tensor, nn
 
 
 class FeaturePyramid(nn.Module):
-    """Features [N, C_l, H_l, W_l] of several levels, the finest first, each half as large as the one before, made
-    features of `out_channels` at the same levels.
+    """Projects features [N, C_l, H_l, W_l] of levels, the finest first and each half as large as the one before,
+    to `out_channels` at the same levels.
 
-    Each level goes through a convolution of 1x1; from the coarsest up it is enlarged to the next and added; what comes
-    out is smoothed by one of 3x3. States are named as those of torchvision's `FeaturePyramidNetwork`.
+    Each level passes a 1x1 convolution; from the coarsest on it is upsampled to the next level and added; a 3x3
+    convolution smooths the result. Parameter names are those of torchvision's `FeaturePyramidNetwork`.
     """
 
     def __init__(self, in_channels: Sequence[int], out_channels: int) -> None:

@@ -1,4 +1,4 @@
-"""COCO's figures of objects that are gathered from maps, beside the training."""
+"""COCO metrics of objects grouped from center heatmaps and offsets, computed in a separate process during training."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from trainer.metrics.metric import WEIGHT, Part, State
 
 
 class InstanceFigures(CocoFigures):
-    """Average precision and recall of the masks that a `Grouping` makes of a network's maps, of one class of objects.
+    """COCO average precision and recall of the masks that `Grouping` computes from a network's maps, for one class.
 
-    A step gives `image_id` [B], `maps` float32 [B, 4, H, W] (probability of the foreground, nearness, offsets down and
-    to the right) and `segments` int32 [B, H, W]. They leave the step as they are; objects are gathered in the process
-    that evaluates, while training goes on.
+    A step returns `image_id` [B], `maps` float32 [B, 4, H, W] (foreground probability, center heatmap, offsets down and
+    to the right) and the ground truth `segments` int32 [B, H, W]. Objects are grouped in the evaluation process while
+    training continues.
     """
 
     def __init__(self, grouping: Grouping, class_name: str = "object") -> None:
@@ -33,7 +33,7 @@ class InstanceFigures(CocoFigures):
     def fold(self, state: State, part: Part) -> State:
         for row in np.flatnonzero(part[WEIGHT]).tolist():
             right = part["segments"][row]
-            found, scores = self.gather(part["maps"][row], right)
+            found, scores = self.group(part["maps"][row], right)
             numbers = np.unique(right[right >= PER_CLASS])
             one = {
                 WEIGHT: np.ones(1),
@@ -47,8 +47,8 @@ class InstanceFigures(CocoFigures):
             state = super().fold(state, one)
         return state
 
-    def gather(self, maps: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The objects and scores of a picture's maps [4, H, W], as `Grouping` has them; none where nothing counts."""
+    def group(self, maps: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The predicted objects and scores for maps [4, H, W] of an image; none in ignored areas."""
         return self.grouping(np.where(right == IGNORED, 0, maps[0]), maps[1], maps[2:])
 
     def state_key(self) -> Hashable:

@@ -1,8 +1,8 @@
-"""Objects from maps of pixels: what to learn of each pixel, and how pixels are gathered into objects again.
+"""Instance segmentation with center heatmaps and offsets: the targets of each pixel.
 
-Each pixel says whether it belongs to an object, how near to its object's middle it lies, and which way that is. The
-peaks of nearness are the objects' middles, and each pixel goes to the middle that it points at (Cheng et al. 2020,
-"Panoptic-DeepLab", with peaks as wide as their objects, so that small ones have one and large ones have one only).
+Each pixel predicts whether it belongs to an object, a center heatmap, and the offset to its object's center. Peaks of
+the heatmap are object centers, and each pixel is assigned to the center that its offset points to (Panoptic-DeepLab,
+Cheng et al. 2020). The peaks are as wide as their objects, so that both small and large objects have exactly one.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from trainer.engine import Tensor, float32, int32
 from trainer.learner.inference.grouping import PER_CLASS, run_lengths
 
 SPREAD = 0.5
-"""How wide a peak is, as a share of the radius of a disc of the object's area."""
+"""Standard deviation of a heatmap peak, as a fraction of the radius of a disc with the object's area."""
 
 
 class InstanceMaps(Wrapped):
-    """Items {image, mask, image_id} of `dataset`'s, whose `masks` become one `mask` of segments.
+    """Items {image, mask, image_id} of `dataset`, with all `masks` combined into one `mask` of segments.
 
-    Where masks overlap the smaller object is in front. Crowds don't count.
+    Where masks overlap, the smaller object is in front. Crowds are ignored.
     """
 
-    object_counts = None  # the objects are in the mask, and need no room
+    object_counts = None  # the objects are in the mask; no padding of boxes is needed
 
     def __getitem__(self, index: int) -> Item:
         item = self.dataset[index]
@@ -42,21 +42,21 @@ class InstanceMaps(Wrapped):
 
 @dataclass(frozen=True)
 class Targets:
-    """What is to be learned of pixels, each [B, H, W].
+    """The targets of pixels, each [B, H, W].
 
-    foreground: bool; nearness: 1 in the middle of an object, falling to 0 at and beyond its edge.
-    offset_y, offset_x: pixels to the object's middle; radius: of a disc of its area; 0, 0 and 1 where there is none.
+    foreground: bool; heatmap: 1 at the center of an object, falling to 0 at and beyond its edge.
+    offset_y, offset_x: pixels to the object's center; radius: of a disc with its area; 0, 0 and 1 in the background.
     """
 
     foreground: Tensor
-    nearness: Tensor
+    heatmap: Tensor
     offset_y: Tensor
     offset_x: Tensor
     radius: Tensor
 
 
 def targets(segments: Tensor) -> Targets:
-    """From segments [B, H, W] of int32; part of a traced step, so that no transform need know of it."""
+    """The targets of segments [B, H, W], int32. Runs in the traced step, so transforms need not support them."""
     rows, height, width = segments.shape
     foreground = segments >= PER_CLASS
     numbers = engine.reshape(engine.where(foreground, segments % PER_CLASS, -1), (rows, -1))
@@ -81,7 +81,7 @@ def targets(segments: Tensor) -> Targets:
     return Targets(foreground, engine.exp(-distance) * within, offset_y, offset_x, engine.sqrt(squared))
 
 
-def told_of(segments: np.ndarray, scores: np.ndarray | None = None) -> dict[str, Any]:
-    """What a `Sample` says of objects [H, W]: their masks as run lengths down the columns, and their scores."""
+def annotations_of(segments: np.ndarray, scores: np.ndarray | None = None) -> dict[str, Any]:
+    """Annotations of a `Sample` for objects [H, W]: their masks as run lengths down the columns, and their scores."""
     masks = [run_lengths(segments == number) for number in np.unique(segments[segments > 0])]
     return {"masks": masks, **({} if scores is None else {"scores": scores.round(4).tolist()})}

@@ -1,4 +1,4 @@
-"""Initial values of generative networks: DCGAN's (Radford, Metz and Chintala 2016), which pix2pix took over."""
+"""Initial weights of generative networks as in DCGAN (Radford, Metz and Chintala 2016) and pix2pix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEVIATION = 0.02
 
 
 def with_normal_weights(network: nn.Module) -> nn.Module:
-    """The network with weights of layers drawn from N(0, 0.02), those of norms from N(1, 0.02), and biases of 0.
+    """Initializes layer weights from N(0, 0.02), norm scales from N(1, 0.02), and biases with 0.
 
     Call it before any value of the network is read.
     """

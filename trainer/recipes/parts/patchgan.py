@@ -1,4 +1,4 @@
-"""The discriminator of pix2pix (Isola et al. 2017, appendix 6.1.2): each of its outputs judges a patch of 70x70."""
+"""The discriminator of pix2pix (PatchGAN, Isola et al. 2017, appendix 6.1.2): each output classifies a 70x70 patch."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from trainer import engine
 from trainer.engine import Tensor, nn
 
 SLOPE = 0.2
-"""Of its leaky ReLUs."""
+"""Negative slope of its leaky ReLUs."""
 
 
 class PatchDiscriminator(nn.Module):
-    """Judges `picture` [N, C, H, W] in the light of `source` [N, D, H, W]: logits of patches, [N, 1, H/8-2, W/8-2].
+    """Classifies `picture` [N, C, H, W] given `source` [N, D, H, W]: logits of patches, [N, 1, H/8-2, W/8-2].
 
-    C64-C128-C256-C512 of 4x4, the first three halving, and one more to a single channel; `channels` is C + D.
+    C64-C128-C256-C512 of 4x4 convolutions, the first three with stride 2, and one more to a single channel. `channels`
+    is C + D.
     """
 
     def __init__(self, channels: int = 6, *, filters: int = 64) -> None:

@@ -6,21 +6,21 @@ from trainer import engine
 from trainer.engine import Tensor, nn
 
 SLOPE = 0.2
-"""Of the leaky ReLU in the half that halves."""
+"""Negative slope of the leaky ReLU in the encoder."""
 WIDEST = 8
-"""No level has more than so many times the first one's channels."""
+"""Maximum number of channels, as a multiple of those of the first level."""
 DROPPING_LEVELS = 3
-"""So many of the innermost doublings drop features: the noise that makes one input have several outputs."""
+"""Number of innermost decoder levels with dropout, the noise that gives one input several outputs."""
 
 
 class Pix2PixGenerator(nn.Module):
     """x [N, in_channels, H, W], H and W divisible by 2^depth, gives [N, out_channels, H, W] in (-1, 1).
 
-    `depth` halvings by convolutions of 4x4, then as many doublings by transposed ones; each doubling reads, beside the
-    one before it, what the halving of the same size gave. With 256 pixels and a depth of 8 the middle is one pixel.
+    `depth` 4x4 convolutions that halve the size, then as many transposed convolutions that double it, with skip
+    connections between equal sizes. With 256 pixels and a depth of 8 the bottleneck is one pixel.
 
-    The paper's batch norm over batches of one picture, in training and afterwards, is instance norm: it needs no
-    statistics of other pictures. As in the authors' program the outermost and the innermost convolution have none.
+    The paper's batch norm over batches of one image, in training and afterwards, is instance norm: it needs no
+    statistics of other images. As in the authors' code, the outermost and the innermost convolution have no norm.
     """
 
     def __init__(

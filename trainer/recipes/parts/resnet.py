@@ -1,7 +1,7 @@
-"""Residual networks (He et al. 2015), standard and small, their states named as torchvision's.
+"""Residual networks (He et al. 2015), standard and small, with torchvision's parameter names.
 
-ResNet-18 is `ResNet((2, 2, 2, 2))`, ResNet-50 `ResNet((3, 4, 6, 3), Bottleneck)`; weights of torchvision load as they
-are. For small pictures `stem="small"` halves them once and not twice before the first stage.
+ResNet-18 is `ResNet((2, 2, 2, 2))`, ResNet-50 `ResNet((3, 4, 6, 3), Bottleneck)`; torchvision's weights load without
+renaming. For small images, `stem="small"` halves the size once instead of twice before the first stage.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trainer.engine.nn.parameter import declare
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside the identity; the stride is in the first."""
+    """Two 3x3 convolutions with a skip connection; the stride is in the first."""
 
     expansion = 1
 
@@ -32,7 +32,7 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """A 3x3 convolution between two of 1x1; the stride is in the 3x3, as in torchvision."""
+    """1x1, 3x3 and 1x1 convolutions with a skip connection; the stride is in the 3x3, as in torchvision."""
 
     expansion = 4
 
@@ -51,15 +51,16 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """x [N, 3, H, W] to logits [N, classes]; `features` gives what each stage makes, `pooled` what the logits are of.
+    """x [N, 3, H, W] to logits [N, classes]; `features` returns the output of each stage, `pooled` the input of the
+    classifier.
 
     Args:
-        blocks: how many blocks each stage has.
+        blocks: number of blocks in each stage.
         block: BasicBlock or Bottleneck.
-        width: channels of the first stage's 3x3 convolutions; each further stage has twice as many.
-        classes: 0: there are no logits, only features.
-        stem: "standard": 7x7 at stride 2 and max pooling, a quarter of the size; "small": 3x3 at stride 2, a half.
-        dropout: share of the pooled features that is left out in training.
+        width: channels of the first stage's 3x3 convolutions; each following stage has twice as many.
+        classes: number of classes; 0: no classifier, only features.
+        stem: "standard": 7x7 at stride 2 and max pooling, to a quarter of the size; "small": 3x3 at stride 2, to half.
+        dropout: fraction of pooled features that are dropped during training.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class ResNet(nn.Module):
         self.fc = nn.Linear(in_channels, classes) if classes else None
 
     def features(self, x: Tensor) -> list[Tensor]:
-        """What each stage makes, [N, channels[i], H_i, W_i]; each half the size of the one before."""
+        """The output of each stage, [N, channels[i], H_i, W_i]; each half the size of the one before."""
         x = relu(self.bn1(self.conv1(x)))
         x = x if self.maxpool is None else self.maxpool(x)
         made = []
@@ -97,7 +98,7 @@ class ResNet(nn.Module):
         return made
 
     def pooled(self, x: Tensor) -> Tensor:
-        """[N, C]: the last stage's features, a mean over each picture."""
+        """[N, C]: the last stage's features, averaged over each image."""
         return self.features(x)[-1].mean(axis=(2, 3))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -113,7 +114,7 @@ def _convolution(in_channels: int, out_channels: int, kernel_size: int, stride: 
 
 
 def _last_norm(channels: int) -> nn.BatchNorm2d:
-    """A norm that begins at 0, so that its block begins as the identity (Goyal et al. 2017)."""
+    """A norm with an initial scale of 0, so that its block starts as the identity (Goyal et al. 2017)."""
     norm = nn.BatchNorm2d(channels)
     norm.weight = declare((channels,), zeros)
     return norm

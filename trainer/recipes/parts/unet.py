@@ -1,8 +1,8 @@
 """U-Net (Ronneberger, Fischer and Brox 2015, "U-Net: Convolutional Networks for Biomedical Image Segmentation").
 
-A contracting path of convolutions and poolings, and an expanding one that takes up what the other saw at each size.
-Beside the paper: batch norm, pictures keep their size, and what comes from below is enlarged bilinearly behind a 1x1
-convolution, which costs an eighth of the paper's transposed convolution and leaves no checkerboard.
+A contracting path of convolutions and poolings, and an expanding path with skip connections at each resolution.
+Relative to the paper: batch norm, images keep their size, and bilinear upsampling after a 1x1 convolution, which costs
+an eighth of the paper's transposed convolution and leaves no checkerboard artifacts.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from trainer.recipes.parts.blocks import convolution_block
 
 
 class UNet(nn.Module):
-    """x [N, `in_channels`, H, W] as maps [N, `out_channels`, H / `reduction`, W / `reduction`].
+    """x [N, `in_channels`, H, W] to maps [N, `out_channels`, H / `reduction`, W / `reduction`].
 
     H and W are multiples of `multiple`.
 
     Args:
-        widths: channels at each size, from the largest to the smallest.
-        reduction: 1, or a power of two by which the first convolutions reduce the picture: 2 costs a quarter of 1, and
-            what is found can be enlarged.
+        widths: channels at each resolution, from the highest to the lowest.
+        reduction: 1, or a power of two by which the first convolutions reduce the image. 2 costs a quarter of 1;
+            outputs can be upsampled.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class UNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[2] % self.multiple or x.shape[3] % self.multiple:
             raise TrainerError(
-                "a U-Net can't halve this picture as often as it has sizes",
+                "the U-Net can't halve an image of this size at every level",
                 found=f"{x.shape[2]} x {x.shape[3]}",
                 expected=f"height and width that are multiples of {self.multiple}",
             )
@@ -61,10 +61,10 @@ class UNet(nn.Module):
 
 
 def stem(in_channels: int, width: int, reduction: int) -> nn.Sequential:
-    """Two convolutions; of a reduction one for each halving, each to twice the channels, and one more."""
+    """Two convolutions; with a reduction, one per halving, each to twice the channels, and one more."""
     halvings = reduction.bit_length() - 1
     if reduction != 1 << halvings:
-        raise TrainerError("a U-Net reduces a picture by a power of two", found=reduction, expected="1, 2, 4, …")
+        raise TrainerError("the reduction of a U-Net must be a power of two", found=reduction, expected="1, 2, 4, …")
     widths = [in_channels, *(width >> left for left in reversed(range(max(halvings, 1))))]
     stride = 2 if halvings else 1
     first = [convolution_block(a, b, stride=stride) for a, b in pairwise(widths)]

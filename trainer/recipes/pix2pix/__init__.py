@@ -1,4 +1,4 @@
-"""Photos from maps with pix2pix, a conditional generative adversarial network.
+"""Translates maps to photos with pix2pix, a conditional generative adversarial network.
 
 Time: 11 minutes.
 """

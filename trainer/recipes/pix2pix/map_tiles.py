@@ -1,4 +1,4 @@
-"""Pairs of map and photo: squares cut from aerial photos and the label maps that people drew on them."""
+"""Image pairs of map and photo: tiles cut from aerial photos and their hand-drawn label maps."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from trainer.datasets.readers.segmentation import SegmentationFolders
 CLASSES = "classes.json"
 SPLITS = {"train": "train", "valid": "val", "test": "test"}
 SIZE = 256
-MOST_UNLABELLED = 0.05
+MOST_UNLABELED = 0.05
 MOST_OF_ONE_CLASS = 0.85
 
 
 class MapTiles:
-    """Items {image, target}, uint8 [256, 256, 3]: a square of a label map in the classes' colours, and of its photo.
+    """Items {image, target}, uint8 [256, 256, 3]: a tile of a label map in the colors of its classes, and of its photo.
 
-    Squares don't overlap and are cut from the top left corner, row by row. One with more than 5 % unlabelled pixels, or
-    more than 85 % of one class, is left out.
+    Tiles don't overlap and are cut from the top left corner, row by row. Tiles with more than 5 % unlabeled pixels, or
+    more than 85 % of one class, are left out.
     """
 
     class_names: Sequence[str] = ()
 
     def __init__(
-        self, photos: SegmentationFolders, colours: np.ndarray, corners: Sequence[tuple[int, int, int]]
+        self, photos: SegmentationFolders, colors: np.ndarray, corners: Sequence[tuple[int, int, int]]
     ) -> None:
-        self.photos, self.colours, self.corners = photos, colours, corners
+        self.photos, self.colors, self.corners = photos, colors, corners
 
     def __len__(self) -> int:
         return len(self.corners)
@@ -44,7 +44,7 @@ class MapTiles:
         photo, top, left = self.corners[index]
         item = self.photos[photo]
         window = slice(top, top + SIZE), slice(left, left + SIZE)
-        return {"image": self.colours[item["mask"][window]], "target": item["image"][window]}
+        return {"image": self.colors[item["mask"][window]], "target": item["image"][window]}
 
 
 def read_map_tiles(root: Path, opening: Opening) -> dict[str, MapTiles]:
@@ -54,10 +54,10 @@ def read_map_tiles(root: Path, opening: Opening) -> dict[str, MapTiles]:
         TrainerError: a folder or file is missing or unreadable.
     """
     classes = json.loads((root / CLASSES).read_text(encoding="utf-8"))
-    colours = np.zeros((IGNORED + 1, 3), np.uint8)
-    colours[IGNORED] = classes["ignore_rgb"]
+    colors = np.zeros((IGNORED + 1, 3), np.uint8)
+    colors[IGNORED] = classes["ignore_rgb"]
     for one in classes["classes"]:
-        colours[one["index"]] = one["rgb"]
+        colors[one["index"]] = one["rgb"]
     names = [one["name"] for one in classes["classes"]]
     photos = {split: SegmentationFolders(root, images=f"images/{word}", masks=f"masks/{word}", classes=names,
                                          opening=opening)
@@ -71,18 +71,18 @@ def read_map_tiles(root: Path, opening: Opening) -> dict[str, MapTiles]:
             done += 1
             if opening.progress is not None:
                 opening.progress(done, total)
-        tiles[split] = MapTiles(folders, colours, corners)
+        tiles[split] = MapTiles(folders, colors, corners)
     return tiles
 
 
 def usable_corners(mask: np.ndarray) -> list[tuple[int, int]]:
-    """(top, left) of each square of a mask [H, W] that shows enough."""
+    """(top, left) of each tile of a mask [H, W] that passes the rule."""
     height, width = mask.shape
     grid = [(top, left) for top in range(0, height - SIZE + 1, SIZE) for left in range(0, width - SIZE + 1, SIZE)]
     return [(top, left) for top, left in grid if shows_enough(mask[top : top + SIZE, left : left + SIZE])]
 
 
 def shows_enough(square: np.ndarray) -> bool:
-    """Whether nearly all of it is labelled, and not all as one class."""
+    """Whether nearly all pixels are labeled, and not nearly all as one class."""
     shares = np.bincount(square.ravel(), minlength=IGNORED + 1) / square.size
-    return bool(shares[IGNORED] <= MOST_UNLABELLED and shares[:IGNORED].max() <= MOST_OF_ONE_CLASS)
+    return bool(shares[IGNORED] <= MOST_UNLABELED and shares[:IGNORED].max() <= MOST_OF_ONE_CLASS)

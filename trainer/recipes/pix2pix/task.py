@@ -1,4 +1,6 @@
-"""Pictures from pictures: pix2pix, a conditional generative adversarial network with an L1 loss (Isola et al. 2017)."""
+"""Image-to-image translation: pix2pix, a conditional generative adversarial network with an L1 loss (Isola et al.
+2017).
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ from .options import Options
 
 
 class Pix2Pix(Task):
-    """Makes of an `image` the picture that it stands for, the `target`; shown are photos for maps."""
+    """Translates an `image` to its `target`; the recipe translates maps to photos."""
 
     options: Options
 
     def data(self) -> DataSplits:
-        """Pairs as they are; of a folder of photos with masks of classes, squares with their label maps."""
+        """Image pairs as they are; for a folder of photos with masks of classes, tiles with their label maps."""
         splits: Mapping[str, Dataset]
         root, reader = self.data_root(), self.config.data.reader
         if reader is not None and reader.name == "pairs" and (root / CLASSES).exists():
@@ -52,7 +54,7 @@ class Pix2Pix(Task):
         discriminator = Mean(told_apart, weight)
         self.discriminator_optimizer.minimize(discriminator.value)
 
-        taken_for_real = self.discriminator(source, made)  # by the discriminator as it is now
+        taken_for_real = self.discriminator(source, made)  # with the discriminator after its update
         adversarial = Mean(cross_entropy(taken_for_real, is_real=True), weight)
         l1 = Mean(nn.l1_loss(made, target, reduction="none"), weight)
         loss = adversarial.value + self.options.l1_weight * l1.value
@@ -76,7 +78,7 @@ class Pix2Pix(Task):
         )
 
     def made(self, images: Tensor) -> Tensor:
-        """The generator's pictures [N, 3, H, W] in (-1, 1) of uint8 pictures."""
+        """The generator's images [N, 3, H, W] in (-1, 1) for uint8 images."""
         return self.generator(to_floats(images))
 
     def samples(self, batch: Batch) -> Iterable[Sample]:
@@ -89,21 +91,21 @@ class Pix2Pix(Task):
 
 
 def cross_entropy(logits: Tensor, *, is_real: bool) -> Tensor:
-    """Of each patch's logit, where all patches are real or all are not."""
+    """Binary cross entropy of the patch logits, with all patches real or all fake."""
     right = engine.full_like(logits, float(is_real))
     return nn.binary_cross_entropy_with_logits(logits, right, reduction="none")
 
 
 def to_floats(pixels: Tensor) -> Tensor:
-    """uint8 0 to 255 as float32 -1 to 1."""
+    """Converts uint8 0 to 255 to float32 -1 to 1."""
     return pixels.astype(float32) * (1 / 127.5) - 1
 
 
 def to_shares(picture: Tensor) -> Tensor:
-    """-1 to 1 as 0 to 1, the range in which pictures are compared."""
+    """Converts -1 to 1 to 0 to 1, the range of the image metrics."""
     return (picture + 1) * 0.5
 
 
 def to_pixels(picture: Tensor) -> Tensor:
-    """-1 to 1 as uint8 0 to 255."""
+    """Converts -1 to 1 to uint8 0 to 255."""
     return engine.round((picture + 1) * 127.5).astype(uint8)

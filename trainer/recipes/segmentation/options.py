@@ -1,4 +1,4 @@
-"""What can be set under `options:` of the segmentation recipe, and what the task needs and gives."""
+"""The `options:` of the segmentation recipe, and what the task requires and returns."""
 
 from __future__ import annotations
 
@@ -15,16 +15,25 @@ class Options(Section):
     """Options of the task."""
 
     widths: tuple[Width, ...] = Field(
-        (24, 48, 96, 128, 128), min_length=2, description="Channels of the U-Net at each size, the largest first."
+        (24, 48, 96, 128, 128),
+        min_length=2,
+        description="Number of channels of the U-Net at each resolution, the highest resolution first.",
     )
     reduction: Literal[1, 2, 4, 8] = Field(
         4,
-        description="By how much the network's own picture is smaller; 2 sees finer things and costs up to four times.",
+        description="Factor by which the network's input resolution is reduced (1, 2, 4 or 8); 2 resolves finer "
+        "details than 4 and costs up to four times as much.",
     )
-    dice: float = Field(1.0, ge=0, description="Weight of the soft Dice loss beside the cross entropy.")
-    tile: int = Field(512, gt=0, description="Pixels of the windows in which pictures are validated, each way.")
-    margin: int = Field(64, ge=0, description="Pixels at the windows' inner edges that give context only.")
-    flips: bool = Field(True, description="Validate with the mean over a window and its three mirror images.")
+    dice: float = Field(
+        1.0, ge=0, description="Weight of the soft Dice loss relative to the cross entropy; 0: cross entropy only."
+    )
+    tile: int = Field(512, gt=0, description="Height and width in pixels of the tiles in which images are validated.")
+    margin: int = Field(
+        64, ge=0, description="Overlap in pixels at the inner edges of tiles, which gives context only."
+    )
+    flips: bool = Field(
+        True, description="Test-time augmentation: average predictions over a tile and its three reflections."
+    )
 
 
 _LOSSES = ("loss", "cross_entropy", "dice")

@@ -1,4 +1,4 @@
-"""Semantic segmentation with a U-Net (Ronneberger, Fischer and Brox 2015): a class for each pixel of a picture."""
+"""Semantic segmentation with a U-Net (Ronneberger, Fischer and Brox 2015): a class for each pixel of an image."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from trainer.recipes.parts.unet import UNet
 from .options import Options
 
 MIRRORS = ((2,), (3,), (2, 3))
-"""Axes along which pictures are mirrored to be looked at again."""
+"""Axes of the reflections for test-time augmentation."""
 
 
 class Segmentation(Task):
-    """Says of each pixel what it shows."""
+    """Classifies every pixel."""
 
     options: Options
 
     def data(self) -> DataSplits:
-        """Windows of training pictures at random, all of the others once."""
+        """Random crops of training images, all tiles of the other splits."""
         splits = self.read_splits("image", "mask")
         self.class_names = list(splits["train"].class_names)
         tile, margin = self.options.tile, self.options.margin
@@ -58,7 +58,8 @@ class Segmentation(Task):
         decode, *transforms = inference.preparation(self.config, scales=False)
         if transforms:
             raise TrainerError(
-                "transforms of validation are applied to windows, which can't be put together again then",
+                "transforms of the valid split apply to tiles; this transform changes their position, so tiles can't "
+                    "be assembled",
                 where="data.transforms.valid", found=", ".join(str(step.to_json()) for step in transforms),
                 expected="none",
             )  # fmt: skip
@@ -71,19 +72,19 @@ class Segmentation(Task):
         )
 
     def scores(self, image: Tensor, logits: Tensor) -> Tensor:
-        """How likely each class is at each pixel, [B, C, H, W]: the mean of pictures and of their mirror images."""
+        """Class probabilities of each pixel, [B, C, H, W], averaged over reflections if `flips` is set."""
         scores = nn.functional.softmax(logits, axis=1)
         if self.options.flips:
             scores = (scores + sum(self.mirrored(image, axes) for axes in MIRRORS)) * (1 / (1 + len(MIRRORS)))
         return nn.functional.interpolate(scores, size=image.shape[2:], mode="bilinear")
 
     def reduced(self, mask: Tensor) -> Tensor:
-        """The classes in the middle of what each of the network's pixels stands for."""
+        """The target classes at the centers of the network's output pixels."""
         step = self.options.reduction
         return mask[:, step // 2 :: step, step // 2 :: step]
 
     def samples(self, batch: Batch) -> Iterator[Sample]:
-        """Windows with what each pixel was taken for, and with what it is."""
+        """Tiles with predicted and target classes."""
         image = normalized(batch["image"])
         found = engine.argmax(self.scores(image, self.network(image)), axis=1).numpy()
         pictures = batch["image"].numpy().transpose(0, 2, 3, 1)
@@ -92,7 +93,7 @@ class Segmentation(Task):
                 yield Sample(f"{number}-{name}", picture.copy(), name, mask=mask, class_names=tuple(self.class_names))
 
     def losses(self, logits: Tensor, batch: Batch) -> dict[str, Mean]:
-        """Cross entropy of the pixels that count, and soft Dice over the batch, in which every class counts alike."""
+        """Cross entropy of pixels that are not ignored, and soft Dice over the batch, with equal weight per class."""
         mask, rows = self.reduced(batch["mask"]), batch["weight"]
         counted = (mask != IGNORED).astype(float32) * engine.reshape(rows, (-1, 1, 1))
         cross_entropy = nn.cross_entropy(logits, mask, ignore_index=IGNORED, reduction="none")
@@ -102,11 +103,11 @@ class Segmentation(Task):
         return {name: Mean(value, engine.sum(rows)) for name, value in parts.items()}
 
     def mirrored(self, image: Tensor, axes: tuple[int, ...]) -> Tensor:
-        """Probabilities of the mirror image, mirrored back."""
+        """Probabilities of the flipped image, flipped back."""
         logits = self.network(engine.flip(image, axis=axes))
         return engine.flip(nn.functional.softmax(logits, axis=1), axis=axes)
 
 
 def normalized(images: Tensor) -> Tensor:
-    """uint8 0 to 255 as float32 around 0."""
+    """Converts uint8 0 to 255 to float32 around 0."""
     return images.astype(float32) * (1 / 64) - 2

@@ -154,10 +154,10 @@ def weigh(
     words = weight_gradient.words(spec)
     run_kernel(weight_gradient.TEMPLATE.render(spec, parameters, "weigh"), "weigh", [*arrays, *words], tasks, scratch)
     output = parts
-    if weight_gradient.totals_of(spec).is_needed:
+    sums = weight_gradient.totals_of(spec)
+    if sums.is_needed:
         output = run_kernel.empty([parts.size // weight_gradient.pixel_blocks(spec).groups], spec.dtype.storage)
-        combine = weight_gradient.totals_of(spec).render("combine")
-        run_kernel(combine, "combine", [parts, output, *operands], range(weight_gradient.totals_of(spec).tasks))
+        run_kernel(sums.render("combine"), "combine", [parts, output, *operands, *sums.words], range(sums.tasks))
     shape = (*spec.window, spec.channels // spec.groups, spec.filters)
     return output.reshape(shape).transpose(3, 2, 0, 1)
 

@@ -91,10 +91,10 @@ def weigh_alone(
     scratch = depthwise_weights.TEMPLATE.scratch_bytes(spec, parameters)
     run_kernel(depthwise_weights.TEMPLATE.render(spec, parameters, "weigh"), "weigh", arrays, tasks, scratch)
     output = parts
-    if weight_gradient.totals_of(plain).is_needed:
+    sums = weight_gradient.totals_of(plain)
+    if sums.is_needed:
         output = run_kernel.empty([parts.size // weight_gradient.pixel_blocks(plain).groups], plain.dtype.storage)
-        combine = weight_gradient.totals_of(plain).render("combine")
-        run_kernel(combine, "combine", [parts, output], range(weight_gradient.totals_of(plain).tasks))
+        run_kernel(sums.render("combine"), "combine", [parts, output, *sums.words], range(sums.tasks))
     return output.reshape(*plain.window, spec.group, plain.filters).transpose(3, 2, 0, 1)
 
 

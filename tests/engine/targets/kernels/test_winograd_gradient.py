@@ -56,7 +56,7 @@ def compute(
     output = parts
     if sums.is_needed:
         output = run_kernel.empty([plain.weights], plain.dtype.storage)
-        run_kernel(sums.render("totals"), "totals", [parts, output], range(sums.tasks))
+        run_kernel(sums.render("totals"), "totals", [parts, output, *sums.words], range(sums.tasks))
     return output.reshape(3, 3, plain.channels, plain.filters).transpose(3, 2, 0, 1)
 
 

@@ -71,6 +71,10 @@ def _no_words(spec: Any) -> tuple[int, ...]:
     return ()
 
 
+def _itself(spec: Any) -> Any:
+    return spec
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """Makes kernels of specifications of class `specification` with parameters of class `parameters`.
@@ -78,7 +82,8 @@ class Template:
     kernel: from these two, the kernel. operands: the arrays in the order of the argument block; words: the numbers that
     follow their addresses there. candidates: the parameters worth trying on a machine, best first by the cost model,
     all of one numerics class. All are classes and functions of a module, so that a template can be sent to another
-    process. `directions`: those of the convolutions that it computes; all if empty.
+    process. `directions`: those of the convolutions that it computes; all if empty. `coded`: the specification that a
+    kernel is written from, one for all that differ in their words alone.
     """
 
     specification: type
@@ -88,6 +93,7 @@ class Template:
     candidates: Callable[[Any, Any], Sequence[Any]]
     words: Callable[[Any], tuple[int, ...]] = _no_words
     directions: tuple[str, ...] = ()
+    coded: Callable[[Any], Any] = _itself
 
     def computes(self, spec: Any) -> bool:
         """Whether a specification is one of this template's."""

@@ -1,13 +1,15 @@
 """Adding up what groups of blocks have left of a weight gradient, in ascending order of the groups, and finishing it.
 
-Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [totals, output, epilogue operands…], addresses;
-totals is [groups][R][S][C/groups][K].
+Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [totals, output, epilogue operands…], addresses,
+then the number of groups where there are several; totals is [groups][R][S][C/groups][K].
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.kernels.access import Elements
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import lanes_of
@@ -18,40 +20,65 @@ from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 @dataclass(frozen=True, slots=True)
 class TotalsSpec:
-    """The weight gradient whose `groups` totals are added; its epilogue works on the sum."""
+    """The gradient of `weights` elements, in rows of `filters`, whose `groups` totals are added; its epilogue works on
+    the sum.
+    """
 
-    convolution: ConvolutionSpec
+    dtype: DType
+    weights: int
+    filters: int
+    epilogue: Epilogue
     groups: int
+
+    @classmethod
+    def of(cls, convolution: ConvolutionSpec, groups: int) -> TotalsSpec:
+        """The totals of a convolution's weight gradient."""
+        return cls(convolution.dtype, convolution.weights, convolution.filters, convolution.epilogue, groups)
 
     @property
     def size(self) -> int:
         """Elements of all totals."""
-        return self.groups * self.convolution.weights
+        return self.groups * self.weights
 
     @property
     def is_needed(self) -> bool:
         """Whether the totals are not the result itself."""
-        return self.groups > 1 or bool(self.convolution.epilogue.body)
+        return self.groups > 1 or bool(self.epilogue.body)
 
     @property
     def tasks(self) -> int:
         """One task for each row of K weights."""
-        return self.convolution.weights // self.convolution.filters
+        return self.weights // self.filters
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The words after the addresses."""
+        return (self.groups,) if self.groups > 1 else ()
+
+    @property
+    def coded(self) -> TotalsSpec:
+        """The specification that stands for all with the same code."""
+        return replace(self, groups=min(self.groups, 2))
 
     def render(self, name: str) -> str:
         """The module of the kernel."""
-        w, dtype, filters = Writer(), self.convolution.dtype, self.convolution.filters
+        w, dtype, filters = Writer(), self.dtype, self.filters
         memory, lanes = Elements(w, dtype), lanes_of(dtype)
         totals, output = w.argument(0), w.argument(1)
-        operands = OperandPointers.load(w, self.convolution.epilogue, 2)
+        operands = OperandPointers.load(w, self.epilogue, 2)
+        groups = w.argument(2 + len(self.epilogue.operands), "i64") if self.words else 1
         row = w.multiply("%task", filters)
+        add = "fadd" if dtype.is_float else "add"
 
         def part(column: Integer, active: int) -> None:
-            place, total = w.add(row, column), ""
-            for group in range(self.groups):
-                value = memory.load(totals, w.add(place, group * self.convolution.weights), active)
-                add = "fadd" if dtype.is_float else "add"
-                total = w.value(f"{add} {memory.kind} {total}, {value}") if total else value
+            place = w.add(row, column)
+            total = memory.load(totals, place, active)
+            if self.words:
+                with w.loop(1, groups, carried=[(memory.kind, total)]) as group:
+                    here = w.add(place, w.multiply(group.index, self.weights))
+                    following = memory.load(totals, here, active)
+                    group.next = [w.value(f"{add} {memory.kind} {group.carried[0]}, {following}")]
+                total = group.next[0]
             store_finished(w, operands, dtype, total, output, place, column, active)
 
         whole = filters - filters % lanes

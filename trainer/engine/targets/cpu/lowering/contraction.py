@@ -154,8 +154,8 @@ def expand_weight_gradient(expansion: Expansion, work: Work) -> None:
         return _emit(expansion, work, chosen, places, label)
     blocks = View(Buffer(sums.size, call.dtype, "totals"), call.dtype, (sums.size,), (1,))
     _emit(expansion, replace(work, writes=(blocks,)), chosen, places, label)
-    sums = replace(sums, convolution=replace(spec, prologue=NOTHING))
-    expansion.add(Work("reduction", Routine.of(sums, blocks, target), (blocks,), (target,), "combine"))
+    combine = Routine.of(sums.coded, blocks, target, *sums.words)
+    expansion.add(Work("reduction", combine, (blocks,), (target,), "combine"))
 
 
 def _clear(expansion: Expansion, target: View) -> None:

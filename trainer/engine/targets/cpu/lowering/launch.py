@@ -83,10 +83,8 @@ class Tunable:
     @property
     def source(self) -> KernelSource:
         """The kernel, to be rendered."""
-        kernel = self.template.kernel
-        return KernelSource(
-            (self.spec, self.parameters, kernel), lambda name: kernel(self.spec, self.parameters).render(name)
-        )
+        kernel, parameters, spec = self.template.kernel, self.parameters, self.template.coded(self.spec)
+        return KernelSource((spec, parameters, kernel), lambda name: kernel(spec, parameters).render(name))
 
     @property
     def tasks(self) -> int:

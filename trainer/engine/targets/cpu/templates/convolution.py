@@ -82,6 +82,11 @@ def words(spec: ConvolutionSpec) -> tuple[int, ...]:
     return (spec.images,) if correlation(spec).images > 1 else ()
 
 
+def coded(spec: ConvolutionSpec) -> ConvolutionSpec:
+    """The same of two images, where their number is a word."""
+    return replace(spec, images=2) if words(spec) else spec
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """A task's part of one axis: outputs [start, stop) of a phase of `count`, and the phase's numbers."""
@@ -447,5 +452,5 @@ def operands(spec: ConvolutionSpec) -> list[Argument]:
 
 TEMPLATE = Template(
     ConvolutionSpec, ConvolutionParameters, ConvolutionKernel, operands, candidates, words,
-    ("forward", "input_gradient"),
+    ("forward", "input_gradient"), coded,
 )  # fmt: skip

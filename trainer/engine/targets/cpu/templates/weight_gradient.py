@@ -145,13 +145,23 @@ def _rows_inside(spec: ConvolutionSpec, tap: int) -> tuple[int, int]:
 
 def totals_of(spec: ConvolutionSpec) -> TotalsSpec:
     """What the groups of blocks leave."""
-    return TotalsSpec(spec, pixel_blocks(spec).groups)
+    return TotalsSpec.of(spec, pixel_blocks(spec).groups)
 
 
 def words(spec: ConvolutionSpec) -> tuple[int, ...]:
     """The words after the addresses: what differs between batches of any size, which may have the same code."""
     blocks = pixel_blocks(spec)
     return blocks.whole[blocks.outermost], blocks.blocks_per_group, math.prod(blocks.counts)
+
+
+def coded(spec: ConvolutionSpec) -> ConvolutionSpec:
+    """The same of two blocks of images, or of three if the last one is not full, where their number is a word."""
+    blocks = pixel_blocks(spec)
+    whole, block = blocks.whole[0], blocks.block[0]
+    if whole == 1:
+        return spec
+    few = replace(spec, images=spec.unit * (2 * block + (whole % block > 0)))
+    return few if pixel_blocks(few).block == blocks.block else spec
 
 
 class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParameters]):
@@ -393,5 +403,6 @@ def operands(spec: ConvolutionSpec) -> list[Argument]:
 
 
 TEMPLATE = Template(
-    ConvolutionSpec, WeightGradientParameters, WeightGradientKernel, operands, candidates, words, ("weight_gradient",)
-)
+    ConvolutionSpec, WeightGradientParameters, WeightGradientKernel, operands, candidates, words, ("weight_gradient",),
+    coded,
+)  # fmt: skip

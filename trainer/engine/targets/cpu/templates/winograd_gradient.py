@@ -76,7 +76,7 @@ def tile_blocks(spec: WinogradSpec) -> TileBlocks:
 
 def totals_of(spec: WinogradSpec) -> TotalsSpec:
     """What the groups leave."""
-    return TotalsSpec(spec.convolution, tile_blocks(spec).groups)
+    return TotalsSpec.of(spec.convolution, tile_blocks(spec).groups)
 
 
 class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParameters]):

@@ -1,6 +1,6 @@
-"""Fluorescence and stained tissue made to look alike: bright nuclei on a dark ground, over the whole range of greys.
+"""Converts fluorescence and stained tissue to one appearance: bright nuclei on a dark background, full gray range.
 
-What is rare, dark on bright or bright on dark, is shown more often in training.
+The rarer appearance, dark on bright or bright on dark, is repeated in training.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.datasets import Dataset, Item, Subset, Wrapped
-from trainer.datasets.grey import is_bright, stretched
+from trainer.datasets.gray import is_bright, stretched
 from trainer.datasets.readers import Opening
 
 
-class Alike(Wrapped):
-    """The items of `dataset` with `image` (uint8, grey) stretched from black to white, bright pictures inverted."""
+class SameAppearance(Wrapped):
+    """The items of `dataset` with `image` (uint8, grayscale) stretched to the full range, bright images inverted."""
 
     def __getitem__(self, index: int) -> Item:
         item = self.dataset[index]
@@ -24,9 +24,9 @@ class Alike(Wrapped):
 
 
 def balanced(dataset: Dataset, times: int, opening: Opening) -> Subset:
-    """The items of `dataset`, those of the rarer look so many times: transforms make something else of each.
+    """The items of `dataset`, with those of the rarer appearance repeated; random transforms change every repetition.
 
-    An item that can't be used is there once, for the loader to tell of.
+    An unreadable item appears once; the loader reports it.
     """
     bright = np.zeros(len(dataset), np.int64)  # 1 is bright, -1 dark
     for index in range(len(dataset)):

@@ -1,0 +1,21 @@
+"""Normalizes the appearance of grayscale images: bright objects on a dark background, full range of gray values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+DARK, BRIGHT = 1.0, 99.8
+"""Percentage of pixels that become black at most, and that stay below white."""
+
+
+def stretched(image: np.ndarray, dark: float = DARK, bright: float = BRIGHT) -> np.ndarray:
+    """uint8 [H, W, 1] stretched to the range from black to white, bright images inverted."""
+    gray = 255 - image if is_bright(image) else image
+    low, high = np.percentile(gray, (dark, bright))
+    table = np.clip((np.arange(256) - low) * (255 / max(high - low, 1)), 0, 255)
+    return np.rint(table).astype(np.uint8)[gray]
+
+
+def is_bright(image: np.ndarray) -> bool:
+    """Whether half of the image's pixels are lighter than middle gray."""
+    return bool(np.median(image) > 127)
