@@ -18,7 +18,12 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run", nargs="?", metavar="RUN", help="a run directory, or the name of a run in runs/ (default: the latest)"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: the run's name with .html)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="output file, as Markdown if its name ends in .md (default: the run's name with .html)",
+    )
     parser.add_argument(
         "--samples",
         type=int,
@@ -26,13 +31,6 @@ def describe(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of images per sample name, the newest ones (default: 4)",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="the file to write; Markdown if it ends in .md (default: the run's name with .html)",
-    )
-    parser.add_argument("--samples", type=int, default=4, metavar="N", help="pictures of each name (default: 4)")
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -44,7 +44,6 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--where", action="append", metavar="KEY=VALUE", help="only runs with this config value; may be repeated"
     )
-    parser.add_argument("--tag", action="append", metavar="TAG", help="only runs with this tag; may be repeated")
     parser.add_argument("--json", action="store_true", help="print one JSON object per run")
 
 
