@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from trainer.tui.annotations import COLOURS
+from trainer.tui.annotations import COLORS
 
 RECIPES = Path(__file__).resolve().parent.parent / "trainer" / "recipes"
 WIDTH, HEIGHT, GAP, LINE = 288, 216, 4, 24
@@ -52,7 +52,7 @@ def picture() -> Image.Image:
     for part in PARTS:
         draw.text((left, 2), part.title, fill=INK, font=font)
         at = left
-        for color, name in zip(COLOURS, part.classes, strict=False):
+        for color, name in zip(COLORS, part.classes, strict=False):
             draw.rectangle([at, LINE + HEIGHT + 9, at + 12, LINE + HEIGHT + 21], fill=color)
             draw.text((at + 17, LINE + HEIGHT + 6), name, fill=INK, font=font)
             at += 32 + round(draw.textlength(name, font=font))

@@ -18,6 +18,7 @@ from trainer.cli.report import Source, report_page
 from trainer.cli.report.svg import COLUMNS, WIDTH, Curve, chart
 from trainer.rundir import (
     AutotuneEvent,
+    EndEvent,
     MetricEvent,
     ReportEvent,
     RunEvent,
@@ -107,7 +108,7 @@ def test_a_prediction_stands_next_to_its_ground_truth_and_classes_keep_their_col
         append(paths, SampleEvent(1, "valid", name, f"samples/{name}.png"), 0.0)
     html = report_page(Source(open_run(paths.root)))
     Page(html)
-    assert html.count('<div class="group">') == 1, "image-1 and image-2 are two items"
+    assert html.count('<div class="group">') == 1, "the other two have no ground truth"
     colors = dict(re.findall(r'stroke="(#\w+)"[^>]*><title>(\w+)', html))
     assert re.findall(r'background:(#\w+)"></i>(\w+)<', html) == [(color, name) for color, name in colors.items()]
     assert len(colors) == 2
@@ -205,6 +206,13 @@ def test_no_label_of_an_axis_is_cut_off(last: int, value: float) -> None:
         width = 6.2 * len(text)  # 11 pixels of a usual font
         left = float(x) - {"end": width, "middle": width / 2}[anchor]
         assert left >= 0 and left + width <= WIDTH, text
+
+
+def test_the_report_of_a_failed_run_begins_with_what_went_wrong(tmp_path: Path) -> None:
+    paths = make_folder(tmp_path / "run")
+    append(paths, EndEvent("failed", 1, 7, reason="ZeroDivisionError: division by zero"), 1.0)
+    text = page_of(paths).text
+    assert text.count("Failed: ZeroDivisionError: division by zero") == 1 == text.count("ZeroDivisionError")
 
 
 def test_a_report_says_tags_note_and_the_name_of_the_task(tmp_path: Path) -> None:

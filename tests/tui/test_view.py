@@ -5,6 +5,7 @@ import pytest
 from trainer.rundir import Event, MetricEvent, PhaseEvent, Record, ResumedEvent, RunEvent, SystemEvent
 from trainer.tui.charts import loss_chart, rate_chart, valid_chart
 from trainer.tui.panels.progress import epoch_text, remaining_seconds, train_share
+from trainer.tui.plot import resolved
 from trainer.tui.view import View
 
 
@@ -92,7 +93,7 @@ def test_charts_take_their_metrics_by_name() -> None:
     assert losses is not None and {layer.name for layer in losses.layers} == {
         "generator_loss", "discriminator_loss", "valid"}  # fmt: skip
     assert valid is not None and valid.title.startswith("valid/psnr") and valid.best == (4, 24.0)
-    assert rates is not None and rates.log_scale
+    assert rates is not None and resolved(rates).log_scale
     assert loss_chart(View("run")) is valid_chart(View("run")) is rate_chart(View("run")) is None
 
 

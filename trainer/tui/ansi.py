@@ -20,7 +20,7 @@ _COLORS = {
 
 
 def color_system_of(environment: Mapping[str, str]) -> ColorSystem:
-    """How many colours a terminal has, from its environment, by the rules of Rich; `none` with NO_COLOR."""
+    """The color system of a terminal, from its environment, by the rules of Rich; `none` with NO_COLOR."""
     if "NO_COLOR" in environment:
         return "none"
     if environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):

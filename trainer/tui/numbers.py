@@ -1,4 +1,4 @@
-"""How numbers, durations and sizes are written on the screen, always in a few characters."""
+"""Numbers, durations and sizes in a few characters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 def duration(seconds: float) -> str:
-    """A length of time: `20 ms`, `0.4 s`, `48 s`, `3:07`, `1h12`, `2d04h`."""
+    """A duration: `20 ms`, `0.4 s`, `48 s`, `3:07`, `1h12`, `2d04h`."""
     if seconds < 0 or not math.isfinite(seconds):
         return "-"
     if 0 < seconds < 0.0995:
@@ -30,7 +30,7 @@ def moment(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A length of time that still grows, so that one sees it grow: `0.4 s`, `48.2 s`, `3:07.4`, then as `duration`."""
+    """A duration that still grows, with tenths of a second: `0.4 s`, `48.2 s`, `3:07.4`, then as `duration`."""
     tenths = round(10 * seconds) if math.isfinite(seconds) else -1
     if 1 <= tenths < 1000:
         return f"{tenths / 10:.1f} s"

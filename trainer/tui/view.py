@@ -1,4 +1,4 @@
-"""What is known of a run: records go in one by one, the panels read the result. Pure; a table of handlers by kind."""
+"""The state of a run, built from its records one by one; panels read it. Pure; a table of handlers by kind."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from trainer.tui.series import Series
 from trainer.tui.text import printable
 
 LOG_LINES = 1000
-MOST_SAMPLES = 4000
+MAX_SAMPLES = 4000
 HISTORY = 64
-"""Samples of the machine that its charts show."""
+"""Samples of the machine in each sparkline."""
 
 RATE_WINDOW_SECONDS = 10.0
 _SYSTEM_FIELDS = tuple(one.name for one in fields(SystemEvent))
@@ -43,7 +43,7 @@ _SYSTEM_FIELDS = tuple(one.name for one in fields(SystemEvent))
 
 @dataclass
 class Phase:
-    """A phase as it stands; times in seconds since 1970."""
+    """A phase; times in seconds since 1970."""
 
     name: str
     state: str
@@ -60,7 +60,7 @@ class Phase:
         return self.state in ("started", "progress")
 
     def seconds(self, now: float) -> float:
-        """How long it has run, or ran."""
+        """The duration so far, or in total."""
         return max(0.0, (now if self.is_active else self.changed) - self.started)
 
 
@@ -84,10 +84,10 @@ class Validation:
 
 @dataclass(eq=False)
 class View:
-    """A run as the records so far tell it.
+    """A run according to the records so far.
 
-    `revision` grows with every record, `samples_taken` with every sample of the machine; a later attempt takes back
-    what its resumption supersedes.
+    `revision` grows with every record, `samples_taken` with every sample of the machine; a later attempt removes
+    the records that its resumption supersedes.
     """
 
     name: str
@@ -115,7 +115,7 @@ class View:
     finals: dict[str, float] = field(default_factory=dict)
     decisions: dict[str, AutotuneEvent] = field(default_factory=dict)
     steps: dict[int, StepEvent] = field(default_factory=dict)
-    samples: deque[SampleEvent] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
+    samples: deque[SampleEvent] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     reports: dict[str, ReportEvent] = field(default_factory=dict)
     samples_taken: int = 0
     histories: dict[str, deque[float]] = field(default_factory=dict)
@@ -123,10 +123,10 @@ class View:
     log_count: int = 0
     validation: Validation | None = None
     requests: dict[str, RequestEvent] = field(default_factory=dict)
-    steps_seen: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=256))
+    recent_steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=256))
 
     def apply(self, record: Record) -> None:
-        """Take in one record. Those of an attempt that has been superseded are passed over."""
+        """Apply one record; records of a superseded attempt are ignored."""
         if record.attempt < self.attempt:
             return
         if record.attempt > self.attempt:
@@ -145,28 +145,28 @@ class View:
         self.log_count += 1
 
     def steps_per_second(self) -> float | None:
-        """Speed over the last seconds of training, None before it is known."""
-        if len(self.steps_seen) < 2:
+        """Speed over the last ten seconds of training, None before it is known."""
+        if len(self.recent_steps) < 2:
             return None
-        end_time, end_step = self.steps_seen[-1]
-        time, step = next(seen for seen in self.steps_seen if end_time - seen[0] <= RATE_WINDOW_SECONDS)
+        end_time, end_step = self.recent_steps[-1]
+        time, step = next(moment for moment in self.recent_steps if end_time - moment[0] <= RATE_WINDOW_SECONDS)
         return (end_step - step) / (end_time - time) if end_time > time else None
 
     def epoch_of(self, step: float) -> float | None:
-        """The epoch that ends with a step, where epochs are counted and are of one length."""
+        """The epoch of a step, for a run that counts epochs of equal length."""
         return step * self.epoch / self.step if self.step and self.epoch else None
 
     def _begin_attempt(self, attempt: int) -> None:
         if self.attempt:
             self.phases.clear()
             self.steps.clear()
-            self.steps_seen.clear()
+            self.recent_steps.clear()
             self.requests.clear()
         self.attempt, self.end, self.paused, self.stopping = attempt, None, False, False
 
 
 def speed_up(events: Iterable[AutotuneEvent]) -> float | None:
-    """The defaults' times over the best ones', each kernel counted once; None before any was measured."""
+    """The sum of the default times divided by that of the best ones, each kernel once; None before a measurement."""
     pairs = [(event.default_ms, event.best_ms) for event in events if event.default_ms and event.best_ms]
     return sum(default for default, _ in pairs) / sum(best for _, best in pairs) if pairs else None
 
@@ -179,7 +179,7 @@ def _run(view: View, event: RunEvent, time: float) -> None:
 def _phase(view: View, event: PhaseEvent, time: float) -> None:
     phase = view.phases.get(event.name)
     if phase is None or (event.state == "started" and not phase.is_active):
-        # What is told only once it is done, and before all else, began with the process (reading the configuration).
+        # The first phase is reported when it is done, and began with the process: reading the configuration.
         is_first = not view.phases and event.state == "finished"
         started = view.process_start if is_first and view.process_start is not None else time
         phase = view.phases[event.name] = Phase(event.name, event.state, started, time)
@@ -207,7 +207,7 @@ def _metric(view: View, event: MetricEvent, time: float) -> None:
         series.append(event.step, value)
     if event.split == "train":
         view.step, view.epoch = event.step, event.epoch
-        view.steps_seen.append((time, event.step))
+        view.recent_steps.append((time, event.step))
         return
     _say_metrics(view, event, time)
 
@@ -241,13 +241,13 @@ def _report(view: View, event: ReportEvent, time: float) -> None:
 
 def _autotune(view: View, event: AutotuneEvent, time: float) -> None:
     view.decisions[event.key] = event
-    said = f"autotune {event.operation} {event.shape}"
+    text = f"autotune {event.operation} {event.shape}"
     if event.default_ms and event.best_ms:
         gain = event.default_ms / event.best_ms
-        said += f": {event.default_ms:.3g} to {event.best_ms:.3g} ms ({gain:.2f}x)"
+        text += f": {event.default_ms:.3g} to {event.best_ms:.3g} ms ({gain:.2f}x)"
     if event.candidates:
-        said += f", {event.candidates} candidate" + "s" * (event.candidates != 1)
-    view.say(time, "info", said)
+        text += f", {event.candidates} candidate" + "s" * (event.candidates != 1)
+    view.say(time, "info", text)
 
 
 def _step(view: View, event: StepEvent, time: float) -> None:
@@ -255,16 +255,16 @@ def _step(view: View, event: StepEvent, time: float) -> None:
 
 
 MEASURED = ("cpu", "memory", "disk", "network", "data_wait", "step_ms")
-"""What of the machine has a history."""
+"""Fields of the machine with a history."""
 
 
 def _system(view: View, event: SystemEvent, time: float) -> None:
-    # Several threads sample: what one of them leaves out stands as another told it last.
-    told = {name: value for name in _SYSTEM_FIELDS if (value := getattr(event, name)) is not None}
+    # Several threads sample: a field that one leaves out keeps the value of another.
+    sampled = {name: value for name in _SYSTEM_FIELDS if (value := getattr(event, name)) is not None}
     view.samples_taken += 1
-    view.system = event if view.system is None else replace(view.system, **told)
+    view.system = event if view.system is None else replace(view.system, **sampled)
     for name in MEASURED:
-        value = told.get(name)
+        value = sampled.get(name)
         if value is not None:
             view.histories.setdefault(name, deque(maxlen=HISTORY)).append(value)
     for index, gpu in enumerate(event.gpus or ()):
@@ -306,12 +306,12 @@ def _resumed(view: View, event: ResumedEvent, time: float) -> None:
         series.take_back(event.from_step)
     kept = [sample for sample in view.samples if sample.step <= event.from_step]
     if len(kept) < len(view.samples):
-        view.samples = deque(kept, MOST_SAMPLES)
+        view.samples = deque(kept, MAX_SAMPLES)
     if view.best_step is not None and view.best_step > event.from_step:
         view.best_step = None
     view.step = event.from_step
-    view.steps_seen.clear()
-    view.say(time, "info", f"attempt {view.attempt} goes on from step {event.from_step}")
+    view.recent_steps.clear()
+    view.say(time, "info", f"attempt {view.attempt} continues from step {event.from_step}")
 
 
 def _end(view: View, event: EndEvent, time: float) -> None:

@@ -11,7 +11,7 @@ from trainer.tui.numbers import number
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell has nothing to say: None, or not a number."""
+    """Whether a cell has no value: None, or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 

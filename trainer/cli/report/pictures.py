@@ -15,6 +15,7 @@ from trainer.cli.report.html import folded, preformatted, table
 from trainer.cli.report.source import Source, read_json
 from trainer.rundir import ReportEvent, SampleEvent
 from trainer.tui.annotations import boxes_of, overlay
+from trainer.tui.errors import paired
 from trainer.tui.numbers import number
 from trainer.tui.pictures import Sample, read_sample
 from trainer.tui.reports import Report, report_of
@@ -66,7 +67,7 @@ def worst_items(source: Source) -> str:
 
 
 def _items_of(source: Source, report: Report) -> str:
-    """The pictures of a report's items, with rank, score and what the task says of them."""
+    """The pictures of a report's items, with rank, score and caption."""
     gallery = _Gallery(source)
     for row, files in zip(report.rows, report.pictures, strict=False):
         for file in files:
@@ -81,13 +82,14 @@ def _reports(source: Source) -> Iterable[tuple[ReportEvent, Report]]:
 
 
 def _grid(source: Source, events: Sequence[SampleEvent], *, has_step: bool = True) -> str:
-    """Pictures in a grid; a prediction and its ground truth, whose names begin the same, stay together."""
+    """Pictures in a grid, each prediction next to its ground truth."""
     gallery = _Gallery(source)
-    for event in events:
-        where = f"{event.name}, step {event.step}" if has_step else event.name
-        stem, _, ending = event.name.partition("-")
-        group = event.name if ending.isdigit() else stem
-        gallery.add(event.file, where + (f": {event.caption}" if event.caption else ""), f"{event.step} {group}")
+    for step in dict.fromkeys(event.step for event in events):
+        for pair in paired([event for event in events if event.step == step]):
+            for event in pair:
+                where = f"{event.name}, step {step}" if has_step else event.name
+                caption = where + (f": {event.caption}" if event.caption else "")
+                gallery.add(event.file, caption, group=f"{step} {pair[0].name}")
     return gallery.html()
 
 
@@ -156,7 +158,7 @@ def _boxes(sample: Sample) -> str:
     for box in found:
         left, top, right, bottom = box.box
         rectangles.append(
-            f'<rect class="box" stroke="{_hex(box.colour)}" x="{left:g}" y="{top:g}" width="{right - left:g}" '
+            f'<rect class="box" stroke="{_hex(box.color)}" x="{left:g}" y="{top:g}" width="{right - left:g}" '
             f'height="{bottom - top:g}"><title>{escape(box.words)}</title></rect>'
         )
     height, width = sample.size
@@ -168,14 +170,14 @@ def _classes(sample: Sample) -> Mapping[str, str]:
     if not sample.annotations.get("class_names"):
         return {}
     names = _texts(sample.annotations.get("classes"))
-    found = {name: _hex(box.colour) for name, box in zip(names, boxes_of(sample.annotations), strict=False)}
+    found = {name: _hex(box.color) for name, box in zip(names, boxes_of(sample.annotations), strict=False)}
     if sample.mask is not None:
-        from trainer.tui.annotations import COLOURS
+        from trainer.tui.annotations import COLORS
 
         classes = _texts(sample.annotations.get("class_names"))
         for value in np.unique(sample.mask).tolist():
             if value < len(classes) and classes[value].lower() != "background":
-                found[classes[value]] = _hex(COLOURS[value % len(COLOURS)])
+                found[classes[value]] = _hex(COLORS[value % len(COLORS)])
     return found
 
 
@@ -184,7 +186,7 @@ def _legend(classes: Mapping[str, str]) -> str:
     if len(classes) < 2:
         return ""
     entries = "".join(
-        f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in classes.items()
+        f'<span><i style="background:{color}"></i>{escape(name)}</span>' for name, color in classes.items()
     )
     return f'<p class="legend">{entries}</p>'
 
@@ -193,8 +195,8 @@ def _texts(value: Any) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else []
 
 
-def _hex(colour: tuple[int, int, int]) -> str:
-    red, green, blue = colour
+def _hex(color: tuple[int, int, int]) -> str:
+    red, green, blue = color
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 

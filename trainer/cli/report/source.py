@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from trainer.rundir import Record, Run, Series, by_importance, read_note, read_tags, task_name
+from trainer.rundir import Record, Run, Series, by_importance, read_lock, read_note, read_tags, task_name
 from trainer.tui.charts import better
+from trainer.tui.diagnosis import diagnose
 from trainer.tui.numbers import duration, moment, number
+from trainer.tui.status import status_of
+from trainer.tui.view import View
 
 METRIC_COLUMNS = ("metric", "last", "at step", "best", "at step")
 
@@ -69,10 +73,20 @@ class Source:
         return [*words, *read_tags(run.paths)]
 
     @property
+    def diagnosis(self) -> str | None:
+        """One sentence on how the run goes or went, as on the dashboard; None before there is anything to say."""
+        paths = self.run.paths
+        view = View(paths.name, leading=paths.leading_metric)
+        for record in self.records:
+            view.apply(record)
+        found = diagnose(view, status_of(view, read_lock(paths), time.time()))
+        return None if found is None else found.text
+
+    @property
     def texts(self) -> list[str]:
-        """The user's note, and why the run ended, where there are any."""
-        reason = self.run.end.reason if self.run.end is not None else None
-        return [text for text in (read_note(self.run.paths), reason) if text]
+        """The user's note, the diagnosis, and why the run ended, without those that are missing."""
+        reason = self.run.end.reason if self.run.end is not None and self.run.end.status != "failed" else None
+        return [text for text in (read_note(self.run.paths), self.diagnosis, reason) if text]
 
     @property
     def quantities(self) -> list[str]:
