@@ -232,7 +232,7 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=30)
     parser.add_argument("--frames", type=int, default=24, help="while it trains")
     parser.add_argument(
-        "--keys", nargs="*", default=["4", "1"], help="pressed after the end; 5+left: one after the other"
+        "--keys", nargs="*", default=["3", "4", "1"], help="pressed after the end; 4+left: one after the other"
     )
     arguments = parser.parse_args()
     taken = screens(RunPaths(arguments.run), arguments.columns, arguments.lines, arguments.frames, arguments.keys)
