@@ -73,7 +73,7 @@ class Feed:
     ) -> None:
         if not root.is_dir():
             raise TrainerError(
-                "no run directory",
+                "not a run directory",
                 where=str(root),
                 hint="Runs are in ./runs by default; `trainer runs list` shows them.",
             )
