@@ -31,7 +31,7 @@ from trainer.learner.measuring import ASIDE_NICENESS
 from trainer.metrics.coco import Kind, evaluate
 from trainer.metrics.coco.pycocotools import as_dataset
 from trainer.metrics.detection import CocoFigures
-from trainer.metrics.folding import Folder, Slot
+from trainer.metrics.folding import FoldingProcess, Slot
 from trainer.metrics.folding.form import Form
 
 LEAST_SPEED = 10.0
@@ -114,13 +114,13 @@ class Beside:
         return [handed_over(batch) for batch in in_batches(*coco_scene("bbox"))]
 
     @functools.cached_property
-    def folder(self) -> Folder:
-        folder = Folder(niceness=ASIDE_NICENESS)
+    def folder(self) -> FoldingProcess:
+        folder = FoldingProcess(niceness=ASIDE_NICENESS)
         folder.open("valid", {"coco": Slot({"coco": CocoFigures()})})
         self.evaluate(folder)
         return folder
 
-    def evaluate(self, folder: Folder) -> None:
+    def evaluate(self, folder: FoldingProcess) -> None:
         """One validation: all its batches, and the figures of them."""
         folder.reset("valid")
         for form, sources in self.batches:

@@ -177,7 +177,13 @@ ROWS = {
                 for metric, least in (("test/iou", 0.88), ("test/objects/AP", 0.45), ("test/objects/AP50", 0.75))
             ),
         ),
-        short=(*SHORT, "options.widths=[8, 12]", "options.flips=false", "options.rare=1", "options.peak=0.6"),
+        short=(
+            *SHORT,
+            "options.widths=[8, 12]",
+            "options.flips=false",
+            "options.rare=1",
+            "options.center_threshold=0.6",
+        ),
     ),
     "segmentation": Row(
         1200,

@@ -72,9 +72,9 @@ def test_the_summary_lists_what_gained_within_80_columns() -> None:
     ])  # fmt: skip
     assert [line.split()[:3] for line in lines[1:3]] == [["9.000", "6.000", "33%"], ["2.000", "1.500", "25%"]]
     assert max(map(len, lines)) <= 80
-    assert lines[-2] == "3 kernels chosen, 2 of them faster than the default by 3.50 ms a step"
+    assert lines[-2] == "3 kernels chosen, 2 of them faster than the default by 3.50 ms per step"
     assert lines[-1] == "1 kernels had been chosen earlier"
-    assert summary([]) == ["0 kernels chosen, 0 of them faster than the default by 0.00 ms a step"]
+    assert summary([]) == ["0 kernels chosen, 0 of them faster than the default by 0.00 ms per step"]
 
 
 @pytest.mark.full

@@ -97,7 +97,7 @@ def test_convert_takes_pytorchs_files(tmp_path: Path) -> None:
         (["convert", "{run}", "{tmp}/w.npz", "--rename", ".*=x"], "two arrays would be named"),
         (["convert", "{run}", "{tmp}/nowhere/w.npz"], "nowhere"),
         (["inspect", "{tmp}/nothing.pt"], "no such file"),
-        (["inspect", "{run}", "--entry", "training"], "without 'training'"),
+        (["inspect", "{run}", "--entry", "training"], "has no 'training'"),
         (["verify", "{tmp}"], "no checkpoint"),
     ],
 )

@@ -37,7 +37,7 @@ def test_an_inspection_tells_what_is_there_and_what_is_wrong(cells, capsys):
     assert main(["data", "inspect", "cells"]) == 2
     text = capsys.readouterr().out
     assert "train: 3 items, 2 can't be used" in text and "30 x 20 1" in text
-    assert "cell" in text and "a box exceeds the image" in text and "2.png: truncated image " in text
+    assert "cell" in text and "a box exceeds the image" in text and "2.png: truncated image" in text
     assert "found:    annotation 2: x_min, y_min, x_max, y_max = 20, 10, 320, 14" in text
 
 
@@ -70,7 +70,7 @@ def test_a_config_is_inspected_as_training_reads_it(cells, capsys):
 
 def test_a_recipe_with_data_of_its_own_is_inspected(capsys):
     assert main(["data", "inspect", "digits", "--split", "valid", "--items", "10"]) == 0
-    assert "valid: 500 items (10 looked at), 0 can't be used" in capsys.readouterr().out
+    assert "valid: 500 items (10 inspected), 0 can't be used" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

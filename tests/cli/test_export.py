@@ -61,7 +61,7 @@ def test_the_python_call_writes_the_same_file_as_the_command(run: Path, tmp_path
     ("words", "said"),
     [
         (["--to", "csv"], "trainer runs export RUN --to csv"),
-        (["--to", "onnx"], "not exported to onnx"),
+        (["--to", "onnx"], "can't be exported to onnx"),
         (["--size", "480"], "HEIGHTxWIDTH"),
         (["--size", "0x5"], "HEIGHTxWIDTH"),
         (["--weights", "step-7"], "no such weights"),

@@ -45,7 +45,7 @@ def test_nothing_makes_the_directory_again(tmp_path: Path) -> None:
     write_samples([Sample("a", text="b")], paths, told.append, step=1, split="valid")
     assert [type(event) for event in told] == [WarningEvent]
     arrays = {"model": {"weight": Array(np.zeros(1, np.float32), "float32")}}
-    with pytest.raises(TrainerError, match="Its folder is not there: was it deleted or moved"):
+    with pytest.raises(TrainerError, match="Its folder no longer exists: was it deleted or moved"):
         write_checkpoint(paths.checkpoints, 1, arrays, {})  # type: ignore[arg-type]
     assert not paths.root.exists()
 

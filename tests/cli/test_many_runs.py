@@ -203,7 +203,7 @@ def test_a_run_of_another_machine_is_running_if_it_is_heard_of_whatever_the_cloc
         waits.append(seconds)
         os.utime(moving, (time.time() - 418,) * 2)
 
-    monkeypatch.setattr("trainer.cli.summaries.heard_of", lambda locks: pulse.heard_of(locks, sleep))
+    monkeypatch.setattr("trainer.cli.summaries.moving_heartbeats", lambda locks: pulse.moving_heartbeats(locks, sleep))
     assert main(["runs", "--json"]) == 0
     told = {run["name"]: run["status"] for run in map(json.loads, capsys.readouterr().out.splitlines())}
     assert told == {"one": "done", "two": "failed", "moving": "running", "still": "lost", "old": "lost"}

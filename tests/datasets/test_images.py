@@ -55,7 +55,7 @@ def test_an_image_may_keep_its_own_channels(tmp_path, mode, channels):
 
 def test_warnings_of_the_image_library_name_each_file_once(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(image_warnings, "_is_installed", False)
-    monkeypatch.setattr(image_warnings, "_told", set())
+    monkeypatch.setattr(image_warnings, "_reported", set())
     with warnings.catch_warnings():
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
         for name in ("a.png", "b.png", "a.png"):

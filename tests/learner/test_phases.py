@@ -75,9 +75,9 @@ def test_the_stopwatch_leaves_out_what_is_apart():
     with watch.running():
         clock.now += 1
         watch.count(32)
-        with watch.apart():
+        with watch.paused():
             clock.now += 50
-            with watch.apart():
+            with watch.paused():
                 clock.now += 50
             watch.count(1000)  # a validation batch
         clock.now += 1

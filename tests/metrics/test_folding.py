@@ -16,7 +16,7 @@ import pytest
 
 from trainer import TrainerError
 from trainer.metrics import Metric, Rows, State
-from trainer.metrics.folding import Folder, Form, MetricFailure, NotANumber, Slot
+from trainer.metrics.folding import FoldingProcess, Form, MetricFailure, NotANumber, Slot
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -36,17 +36,17 @@ class Fails(Rows):
 
 
 @pytest.fixture
-def folder() -> Iterator[Folder]:
-    made = Folder(ring_bytes=1 << 16)
+def folder() -> Iterator[FoldingProcess]:
+    made = FoldingProcess(ring_bytes=1 << 16)
     yield made
     made.close()
 
 
-def opened(folder: Folder, metric: Metric) -> None:
+def opened(folder: FoldingProcess, metric: Metric) -> None:
     folder.open("valid", {"total": Slot({"total": metric})})
 
 
-def put(folder: Folder, *values: float, weight: object = None, at: object = None) -> None:
+def put(folder: FoldingProcess, *values: float, weight: object = None, at: object = None) -> None:
     """Hand over values and what they count, as the learner does: one run of bytes."""
     x = np.array(values, np.float32)
     counts = np.ones(len(x), np.float32) if weight is None else np.asarray(weight, np.float32)
@@ -58,7 +58,7 @@ def put(folder: Folder, *values: float, weight: object = None, at: object = None
     folder.put("valid", form, {"float32": write}, at)
 
 
-def test_values_are_those_of_all_that_was_put_before(folder: Folder) -> None:
+def test_values_are_those_of_all_that_was_put_before(folder: FoldingProcess) -> None:
     opened(folder, Total())
     put(folder, 1, 2, 3, weight=[1, 0, 1])
     first = folder.values("valid")
@@ -71,7 +71,7 @@ def test_values_are_those_of_all_that_was_put_before(folder: Folder) -> None:
     assert first.is_there and first.result()[0] == {"total": 4, "total/rows": 2}
 
 
-def test_a_full_ring_keeps_the_loop_waiting_and_loses_nothing(folder: Folder) -> None:
+def test_a_full_ring_keeps_the_loop_waiting_and_loses_nothing(folder: FoldingProcess) -> None:
     opened(folder, Total())
     for step in range(200):  # 200 records of 15 KB through 64 KB
         put(folder, *[step] * 1920)
@@ -79,7 +79,7 @@ def test_a_full_ring_keeps_the_loop_waiting_and_loses_nothing(folder: Folder) ->
     assert folder.lag == 0
 
 
-def test_a_record_larger_than_the_ring_arrives(folder: Folder) -> None:
+def test_a_record_larger_than_the_ring_arrives(folder: FoldingProcess) -> None:
     opened(folder, Total())
     waiting = folder.values("valid")
     put(folder, *range(100_000))
@@ -87,7 +87,7 @@ def test_a_record_larger_than_the_ring_arrives(folder: Folder) -> None:
     assert waiting.result()[0] == {}
 
 
-def test_states_come_back_and_are_taken_up(folder: Folder) -> None:
+def test_states_come_back_and_are_taken_up(folder: FoldingProcess) -> None:
     opened(folder, Total())
     put(folder, 1, 2)
     states = folder.states("valid").result()
@@ -98,7 +98,7 @@ def test_states_come_back_and_are_taken_up(folder: Folder) -> None:
     assert folder.values("valid").result()[0] == {"total": 7, "total/rows": 3}
 
 
-def test_an_error_of_a_metric_arrives_with_its_traceback(folder: Folder) -> None:
+def test_an_error_of_a_metric_arrives_with_its_traceback(folder: FoldingProcess) -> None:
     opened(folder, Fails())
     put(folder, 1)
     with pytest.raises(ZeroDivisionError, match="no metric today") as raised:
@@ -110,7 +110,7 @@ def test_an_error_of_a_metric_arrives_with_its_traceback(folder: Folder) -> None
             put(folder, 1)
 
 
-def test_a_nan_is_refused_with_its_batch_and_row(folder: Folder) -> None:
+def test_a_nan_is_refused_with_its_batch_and_row(folder: FoldingProcess) -> None:
     opened(folder, Total())
     put(folder, 1, np.nan, weight=[1, 0], at=("valid", 0, 0))
     put(folder, 1, 2, np.nan, at=("valid", 0, 1))
@@ -119,7 +119,7 @@ def test_a_nan_is_refused_with_its_batch_and_row(folder: Folder) -> None:
     assert (refused.value.part, refused.value.row, refused.value.at) == ("x", 2, ("valid", 0, 1))
 
 
-def test_a_killed_process_is_told_of(folder: Folder) -> None:
+def test_a_killed_process_is_told_of(folder: FoldingProcess) -> None:
     opened(folder, Total())
     assert folder.values("valid").result()[0] == {}
     assert folder._process is not None
@@ -128,7 +128,7 @@ def test_a_killed_process_is_told_of(folder: Folder) -> None:
         folder.values("valid").result()
 
 
-def test_the_process_ends_with_ours_and_ctrl_c_is_not_for_it(folder: Folder) -> None:
+def test_the_process_ends_with_ours_and_ctrl_c_is_not_for_it(folder: FoldingProcess) -> None:
     opened(folder, Total())
     folder.values("valid").result()
     process, connection = folder._process, folder._connection
@@ -146,8 +146,8 @@ def test_a_metric_that_hangs_does_not_outlive_a_killed_training(tmp_path: Path) 
     script = f"""
 import os
 from tests.learner.waits import Waits
-from trainer.metrics.folding import Folder, Form, Slot
-folder = Folder()
+from trainer.metrics.folding import FoldingProcess, Form, Slot
+folder = FoldingProcess()
 folder.open("valid", {{"slow": Slot({{"slow": Waits({str(pipe)!r})}})}})
 form = Form.of({{("slow", "labels"): ("float32", (1,)), ("slow", "weight"): ("float32", (1,))}})
 folder.put("valid", form, {{"float32": lambda target: None}})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer.rundir import LockState, LogEvent, Pulse, Record, RunPaths, heard_of, host_name
+from trainer.rundir import LockState, LogEvent, Pulse, Record, RunPaths, host_name, moving_heartbeats
 from trainer.rundir.pulse import WATCHED_SECONDS
 
 NOW = 1_000_000.0
@@ -54,7 +54,7 @@ def test_the_workers_clock_is_told_by_its_freshest_record() -> None:
     pulse = Pulse()
     assert pulse.clock_of("elsewhere", NOW) == NOW
     for late in (4.0, 0.5, 30.0):  # attributes of a shared file system are seconds old
-        pulse.hear(Record(LogEvent("here"), NOW - 420 - late, 0.0, 1), NOW)
+        pulse.receive(Record(LogEvent("here"), NOW - 420 - late, 0.0, 1), NOW)
     assert pulse.clock_of("elsewhere", NOW + 10) == NOW - 420.5 + 10
     assert pulse.clock_of(host_name(), NOW) == NOW
 
@@ -92,7 +92,7 @@ def test_of_several_that_are_watched_at_once_those_whose_heartbeat_moves_are_hea
             os.utime(locks[1], (NOW + 2, NOW + 2))
             locks[2].unlink()
 
-    assert heard_of([*locks, locks[0].with_name("missing")], sleep) == {locks[1]}
+    assert moving_heartbeats([*locks, locks[0].with_name("missing")], sleep) == {locks[1]}
     assert sum(waits) == WATCHED_SECONDS
 
 
@@ -106,9 +106,9 @@ def test_nobody_waits_once_all_are_heard_of_or_gone(locks: list[Path]) -> None:
 
         return wait
 
-    assert heard_of(locks[:1], sleep(lambda: os.utime(locks[0], (NOW + 2, NOW + 2)))) == {locks[0]}
-    assert heard_of(locks[1:2], sleep(locks[1].unlink)) == set()
-    assert heard_of([], sleep(lambda: None)) == set()
+    assert moving_heartbeats(locks[:1], sleep(lambda: os.utime(locks[0], (NOW + 2, NOW + 2)))) == {locks[0]}
+    assert moving_heartbeats(locks[1:2], sleep(locks[1].unlink)) == set()
+    assert moving_heartbeats([], sleep(lambda: None)) == set()
     assert len(waits) == 2
 
 

@@ -12,7 +12,7 @@ TERMINATED = 143
 
 ALL = (DONE, FAILURE, USER_MISTAKE, INTERRUPTED, TERMINATED)
 
-BY_WAY_OF_LEAVING = {
+EXIT_CODES_OF_DASHBOARD = {
     "detached": DONE, "finished": DONE, "stopped": DONE, "terminated": TERMINATED, "hung_up": TERMINATED,
     "failed": FAILURE,
 }  # fmt: skip

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from trainer import TrainerError
-from trainer.cli.exit_codes import BY_WAY_OF_LEAVING, DONE, TERMINATED, USER_MISTAKE, early_exit_code
+from trainer.cli.exit_codes import DONE, EXIT_CODES_OF_DASHBOARD, TERMINATED, USER_MISTAKE, early_exit_code
 from trainer.cli.forms import Form
 from trainer.cli.forwarding import forwarded_signals
 from trainer.cli.order import Order
@@ -66,14 +66,14 @@ def train_on_dashboard(order: Order, *, has_mouse: bool, pictures: str | None) -
     if attempt is None or result.action == "hung_up":
         worker.leave()
         if result.action != "hung_up":  # or nobody can read the message
-            print(f"{order.wanted} is still starting; `trainer runs` will list it.")
+            print(f"{order.run_name} is still starting; `trainer runs` will list it.")
         return TERMINATED
     from trainer.cli.ending import report, summary
 
     if result.action in ("detached", "terminated", "failed") and not worker.over():
         print(f"{attempt.paths.root} continues training.\n{_how_to(attempt)}")
         worker.leave()
-        return BY_WAY_OF_LEAVING[result.action]
+        return EXIT_CODES_OF_DASHBOARD[result.action]
     worker.process.wait()
     worker.over()
     print("\n".join(summary(attempt)))
@@ -93,9 +93,9 @@ def _shown(
 
     attempt = result = None
     try:
-        with awaiting(order.wanted) as first:
-            prepare_dashboard(lambda: _has_told(worker, first))
-            while not _has_told(worker, first, wait_seconds=LOOK_SECONDS):
+        with awaiting(order.run_name) as first:
+            prepare_dashboard(lambda: _has_reported(worker, first))
+            while not _has_reported(worker, first, wait_seconds=LOOK_SECONDS):
                 pass
             attempt = worker.begin()
             if attempt is not None:
@@ -112,9 +112,9 @@ def _shown(
     return attempt, result
 
 
-def _has_told(worker: Worker, first: FirstFrame, wait_seconds: float = 0.0) -> bool:
+def _has_reported(worker: Worker, first: FirstFrame, wait_seconds: float = 0.0) -> bool:
     """Whether the worker has reported its start; until then the terminal shows the last line that it printed."""
-    if worker.has_told(wait_seconds):
+    if worker.has_reported(wait_seconds):
         return True
     first.say(worker.output)
     first.refresh()

@@ -34,7 +34,7 @@ class Order(NamedTuple):
     force: bool = False
 
     @property
-    def wanted(self) -> str:
+    def run_name(self) -> str:
         """The name of the run before its directory exists."""
         resumed = self.resume if self.resume != "auto" else None
         named = self.name or self.run_dir or resumed or next(iter(targets_of(self.words)), "")

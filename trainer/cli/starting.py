@@ -65,31 +65,31 @@ class Worker:
         Raises:
             TrainerError: the order is invalid.
         """
-        told = self._told()
-        if told is None or "mistake" in told:
+        answer = self._next_report()
+        if answer is None or "mistake" in answer:
             self.process.wait()
-            self._hear()
-        if told is None:
+            self._receive()
+        if answer is None:
             return None
-        if "mistake" in told:
-            if told["traceback"]:
-                self._say(told["traceback"])
-            raise TrainerError(told["mistake"])
+        if "mistake" in answer:
+            if answer["traceback"]:
+                self._say(answer["traceback"])
+            raise TrainerError(answer["mistake"])
         from pathlib import Path
 
         from trainer.cli.attempt import Attempt
         from trainer.rundir import RunPaths
 
-        paths = RunPaths(Path(told["root"]))
-        self._attempt = Attempt(paths, told["attempt"], told["process_start"], self._order.debug)
+        paths = RunPaths(Path(answer["root"]))
+        self._attempt = Attempt(paths, answer["attempt"], answer["process_start"], self._order.debug)
         return self._attempt
 
-    def has_told(self, wait_seconds: float = 0.0) -> bool:
+    def has_reported(self, wait_seconds: float = 0.0) -> bool:
         """Whether `begin` would return immediately; waits at most `timeout` seconds."""
-        heard: list[Any] = [self._report] if self._printed is None else [self._report, self._printed]
-        ready = select.select(heard, [], [], wait_seconds)[0]
+        readable: list[Any] = [self._report] if self._printed is None else [self._report, self._printed]
+        ready = select.select(readable, [], [], wait_seconds)[0]
         if self._printed in ready:
-            self._hear()
+            self._receive()
         return self._report in ready
 
     def _say(self, text: str) -> None:
@@ -99,7 +99,7 @@ class Worker:
         else:
             print(text, file=sys.stderr)
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         """Collects the worker's output, if it is held."""
         while self._printed is not None and select.select([self._printed], [], [], 0)[0]:
             if not (text := os.read(self._printed, 1 << 16)):
@@ -112,8 +112,8 @@ class Worker:
         code = self.process.poll()
         if code is not None and not self._is_settled:
             if not self._report.closed:
-                told = self._told()
-                self._last_words = told["mistake"] if told else ""
+                answer = self._next_report()
+                self._last_words = answer["mistake"] if answer else ""
                 self._report.close()
             if self._attempt is not None:
                 from trainer.cli.ending import settle
@@ -133,7 +133,7 @@ class Worker:
         """Releases the process: it outlives this one."""
         self.process.returncode = 0  # nobody here waits for it
 
-    def _told(self) -> dict[str, Any] | None:
+    def _next_report(self) -> dict[str, Any] | None:
         """The next report of the worker; waits for it, or for the worker's end."""
         line = self._report.readline()
         return json.loads(line) if line.endswith("\n") else None

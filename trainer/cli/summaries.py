@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from trainer.cli.progress_line import ProgressLine
-from trainer.rundir import RunPaths, RunSummary, heard_of, read_lock, summarize
+from trainer.rundir import RunPaths, RunSummary, moving_heartbeats, read_lock, summarize
 
 
 def summaries(runs: Iterable[RunPaths]) -> list[RunSummary]:
@@ -19,6 +19,6 @@ def summaries(runs: Iterable[RunPaths]) -> list[RunSummary]:
         return found
     line = ProgressLine()
     line.note(f"waiting for a heartbeat of {', '.join(run.name for run in doubtful)}")
-    heard = heard_of([run.paths.lock for run in doubtful])
+    alive = moving_heartbeats([run.paths.lock for run in doubtful])
     line.clear()
-    return [replace(run, status="running") if run.paths.lock in heard else run for run in found]
+    return [replace(run, status="running") if run.paths.lock in alive else run for run in found]

@@ -74,7 +74,7 @@ class Surroundings:
                 found = dict.fromkeys(words)
                 self.layout = reader.name
         except TrainerError as error:
-            yield told(loaded, _ROOT if reader.name == AUTO else _divided(reader), error)
+            yield as_problem(loaded, _ROOT if reader.name == AUTO else _divided(reader), error)
         if found is None:
             return
         shares = _shares(loaded, reader, found)
@@ -257,7 +257,7 @@ def _is_read_otherwise(loaded: Loaded, reader: Reading, root: Path) -> bool:
     return reader.name != AUTO and any((root / file).exists() for file in own)
 
 
-def told(loaded: Loaded, path: KeyPath, error: TrainerError) -> Problem:
+def as_problem(loaded: Loaded, path: KeyPath, error: TrainerError) -> Problem:
     """A reading error as a problem with the value at `path`."""
 
     def text(value: object) -> str | None:

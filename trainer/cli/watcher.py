@@ -68,7 +68,7 @@ class Watcher:
         self._paths, self._sink, self._lock, self._parent, self._is_guest = paths, sink, lock, parent, is_guest
         self._first: tuple[int, float] | None = None
         self._deadline: tuple[float, int, str] | None = None
-        self._abort_seen = False
+        self._is_abort_requested = False
         self._interrupt: Callable[[int], None] | None = None
         self._over = False
         self._sampler: SystemSampler | None = None
@@ -154,10 +154,10 @@ class Watcher:
     def _take_signal(self, number: int) -> None:
         now, name = time.monotonic(), signal.Signals(number).name
         if self._first is None:
-            meant = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM  # a hang-up is handled as SIGTERM
-            self._first = (meant, now)
+            treated_as = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM  # a hang-up is handled as SIGTERM
+            self._first = (treated_as, now)
             if self._interrupt is not None:
-                self._interrupt(meant)
+                self._interrupt(treated_as)
                 self._sink(
                     LogEvent(f"{name}: finishing the step, saving and stopping; a second {name} ends immediately")
                 )
@@ -185,9 +185,9 @@ class Watcher:
     def _look_for_abort(self) -> None:
         """The learner handles requests itself; an abort that it has not handled by the next check is executed here."""
         asked = not self._is_guest and any(request.what == "abort" for request in waiting_requests(self._paths))
-        if asked and self._abort_seen:
+        if asked and self._is_abort_requested:
             self._abort(FAILURE, "aborted by request")
-        self._abort_seen = asked
+        self._is_abort_requested = asked
 
     def _abort(self, code: int, reason: str) -> None:
         """Ends the process now, whatever its threads are doing."""

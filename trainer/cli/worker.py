@@ -134,20 +134,20 @@ def watched(
         sink(PhaseEvent("config", "finished"))
         recorder = EnvironmentRecorder(attempt.paths.environment(attempt.number), sink)
         with (
-            _told(attempt, loaded),
+            _sinks(attempt, loaded),
             recorder,
             Watcher(attempt.paths, sink, lock, parent=parent, is_guest=is_guest) as watcher,
         ):
             yield sink, watcher
 
 
-def _told(attempt: Attempt, loaded: Loaded) -> contextlib.AbstractContextManager[None]:
+def _sinks(attempt: Attempt, loaded: Loaded) -> contextlib.AbstractContextManager[None]:
     """Runs the configured sinks inside this context."""
     if not loaded.config.sinks:
         return contextlib.nullcontext()
-    from trainer.cli.sinks.processes import told
+    from trainer.cli.sinks.processes import running
 
-    return told(attempt.paths, loaded.config.sinks, attempt=attempt.number, process_start=attempt.process_start)
+    return running(attempt.paths, loaded.config.sinks, attempt=attempt.number, process_start=attempt.process_start)
 
 
 def _end_of_training(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher) -> EndEvent:
@@ -261,7 +261,7 @@ def main(words: list[str] | None = None) -> int:
         from trainer.cli.prepare import prepare
 
         attempt, loaded = prepare(order)
-        complain = _complaining(is_heard=arguments.parent is not None)
+        complain = _complaining(is_shown=arguments.parent is not None)
         _output_to(attempt.paths.log)
         report.ready(attempt)
         gc.enable()
@@ -281,9 +281,9 @@ class _Log(io.FileIO):
             return len(content)
 
 
-def _complaining(*, is_heard: bool) -> Callable[[str], None]:
+def _complaining(*, is_shown: bool) -> Callable[[str], None]:
     """Writes messages to the current standard error if it is a terminal; the log is on the same disk."""
-    if not is_heard:
+    if not is_shown:
         return complain
     descriptor = os.dup(sys.stderr.fileno())
 

@@ -49,7 +49,7 @@ class Choice:
         found: type[Section] = getattr(importlib.import_module(f"{folder}.{file}"), class_name)
         return found
 
-    def meant(self, value: Any) -> type[Section] | None:
+    def selected(self, value: Any) -> type[Section] | None:
         """The section class that a mapping selects by its `name`; None if the name is not in the table."""
         name = which(value)
         return self.section(name) if isinstance(name, str) and name in self.table else None
@@ -64,7 +64,7 @@ class Choice:
         name = which(value)
         if name is None:
             raise PydanticKnownError("union_tag_not_found", {"discriminator": "'name'"})
-        section = self.meant(value)
+        section = self.selected(value)
         if section is None:
             tags = ", ".join(f"'{known}'" for known in self.table)
             raise PydanticKnownError(

@@ -17,6 +17,6 @@ class HookConfig(Section):
     options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the hook's constructor.")
 
     @staticmethod
-    def is_meant_by(value: dict[str, Any]) -> bool:
+    def matches(value: dict[str, Any]) -> bool:
         """Always true: every hook is a custom class."""
         return True

@@ -195,7 +195,7 @@ def _salvaged(
         left_out: list[KeyPath] = []
         for problem in found:
             path = problem.path[len(prefix) :]
-            broken += [problem.path, *_meant(problem)]
+            broken += [problem.path, *_intended(problem)]
             if _is_path(raw, path):
                 left_out.append(path)
             elif len(path) > 1:
@@ -205,7 +205,7 @@ def _salvaged(
     return None, problems
 
 
-def _meant(problem: Problem) -> list[KeyPath]:
+def _intended(problem: Problem) -> list[KeyPath]:
     """The key that a misspelled key probably stands for: its absence is not reported as well."""
     _, found, rest = problem.message.partition("did you mean '")
     return [(*problem.path[:-1], rest.partition("'")[0])] if found else []
@@ -250,7 +250,7 @@ def _absolute_paths(section: _Model, document: Document, path: KeyPath) -> _Mode
             changes[name] = tuple(_absolute_paths(item, document, (*here, i)) for i, item in enumerate(value))
         elif isinstance(value, dict) and any(isinstance(item, BaseModel) for item in value.values()):
             changes[name] = {key: _absolute_paths(item, document, (*here, key)) for key, item in value.items()}
-        elif name == "name" and hasattr(section, "is_meant_by"):
+        elif name == "name" and hasattr(section, "matches"):
             place = document.values.get(here, document.values.get(path))
             changes[name] = absolute_name(str(value), place.folder if place is not None else os.getcwd())
     changes = {name: value for name, value in changes.items() if value is not getattr(section, name)}

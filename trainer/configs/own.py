@@ -103,7 +103,7 @@ def own_mistake(error: BaseException) -> str | None:
 
     None if the traceback contains no user's file: the error is not the user's.
     """
-    said = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}".rstrip(": ")
+    message = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}".rstrip(": ")
     if isinstance(error, SyntaxError) and error.filename and _is_own(error.filename):
         return f"{type(error).__name__}: {error.msg}\n{_shown(error.filename, error.lineno or 1)}"
     lines = []
@@ -113,7 +113,7 @@ def own_mistake(error: BaseException) -> str | None:
         if str(names.get("__name__", "")).startswith(_PREFIX):
             lines.append(_shown(code.co_filename, entry.tb_lineno, f" in {code.co_name}"))
         entry = entry.tb_next
-    return "\n".join([said, *lines]) if lines else None
+    return "\n".join([message, *lines]) if lines else None
 
 
 def _is_own(file: str) -> bool:

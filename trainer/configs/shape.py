@@ -41,7 +41,7 @@ def variant_keys(model: type[BaseModel], value: Any, path: KeyPath) -> set[str]:
     members = [member for member in _members(annotation) if _is_section(member)]
     if any(choice_of(member) for member in members):
         return {"name"}
-    literals = [set(_literals(member)) for member in members if not hasattr(member, "is_meant_by")]
+    literals = [set(_literals(member)) for member in members if not hasattr(member, "matches")]
     return set() if len(members) < 2 else set.intersection(*literals)
 
 
@@ -61,7 +61,7 @@ def _choose(annotation: Any, value: Any) -> Any:
     sections = [member for member in members if _is_section(member)]
     if isinstance(value, dict) and sections:
         if len(sections) == 1:
-            return _meant(sections[0], value)
+            return _selected(sections[0], value)
         fitting = [section for section in sections if _fits(section, value)]
         return fitting[0] if len(fitting) == 1 else None
     forms: tuple[type, ...] = (dict,) if isinstance(value, dict) else (list, tuple) if isinstance(value, list) else ()
@@ -70,15 +70,15 @@ def _choose(annotation: Any, value: Any) -> Any:
     return next((member for member in members if get_origin(member) in forms), None)
 
 
-def _meant(section: type[BaseModel], value: dict[str, Any]) -> type[BaseModel]:
+def _selected(section: type[BaseModel], value: dict[str, Any]) -> type[BaseModel]:
     """The section itself, or the selected subclass if it stands for several."""
     choice = choice_of(section)
-    return (choice.meant(value) if choice else None) or section
+    return (choice.selected(value) if choice else None) or section
 
 
 def _fits(section: type[BaseModel], value: dict[str, Any]) -> bool:
-    if hasattr(section, "is_meant_by"):
-        return bool(section.is_meant_by(value))
+    if hasattr(section, "matches"):
+        return bool(section.matches(value))
     literals = _literals(section)
     return bool(literals) and all(value.get(key) in choices for key, choices in literals.items())
 

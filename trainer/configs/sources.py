@@ -23,23 +23,23 @@ def read_sources(target: str | Mapping[str, Any], recipes: RecipeIndex) -> list[
     """
     origin = Place("", folder=os.getcwd())
     documents: list[Document] = []
-    seen: list[Place] = []
+    visited: list[Place] = []
     place: Place | None
     if isinstance(target, Mapping):
         place = Place(IN_PYTHON, folder=os.getcwd())
         documents.append(plain_document(target, place))
-        seen.append(place)
-        place = _extended(documents[0], seen, recipes)
+        visited.append(place)
+        place = _extended(documents[0], visited, recipes)
     else:
         found = _locate(target, origin, recipes)
         if isinstance(found, str):
             raise ConfigError([Problem(Place(target), (), found)])
         place = found
     while place is not None:
-        document = _read(place, seen)
-        seen.append(place)
+        document = _read(place, visited)
+        visited.append(place)
         documents.insert(0, document)
-        place = _extended(document, seen, recipes)
+        place = _extended(document, visited, recipes)
     return documents
 
 
@@ -62,7 +62,7 @@ def _recipe_place(name: str, recipes: RecipeIndex) -> Place:
     return Place(f"{name}/config.yaml", 1, 1, str(recipes.folder(name)), recipe=name)
 
 
-def _read(place: Place, seen: list[Place]) -> Document:
+def _read(place: Place, visited: list[Place]) -> Document:
     path = Path(place.folder) / os.path.basename(place.source)
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -92,7 +92,7 @@ def _read(place: Place, seen: list[Place]) -> Document:
     return document
 
 
-def _extended(document: Document, seen: list[Place], recipes: RecipeIndex) -> Place | None:
+def _extended(document: Document, visited: list[Place], recipes: RecipeIndex) -> Place | None:
     """The position of the base of a document; None if it extends nothing."""
     path = ("extends",)
     base = document.value.pop("extends", None)
@@ -104,14 +104,14 @@ def _extended(document: Document, seen: list[Place], recipes: RecipeIndex) -> Pl
     found = _locate(base, place, recipes)
     if isinstance(found, str):
         raise ConfigError([*document.problems, Problem(place, path, f"{base}: {found}")])
-    chain = [(one.folder, os.path.basename(one.source)) for one in seen]
+    chain = [(one.folder, os.path.basename(one.source)) for one in visited]
     here = (found.folder, os.path.basename(found.source))
     if here in chain:
-        circle = " -> ".join(one.source for one in [*seen[chain.index(here) :], found])
+        circle = " -> ".join(one.source for one in [*visited[chain.index(here) :], found])
         raise ConfigError([*document.problems, Problem(place, path, f"files extend each other in a circle: {circle}")])
     if not found.recipe and not (Path(found.folder) / here[1]).is_file():
         raise ConfigError([*document.problems, Problem(place, path, f"no such file: {base}")])
-    if not found.recipe and os.path.dirname(seen[-1].source):
-        source = os.path.normpath(os.path.join(os.path.dirname(seen[-1].source), found.source))
+    if not found.recipe and os.path.dirname(visited[-1].source):
+        source = os.path.normpath(os.path.join(os.path.dirname(visited[-1].source), found.source))
         found = Place(source, 1, 1, found.folder)
     return found

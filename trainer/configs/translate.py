@@ -83,12 +83,12 @@ def problems_of(
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
             problems.append(Problem(value_place(document, at), at, message))
     for at, choices in expected.items():
-        meant = hints[at].pop() if len(hints[at]) == 1 else None  # with several expected forms, no hint is certain
-        wanted = " or ".join(dict.fromkeys(choices))
-        message = f"expected {wanted}, found {found[at]}"
+        only_hint = hints[at].pop() if len(hints[at]) == 1 else None  # with several expected forms, no hint is certain
+        expectation = " or ".join(dict.fromkeys(choices))
+        message = f"expected {expectation}, found {found[at]}"
         if len(at) == 1 and at[0] in SECTIONS and isinstance(value_at(document.value, at), str):
             message += f"; a single word belongs in {SECTIONS[at[0]]}"
-        problems.append(Problem(value_place(document, at), at, message, found[at], wanted, meant))
+        problems.append(Problem(value_place(document, at), at, message, found[at], expectation, only_hint))
     return problems
 
 

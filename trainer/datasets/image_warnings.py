@@ -19,13 +19,13 @@ class _Reading(threading.local):
 
 
 _reading = _Reading()
-_told: set[tuple[Path, str]] = set()
+_reported: set[tuple[Path, str]] = set()
 _is_installed = False
 
 
 @contextmanager
 def warnings_name(path: Path) -> Iterator[None]:
-    """While it is open, warnings in this thread are told with the file `path`; those elsewhere stay as they are.
+    """While it is open, warnings in this thread are entry with the file `path`; those elsewhere stay as they are.
 
     `warnings.catch_warnings` would do so too, but not in several threads at once.
     """
@@ -49,8 +49,8 @@ def _install() -> None:
     def show(message: Warning | str, *place: Any, **options: Any) -> None:
         if _reading.path is None:
             elsewhere(message, *place, **options)
-        elif (told := (_reading.path, str(message))) not in _told:
-            _told.add(told)
+        elif (entry := (_reading.path, str(message))) not in _reported:
+            _reported.add(entry)
             complain(f"{_reading.path}: {message}")
 
     warnings.showwarning = show

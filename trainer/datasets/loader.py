@@ -97,7 +97,7 @@ class Loader:
         self.bad_items: Counter[str] = Counter()
         self._maker = BatchMaker(dataset, seed, transform, collation, on_error, never_empty)
         self.workers = (
-            workers_for(self._maker, workers, worker_kind, prefetch, self._told)
+            workers_for(self._maker, workers, worker_kind, prefetch, self._warn)
             if isinstance(workers, int)
             else workers
         )
@@ -203,7 +203,7 @@ class Loader:
         if self.on_bad_item is not None:
             self.on_bad_item(BadItem(unusable.source, unusable.reason, action, len(self._bad)))
 
-    def _told(self, what: str) -> None:
+    def _warn(self, what: str) -> None:
         if self.tell is not None:
             self.tell(what)
 

@@ -107,7 +107,7 @@ def dry_run(training: Training, *, seconds: float) -> DryRun:
     training.keeping.go_on_from(folder)
 
     first = first or later
-    share = min(1.0, kept[0].limit / max(1, kept[0].wanted)) if kept else 1.0
+    share = min(1.0, kept[0].limit / max(1, kept[0].needed)) if kept else 1.0
     step = share * later.seconds + (1 - share) * first.seconds
     plan, config = training.plan, training.config
     every = config.validate.every_steps or plan.steps_per_epoch * (config.validate.every_epochs or 1)
@@ -208,14 +208,14 @@ def validation_seconds(training: Training) -> float:
 
 @dataclass(frozen=True)
 class Kept:
-    """A cache of decoded items once all were read: `wanted` bytes of them, of which it keeps `size`."""
+    """A cache of decoded items once all were read: `needed` bytes of them, of which it keeps `size`."""
 
-    wanted: int
+    needed: int
     limit: int
 
     @property
     def size(self) -> int:
-        return min(self.wanted, self.limit)
+        return min(self.needed, self.limit)
 
 
 def cache_growth(caches: list[tuple[ItemCache, int]]) -> tuple[list[Kept], int]:

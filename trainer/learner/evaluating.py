@@ -98,7 +98,7 @@ class Evaluator:
         checked: set[Meter] = set()
         for split, loader in {"valid": splits.valid, **splits.tests()}.items():
             meter = self._meter(split)
-            if loader is None or meter in checked or not meter.tally.wanted:
+            if loader is None or meter in checked or not meter.tally.requested:
                 continue
             checked.add(meter)
             set_mode(self.task, is_training=False)

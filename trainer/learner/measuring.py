@@ -18,8 +18,8 @@ from trainer.learner.meters import Meter, Taken
 from trainer.learner.optimizers import Optimizer
 from trainer.learner.tally import Tally
 from trainer.metrics import Report
-from trainer.metrics.binding import wanted_by
-from trainer.metrics.folding import Folder, NotANumber
+from trainer.metrics.binding import requested_metrics
+from trainer.metrics.folding import FoldingProcess, NotANumber
 from trainer.rundir import Event, MetricEvent, ReportEvent, RunPaths, WarningEvent, make_folders, write_error
 
 if TYPE_CHECKING:
@@ -65,13 +65,13 @@ class Measuring:
 
     def __init__(self, config: RunConfig, tell: Callable[[Event], None], paths: RunPaths | None) -> None:
         self._tell, self._paths = tell, paths
-        self.folders = {"worker": Folder(), "aside": Folder(niceness=ASIDE_NICENESS)}
+        self.folders = {"worker": FoldingProcess(), "aside": FoldingProcess(niceness=ASIDE_NICENESS)}
         metrics = config.metrics
-        self.train = Meter(Tally("train", wanted_by(metrics.train)), self.folders)
-        self.valid = Meter(Tally("valid", wanted_by(metrics.valid)), self.folders)
+        self.train = Meter(Tally("train", requested_metrics(metrics.train)), self.folders)
+        self.valid = Meter(Tally("valid", requested_metrics(metrics.valid)), self.folders)
         self.test = self.valid
         if metrics.test is not None and metrics.test != metrics.valid:
-            self.test = Meter(Tally("test", wanted_by(metrics.test)), self.folders)
+            self.test = Meter(Tally("test", requested_metrics(metrics.test)), self.folders)
         self.late: Callable[[dict[str, float]], None] = lambda values: None
         self.waits_aside = False
         self._pending: list[tuple[Occasion, Taken]] = []
@@ -81,7 +81,7 @@ class Measuring:
     def name_classes(self, names: Sequence[str]) -> None:
         """Passes the class names of the data set to the metrics of the config."""
         for meter in {self.train, self.valid, self.test}:
-            for one in meter.tally.wanted:
+            for one in meter.tally.requested:
                 one.metric.name_classes(names)
 
     def await_for(self, optimizers: Mapping[str, Optimizer]) -> None:

@@ -11,7 +11,7 @@ from trainer.engine import State
 from trainer.learner.late import Read
 from trainer.learner.tally import Handed, Tally
 from trainer.metrics import Report
-from trainer.metrics.folding import Answer, Folder
+from trainer.metrics.folding import Answer, FoldingProcess
 from trainer.metrics.metric import report_names, value_names
 
 
@@ -23,7 +23,7 @@ class Meter:
         folders: the processes that fold, by the metrics' place of folding; shared by the meters of a training.
     """
 
-    def __init__(self, tally: Tally, folders: Mapping[str, Folder]) -> None:
+    def __init__(self, tally: Tally, folders: Mapping[str, FoldingProcess]) -> None:
         self.tally, self._folders = tally, folders
         self._opened: dict[str, list[str]] = {}
         self._kept: dict[str, dict[str, np.ndarray]] = {}

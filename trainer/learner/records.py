@@ -90,7 +90,7 @@ class Records:
             return None
         if (verdict := self._run.late.settle() or self._guard(State.numpy)) is not None:
             return verdict
-        with self._run.stopwatch.apart():
+        with self._run.stopwatch.paused():
             if (verdict := self._notify("before_validation")) is not None:
                 return verdict
             values = self.evaluate(loader, "valid", limit=limit)
@@ -125,7 +125,7 @@ class Records:
         loader, ema = self._splits.valid, self._state.ema
         if loader is None or not self._evaluator.has_samples:
             return
-        with self._run.stopwatch.apart(), ema.in_place() if ema is not None else nullcontext():
+        with self._run.stopwatch.paused(), ema.in_place() if ema is not None else nullcontext():
             self._evaluator.show_samples(loader, step=self._state.progress.step)
 
     def _occasion(self, split: str, loader: Loader) -> Occasion:

@@ -52,7 +52,7 @@ class Runner:
                 handed = program(batch, *flags)
                 self.stopwatch.count(len(next(iter(batch.values()))))
                 return handed
-            with self.stopwatch.apart(), self._phases.watching(name):
+            with self.stopwatch.paused(), self._phases.watching(name):
                 return program(batch, *flags)
         except MemoryError as error:
             raise out_of_memory(name, program.memory(), self._config) from error

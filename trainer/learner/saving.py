@@ -84,8 +84,8 @@ class Saving:
             return None
         saved, started = self._saved, time.perf_counter()
         read = saved.snapshot()
-        with self._stopwatch.apart(), phase("checkpoint", self._event):
-            with self._told():
+        with self._stopwatch.paused(), phase("checkpoint", self._event):
+            with self._as_configured():
                 self.keeper.wait()
             copied = self.keeper.copy(saved.groups(), since=started)
         saved.progress.best_is_unsaved = False
@@ -120,14 +120,14 @@ class Saving:
         """Calls the hooks for checkpoints completed since the last call."""
         if self.keeper is None:
             return
-        with self._told():
+        with self._as_configured():
             for event in self.keeper.finished():
                 self._on_complete(event.path)
 
     def finish(self) -> None:
         """Waits until the current checkpoint is written, and reports it."""
         if self.keeper is not None:
-            with self._stopwatch.apart(), self._told():
+            with self._stopwatch.paused(), self._as_configured():
                 self.keeper.wait()
             self.tell()
 
@@ -154,7 +154,7 @@ class Saving:
         return self._saved.metrics.get(best.metric) if best is not None and is_measured else None
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _as_configured(self) -> Iterator[None]:
         try:
             yield
         except TrainerError as error:

@@ -93,7 +93,7 @@ class TrainingState:
         Raises:
             TrainerError: there is none, it is damaged, or it doesn't match the config.
         """
-        folder, checkpoint = read_newest(place, lambda said: self._tell(WarningEvent(said)))
+        folder, checkpoint = read_newest(place, lambda message: self._tell(WarningEvent(message)))
         try:
             self.progress = Progress.from_json(
                 checkpoint.state, self._config, self._plan, self._tell, where=str(folder), is_forced=is_forced

@@ -39,7 +39,7 @@ class Stopwatch:
             self._stop()
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """Excludes the time inside; may be nested."""
         was_running = self._since is not None
         self._stop()

@@ -17,7 +17,7 @@ from trainer.engine import State, Tensor, bfloat16, float32, float64, int32, int
 from trainer.learner.late import Read
 from trainer.metrics import Measured, Metric, Predictions
 from trainer.metrics import State as Arrays
-from trainer.metrics.binding import Wanted, measured_in
+from trainer.metrics.binding import RequestedMetric, measured_in
 from trainer.metrics.folding import Form, Slot
 from trainer.metrics.metric import WEIGHT
 
@@ -37,7 +37,7 @@ class Tally:
 
     Args:
         name: prefix of the names of its states.
-        wanted: the metrics of the config.
+        requested: the metrics of the config.
 
     Attributes:
         metrics: by slot, the metrics that share a state on the device; known after tracing.
@@ -49,12 +49,23 @@ class Tally:
     # `__slots__` hides the parts from what a traced step watches: with ten metrics that was 136 values, compared before
     # every step.
     __slots__ = (
-        "_bad_step", "_checked", "_fields", "_first_nan", "_is_traced", "_large", "_small",
-        "batches", "forms", "metrics", "name", "slots", "wanted",
+        "_bad_step",
+        "_checked",
+        "_fields",
+        "_first_nan",
+        "_is_traced",
+        "_large",
+        "_small",
+        "batches",
+        "forms",
+        "metrics",
+        "name",
+        "requested",
+        "slots",
     )  # fmt: skip
 
-    def __init__(self, name: str, wanted: Sequence[Wanted] = ()) -> None:
-        self.name, self.wanted = name, wanted
+    def __init__(self, name: str, requested: Sequence[RequestedMetric] = ()) -> None:
+        self.name, self.requested = name, requested
         self.batches = State(np.zeros(()), f"{name}.batches", int64)
         self.metrics: dict[str, dict[str, Metric]] = {}
         self.slots: dict[str, dict[str, Slot]] = {}
@@ -76,7 +87,7 @@ class Tally:
         given: dict[tuple[str, str], Predictions] = {}
         nan: dict[tuple[int, str], Tensor] = {}
         rows: dict[str, dict[tuple[str, str], Tensor]] = {}
-        for slot, sharing in _shared(measured_in(returned, self.wanted, step=by)).items():
+        for slot, sharing in _shared(measured_in(returned, self.requested, step=by)).items():
             measured = next(iter(sharing.values()))
             metrics = {name: one.metric for name, one in sharing.items()}
             part = measured.partial()
@@ -106,7 +117,7 @@ class Tally:
 
     def wants(self, role: str) -> bool:
         """Whether a metric of the config needs a role."""
-        return any(role in one.metric.needs for one in self.wanted)
+        return any(role in one.metric.needs for one in self.requested)
 
     def check(self, returned: Any, *, by: str) -> None:
         """Raises the errors of `add` without computing anything.
@@ -114,7 +125,7 @@ class Tally:
         Raises:
             TrainerError: a metric can't be computed from what the step called `by` returned.
         """
-        for measured in measured_in(returned, self.wanted, step=by).values():
+        for measured in measured_in(returned, self.requested, step=by).values():
             measured.partial()
 
     def _prepare_for(self, sums: Mapping[tuple[str, str], Tensor], given: Mapping[tuple[str, str], Any]) -> None:

@@ -97,10 +97,10 @@ class Training:
         for listener in self.listeners:
             listener(event)
 
-    def moment(self, **told: Any) -> Moment:
+    def moment(self, **fields: Any) -> Moment:
         """The current moment, for hooks."""
         return Moment(
-            **{"step": self.progress.step, "epoch": self.records.epoch, "metrics": dict(self.metrics), **told}
+            **{"step": self.progress.step, "epoch": self.records.epoch, "metrics": dict(self.metrics), **fields}
         )
 
     def request(self, what: str) -> None:
@@ -113,8 +113,8 @@ class Training:
         """Ends the training with status done after the current step."""
         self.progress.finished = reason
 
-    def _notify(self, moment: str, **told: Any) -> Verdict | None:
-        return self.hooks(moment, self, **told)
+    def _notify(self, moment: str, **fields: Any) -> Verdict | None:
+        return self.hooks(moment, self, **fields)
 
     @property
     def progress(self) -> Progress:

@@ -79,8 +79,8 @@ class Kappa(_Agreement):
         self.weights = weights
 
     def figure(self, counts: np.ndarray) -> float:
-        apart = np.abs(np.subtract.outer(np.arange(len(counts)), np.arange(len(counts)))).astype(float)
-        weights = {"none": np.sign(apart), "linear": apart, "quadratic": apart**2}[self.weights]
+        distance = np.abs(np.subtract.outer(np.arange(len(counts)), np.arange(len(counts)))).astype(float)
+        weights = {"none": np.sign(distance), "linear": distance, "quadratic": distance**2}[self.weights]
         by_chance = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
         expected = float((weights * by_chance).sum())
         return 1 - float((weights * counts).sum()) / expected if expected else math.nan

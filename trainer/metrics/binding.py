@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestedMetric:
     """A metric of the config: its name, its predictions, and its position in the config."""
 
     name: str
@@ -25,24 +25,24 @@ class Wanted:
     where: str = ""
 
 
-def wanted_by(configs: Sequence[MetricConfig]) -> list[Wanted]:
+def requested_metrics(configs: Sequence[MetricConfig]) -> list[RequestedMetric]:
     """The metrics of entries of `metrics:`.
 
     Raises:
         TrainerError: two have the same name, or a custom one can't be created.
     """
-    found: dict[str, Wanted] = {}
+    found: dict[str, RequestedMetric] = {}
     for config in configs:
         name = config.shown_as
         if name in found:
             raise TrainerError(
                 f"two metrics have the name {name!r}", where=config.place, hint="Rename one of them with `as:`."
             )
-        found[name] = Wanted(name, metric_from(config), config.of, config.place)
+        found[name] = RequestedMetric(name, metric_from(config), config.of, config.place)
     return list(found.values())
 
 
-def measured_in(returned: Any, wanted: Sequence[Wanted], *, step: str) -> dict[str, Measured]:
+def measured_in(returned: Any, requested: Sequence[RequestedMetric], *, step: str) -> dict[str, Measured]:
     """The metrics of a step by name, including those of the config.
 
     Args:
@@ -64,7 +64,7 @@ def measured_in(returned: Any, wanted: Sequence[Wanted], *, step: str) -> dict[s
                 found=f"{name}: {type(value).__name__}",
                 expected="a metric such as Mean(loss), or Predictions, from trainer.metrics",
             )
-    for one in wanted:
+    for one in requested:
         if one.name in measured:
             raise TrainerError(
                 f"{step} itself returns a metric named {one.name!r}",
@@ -75,7 +75,7 @@ def measured_in(returned: Any, wanted: Sequence[Wanted], *, step: str) -> dict[s
     return measured
 
 
-def _given(one: Wanted, predictions: Mapping[str, Predictions], step: str) -> Predictions:
+def _given(one: RequestedMetric, predictions: Mapping[str, Predictions], step: str) -> Predictions:
     needs = one.metric.needs
     if one.of is None:
         fitting = {name: given for name, given in predictions.items() if given.has(needs)}

@@ -54,12 +54,12 @@ class BoundaryF(Metric):
         recall = _total(theirs * near_ours) / engine.maximum(right_lengths, 1)
         weight = engine.reshape(given.weight.astype(float64), (-1, 1))
         score = 2 * precision * recall / engine.maximum(precision + recall, 1e-12)
-        seen = ((lengths + right_lengths) > 0).astype(float64) * weight
-        return {"scores": engine.sum(score * seen, axis=0), "images": engine.sum(seen, axis=0)}
+        occurs = ((lengths + right_lengths) > 0).astype(float64) * weight
+        return {"scores": engine.sum(score * occurs, axis=0), "images": engine.sum(occurs, axis=0)}
 
     def values(self, state: State) -> Mapping[str, float]:
-        seen = state["images"] > 0
-        return {"": float(np.mean(state["scores"][seen] / state["images"][seen])) if seen.any() else math.nan}
+        occurs = state["images"] > 0
+        return {"": float(np.mean(state["scores"][occurs] / state["images"][occurs])) if occurs.any() else math.nan}
 
     def state_key(self) -> Hashable:
         return BoundaryF, self.tolerance, self.ignore_index
@@ -86,12 +86,12 @@ def _boundaries(members: Tensor) -> Tensor:
 
 def _widened(boundary: Tensor, radius: float) -> Tensor:
     """1 within `radius` of a boundary pixel, by convolution with a disk."""
-    reach = math.floor(radius)
-    offsets = np.arange(-reach, reach + 1)
+    extent = math.floor(radius)
+    offsets = np.arange(-extent, extent + 1)
     disk = (offsets[:, None] ** 2 + offsets**2 <= radius**2).astype(np.float32)
     batch, classes, height, width = boundary.shape
     images = engine.reshape(boundary, (batch * classes, 1, height, width))
-    touched = engine.convolution(images, engine.asarray(disk[None, None]), padding=reach)
+    touched = engine.convolution(images, engine.asarray(disk[None, None]), padding=extent)
     return engine.reshape((touched > 0.5).astype(float32), boundary.shape)
 
 

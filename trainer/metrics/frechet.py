@@ -83,9 +83,9 @@ def frechet_distance(
     values, vectors = np.linalg.eigh(covariance)
     root = (vectors * np.sqrt(values.clip(0))) @ vectors.T
     between = np.linalg.eigvalsh(root @ other_covariance @ root)
-    apart = mean - other
+    difference = mean - other
     trace = np.trace(covariance) + np.trace(other_covariance) - 2 * np.sqrt(between.clip(0)).sum()
-    return float(apart @ apart + trace)
+    return float(difference @ difference + trace)
 
 
 def _network(model: str, options: dict[str, Any], weights: str | None) -> nn.Module:

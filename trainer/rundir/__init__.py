@@ -40,7 +40,7 @@ from trainer.rundir.layout import (
 from trainer.rundir.lock import RunLock, read_lock, remove_dead_lock
 from trainer.rundir.monitored import Best, best_of, by_importance, named_first
 from trainer.rundir.processes import host_name, process_age, process_is_alive
-from trainer.rundir.pulse import LockState, Pulse, heard_of
+from trainer.rundir.pulse import LockState, Pulse, moving_heartbeats
 from trainer.rundir.reader import EventTail, first_records, last_records, read_events, sample_events
 from trainer.rundir.run import ALIVE, STATES, Liveness, Metrics, Run, Series, open_run
 from trainer.rundir.summary import RunSummary, summarize
@@ -96,13 +96,13 @@ __all__ = [
     "encode",
     "first_records",
     "gone",
-    "heard_of",
     "host_name",
     "json_value",
     "last_records",
     "latest_run",
     "list_runs",
     "make_folders",
+    "moving_heartbeats",
     "named_first",
     "open_run",
     "process_age",

@@ -49,15 +49,15 @@ def without_superseded(records: Iterable[Record]) -> list[Record]:
         for attempt in {record.attempt for record in records}
     }
     kept, rolled_back = [], {attempt: math.inf for attempt in limits}
-    resumptions, told_after = 0, dict[tuple[object, ...], int]()
+    resumptions, resumptions_at = 0, dict[tuple[object, ...], int]()
     for index in reversed(range(len(records))):
         record = records[index]
         if isinstance(record.event, ResumedEvent):
             rolled_back[record.attempt] = min(rolled_back[record.attempt], record.event.from_step)
             resumptions += 1
         what = _what_it_tells(record.event)
-        is_told_again = what is not None and told_after.setdefault(what, resumptions) < resumptions
-        if _still_counts(record, limits[record.attempt], rolled_back[record.attempt]) and not is_told_again:
+        is_replaced = what is not None and resumptions_at.setdefault(what, resumptions) < resumptions
+        if _still_counts(record, limits[record.attempt], rolled_back[record.attempt]) and not is_replaced:
             kept.append(record)
     return kept[::-1]
 

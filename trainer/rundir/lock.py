@@ -22,7 +22,7 @@ from pathlib import Path
 from trainer import TrainerError
 from trainer.rundir.layout import RunPaths
 from trainer.rundir.processes import host_name, pid_namespace, process_is_alive, process_started
-from trainer.rundir.pulse import WATCHED_SECONDS, LockState, heard_of, looks_fresh
+from trainer.rundir.pulse import WATCHED_SECONDS, LockState, looks_fresh, moving_heartbeats
 from trainer.rundir.writer import write_error
 
 if sys.platform != "win32":
@@ -63,7 +63,7 @@ class RunLock:
             if contents is None:
                 continue  # released between two attempts
             owner = _state(self.path, contents)
-            if owner is not None and (owner.alive or self._is_heard_of(owner)):
+            if owner is not None and (owner.alive or self._is_heartbeat_moving(owner)):
                 raise TrainerError(
                     "another process is training this run",
                     where=str(self.path.parent),
@@ -98,7 +98,7 @@ class RunLock:
         ):  # a lock file that can't be deleted belongs to a dead process from now on, and blocks nobody
             self.release()
 
-    def _is_heard_of(self, owner: LockState) -> bool:
+    def _is_heartbeat_moving(self, owner: LockState) -> bool:
         """Whether the owner's heartbeat moves while it is watched; false if its process can be checked directly.
 
         Its clock may be behind that of this machine.
@@ -106,7 +106,7 @@ class RunLock:
         if owner.is_within_sight or not owner.pid:
             return False
         self._notice(f"{self.path}: of {owner}; waiting {WATCHED_SECONDS:.0f} s for a heartbeat")
-        return bool(heard_of([self.path], self._sleep)) and _contents(self.path) is not None
+        return bool(moving_heartbeats([self.path], self._sleep)) and _contents(self.path) is not None
 
     def _create(self) -> bool:
         """Creates the lock file with its contents atomically: written to another file, then linked, which fails if it

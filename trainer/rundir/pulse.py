@@ -70,20 +70,20 @@ def looks_fresh(heartbeat: float, now: float) -> bool:
     return abs(now - heartbeat) < GONE_AFTER_SECONDS
 
 
-def heard_of(locks: Iterable[Path], sleep: Callable[[float], object] = time.sleep) -> set[Path]:
+def moving_heartbeats(locks: Iterable[Path], sleep: Callable[[float], object] = time.sleep) -> set[Path]:
     """The lock files whose heartbeat moves while they are watched for up to WATCHED_SECONDS.
 
     A removed file does not count as moving.
     """
     before = {lock: beat for lock in locks if (beat := _heartbeat(lock)) is not None}
-    heard: set[Path] = set()
+    moving: set[Path] = set()
     for _ in range(LOOKS):
-        if not before.keys() - heard:
+        if not before.keys() - moving:
             break
         sleep(WATCHED_SECONDS / LOOKS)
-        heard |= {lock for lock, beat in before.items() if _heartbeat(lock) not in (None, beat)}
+        moving |= {lock for lock, beat in before.items() if _heartbeat(lock) not in (None, beat)}
         before = {lock: beat for lock, beat in before.items() if _heartbeat(lock) is not None}
-    return heard
+    return moving
 
 
 def _heartbeat(lock: Path) -> float | None:
@@ -120,7 +120,7 @@ class Pulse:
         patience = GONE_AFTER_SECONDS if looks_fresh(lock.heartbeat, now) else WATCHED_SECONDS * self._is_trusting
         return replace(lock, heartbeat=min(now, lock.heartbeat), alive=now - self._first < patience)
 
-    def hear(self, record: Record, now: float) -> None:
+    def receive(self, record: Record, now: float) -> None:
         """Adds a record that has just arrived: it was written a moment ago, independent of its clock."""
         self._behind = min(self._behind, now - record.time)
 

@@ -55,7 +55,7 @@ class EventTail:
             decoded = [record for record in decode_lines(lines) if record is not None]
             self.skipped_lines += len(lines) - len(decoded)
             records += decoded
-        return self._looked(records)
+        return self._checked_size(records)
 
     def close(self) -> None:
         """Closes the file; a later poll reopens it at the same position."""
@@ -84,7 +84,7 @@ class EventTail:
                 break
         return taken
 
-    def _looked(self, records: list[Record]) -> list[Record]:
+    def _checked_size(self, records: list[Record]) -> list[Record]:
         if self._descriptor >= 0:
             self.size = os.fstat(self._descriptor).st_size
         self.at_end = not self._lines and self.bytes_read + len(self._tail) >= self.size

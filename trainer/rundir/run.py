@@ -151,8 +151,8 @@ class Run:
             if len(series)
         )
         head = "".join(f"<th>{word}</th>" for word in ("metric", "last", "step", "minimum", "maximum"))
-        told = f"<p><b>{escape(self.name)}</b>, attempt {self.attempt}: {escape(self.status)}</p>"
-        return f"{told}<table><tr>{head}</tr>{rows}</table>"
+        heading = f"<p><b>{escape(self.name)}</b>, attempt {self.attempt}: {escape(self.status)}</p>"
+        return f"{heading}<table><tr>{head}</tr>{rows}</table>"
 
     @property
     def status(self) -> str:

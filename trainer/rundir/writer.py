@@ -136,8 +136,8 @@ class EventWriter:
             self._append(self._held[0])
             self._held_bytes -= len(self._held.popleft())
         seconds = time.monotonic() - self._held_since
-        told = f"This file could not be written for {seconds:.0f} s; {count} events were held in memory meanwhile."
-        self._append(self._line(WarningEvent(told, where=str(self.path))))
+        message = f"This file could not be written for {seconds:.0f} s; {count} events were held in memory meanwhile."
+        self._append(self._line(WarningEvent(message, where=str(self.path))))
 
 
 def _ends_torn(descriptor: int) -> bool:

@@ -130,7 +130,7 @@ class Feed:
         for record in self._events.poll(max_seconds):
             self.complete.apply(record)
             if self._has_caught_up:
-                self._pulse.hear(record, now)
+                self._pulse.receive(record, now)
         if self._events.at_end:
             self._has_caught_up = True
             self._preview = None

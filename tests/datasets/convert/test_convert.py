@@ -40,7 +40,7 @@ def test_real_annotations_come_back_as_they_were(subset, tmp_path, through):
     there = convert(subset, through, tmp_path / through)
     back = convert(OPEN[through](tmp_path / through), "coco", tmp_path / "coco")
     crowds = int(subset.index.crowd.sum())
-    assert crowds == 7 and there.unsaid["masks left out"] == 495
+    assert crowds == 7 and there.lost["masks left out"] == 495
     assert there.boxes == back.boxes == (495 if through == "voc" else 488)
     again = OPEN["coco"](tmp_path / "coco")
     by_name = {name: row for row, name in enumerate(again.index.file_names)}
@@ -89,9 +89,9 @@ def test_items_are_the_same_in_every_format(small, tmp_path, path):
 
 
 def test_what_a_format_cant_say_is_counted(small, tmp_path):
-    assert dict(convert(small, "voc", tmp_path / "voc").unsaid) == {"crowds became difficult objects": 1}
-    assert dict(convert(small, "yolo", tmp_path / "yolo").unsaid) == {"crowds left out": 1}
-    assert dict(convert(small, "coco", tmp_path / "coco").unsaid) == {}
+    assert dict(convert(small, "voc", tmp_path / "voc").lost) == {"crowds became difficult objects": 1}
+    assert dict(convert(small, "yolo", tmp_path / "yolo").lost) == {"crowds left out": 1}
+    assert dict(convert(small, "coco", tmp_path / "coco").lost) == {}
 
 
 @pytest.mark.parametrize("how", ["copy", "link", "none"])

@@ -38,7 +38,7 @@ class Mixed:
 def test_boxes_classes_and_sizes_are_counted_at_full_resolution():
     heard = []
     found = inspect(Mixed(), progress=lambda *done: heard.append(done))
-    assert (found.items, found.looked_at, found.usable) == (3, 3, [0, 2]) and heard == [(1, 3), (2, 3), (3, 3)]
+    assert (found.items, found.inspected, found.usable) == (3, 3, [0, 2]) and heard == [(1, 3), (2, 3), (3, 3)]
     assert found.reasons == {"a box has no area": 1} and found.bad[0][0] == "mixed[1]"
     assert found.found["classes"] == {"boxes": {"cat": 1, "dog": 2}}
     images, boxes = found.found["images"], found.found["boxes"]

@@ -127,7 +127,7 @@ def test_crowds_are_not_pasted_and_no_more_than_asked_for(make_item: Any) -> Non
     item = make_item(objects=8, seed=1)
     crowds = {**item, "crowd": np.ones(8, bool)}
     assert CopyPaste(share=1.0).mix(item, ItemDraws(0, 0, 0), lambda: crowds) is item
-    few = CopyPaste(share=1.0, most=2, min_visible=0.0).mix(
+    few = CopyPaste(share=1.0, max_objects=2, min_visible=0.0).mix(
         {**item, "masks": np.zeros_like(item["masks"])}, ItemDraws(0, 0, 0), lambda: {**item, "crowd": ~crowds["crowd"]}
     )
     assert len(few["labels"]) == 2

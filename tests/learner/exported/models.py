@@ -76,7 +76,7 @@ def instances() -> Pipeline:
         "instances", ("cell",),
         prepare=(inference.Decode(), TransformPicture("pad", {"size": (48, 64)})),
         network=network,
-        finish=(inference.GroupInstances({"least": 3}), inference.SelectByScore()),
+        finish=(inference.GroupInstances({"min_pixels": 3}), inference.SelectByScore()),
     )  # fmt: skip
 
 

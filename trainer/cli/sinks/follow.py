@@ -44,9 +44,9 @@ def main(words: list[str]) -> int:
         sink = make_sink(order["name"], paths, order["options"])
         follow(paths, sink, attempt=order["attempt"], worker=order["worker"])
     except Exception as error:  # any exception of another tool: training continues
-        told = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
+        message = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
         with EventWriter(paths.events, attempt=order["attempt"], process_start=order["process_start"]) as writer:
-            writer.write(WarningEvent(f"the sink {order['name']} failed: {told}", where="sinks"))
+            writer.write(WarningEvent(f"the sink {order['name']} failed: {message}", where="sinks"))
         return 1
     return 0
 

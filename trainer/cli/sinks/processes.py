@@ -22,7 +22,7 @@ SECONDS_TO_FINISH = 20.0
 
 
 @contextlib.contextmanager
-def told(paths: RunPaths, sinks: Sequence[SinkConfig], *, attempt: int, process_start: float) -> Iterator[None]:
+def running(paths: RunPaths, sinks: Sequence[SinkConfig], *, attempt: int, process_start: float) -> Iterator[None]:
     """Runs a process per sink inside this context; leaving it waits for them for a limited time.
 
     Raises:

@@ -33,8 +33,8 @@ class CsvSink(Sink):
             self._keep(lambda step, split, name: step <= event.from_step)
         elif isinstance(event, MetricEvent):
             if event.step == self._resumed_from:
-                told = {(event.split, name) for name in event.values}
-                self._keep(lambda step, split, name: step != event.step or (split, name) not in told)
+                keys = {(event.split, name) for name in event.values}
+                self._keep(lambda step, split, name: step != event.step or (split, name) not in keys)
             rows = csv.writer(self._open())
             for name, value in event.values.items():
                 rows.writerow((record.time, record.attempt, event.step, event.epoch, event.split, name, repr(value)))

@@ -97,7 +97,7 @@ def _read(loaded: Loaded, surroundings: Surroundings, sheet: str | None) -> tupl
     """
     from trainer import TrainerError
     from trainer.cli.progress_line import ProgressLine
-    from trainer.cli.surroundings import told
+    from trainer.cli.surroundings import as_problem
     from trainer.datasets.inspection import inspect_splits
     from trainer.datasets.readers import Opening, read_splits
 
@@ -114,14 +114,14 @@ def _read(loaded: Loaded, surroundings: Surroundings, sheet: str | None) -> tupl
     try:
         splits = read_splits(data.reader, data.root, seed=loaded.config.seed, opening=opening)
     except TrainerError as error:
-        return {}, [told(loaded, _ROOT, error)]
+        return {}, [as_problem(loaded, _ROOT, error)]
     inspections, findings = inspect_splits(splits, line.of)
     line.clear()
     if sheet is not None:
         draw(splits, inspections, sheet, PICTURES)
     surroundings.splits = {name: found.items for name, found in inspections.items()}
     is_skipped = data.on_error == "skip"
-    problems = [] if is_skipped else [told(loaded, _ROOT, error) for error in strays]
+    problems = [] if is_skipped else [as_problem(loaded, _ROOT, error) for error in strays]
     surroundings.warnings += [str(error) for error in strays] if is_skipped else []
     for finding in findings:
         if finding.is_error and not (is_skipped and finding.is_of_items):

@@ -75,7 +75,7 @@ def execute(arguments: argparse.Namespace) -> int:
     print(f"{target}: {done.images} images with {done.boxes} boxes of {len(dataset.class_names)} classes")
     if done.skipped:
         print(f"  {len(done.skipped)} images were skipped")
-    for what, count in sorted(done.unsaid.items()):
+    for what, count in sorted(done.lost.items()):
         print(f"  {count} {what}")
     return 0
 

@@ -84,7 +84,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def report(name: str, inspection: Inspection) -> list[str]:
     """An inspection as text."""
-    sample = "" if inspection.looked_at == inspection.items else f" ({inspection.looked_at} inspected)"
+    sample = "" if inspection.inspected == inspection.items else f" ({inspection.inspected} inspected)"
     lines = [f"{name}: {inspection.items} items{sample}, {len(inspection.bad)} can't be used"]
     for field, form in inspection.fields.items():
         lines.append(f"  {field:12} {form}")

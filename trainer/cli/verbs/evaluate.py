@@ -74,8 +74,8 @@ def _shown_on(line: Any) -> Callable[[Event], None]:
             show(event.done, event.total or 0)
         elif isinstance(event, WarningEvent | BadItemEvent):
             line.clear()
-            said = event.message if isinstance(event, WarningEvent) else f"{event.source}: {event.reason}"
-            print(f"warning: {said}", file=sys.stderr)
+            message = event.message if isinstance(event, WarningEvent) else f"{event.source}: {event.reason}"
+            print(f"warning: {message}", file=sys.stderr)
 
     return tell
 

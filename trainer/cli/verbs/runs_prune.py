@@ -55,7 +55,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise TrainerError("no runs here", where=RUNS, hint="`trainer run digits` creates one.")
     over = [run for run in found if run.status not in ALIVE]
     are_runs = arguments.failed or arguments.older_than is not None
-    runs = [run.paths for run in over if _is_meant(run, arguments)] if are_runs else []
+    runs = [run.paths for run in over if _is_selected(run, arguments)] if are_runs else []
     checkpoints = [] if are_runs else [(run.paths, step) for run in over for step in _superfluous(run.paths)]
     folders = [paths.root for paths in runs] + [_folder(paths, step) for paths, step in checkpoints]
     size = 0
@@ -77,7 +77,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _is_meant(run: RunSummary, arguments: argparse.Namespace) -> bool:
+def _is_selected(run: RunSummary, arguments: argparse.Namespace) -> bool:
     import time
 
     if arguments.failed and run.status not in ("failed", "lost"):

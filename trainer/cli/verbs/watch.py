@@ -82,7 +82,7 @@ def execute(arguments: argparse.Namespace) -> int:
             hint="`trainer compare` compares several runs as text.",
         )
     if on_terminal(arguments):
-        from trainer.cli.exit_codes import BY_WAY_OF_LEAVING
+        from trainer.cli.exit_codes import EXIT_CODES_OF_DASHBOARD
         from trainer.tui import watch
 
         result = watch(
@@ -92,7 +92,7 @@ def execute(arguments: argparse.Namespace) -> int:
             has_mouse=not arguments.no_mouse,
             pictures=arguments.pictures,
         )
-        return BY_WAY_OF_LEAVING[result.action]
+        return EXIT_CODES_OF_DASHBOARD[result.action]
     from trainer.rundir import ALIVE, Liveness, last_records
 
     run = Liveness(paths)

@@ -74,7 +74,7 @@ class OwnMetric(MetricConfig):
     options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the metric's constructor.")
 
     @staticmethod
-    def is_meant_by(value: dict[str, Any]) -> bool:
+    def matches(value: dict[str, Any]) -> bool:
         """Whether a mapping selects this section; always true for a mapping with a file name."""
         return True
 

@@ -37,7 +37,7 @@ class FeaturesConfig(Section):
     )
 
     @staticmethod
-    def is_meant_by(value: dict[str, Any]) -> bool:
+    def matches(value: dict[str, Any]) -> bool:
         """Always true: every feature extractor is a custom class."""
         return True
 

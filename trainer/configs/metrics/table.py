@@ -97,7 +97,7 @@ class _MetricChoice(Choice):
             raise PydanticCustomError("metric", "expected a metric's name, or a mapping with its name and options")
         if isinstance(value, MetricConfig) or "name" not in value:
             return super().validated(value, info)
-        section = self.meant(value)
+        section = self.selected(value)
         if section is None:
             name = value["name"]
             known = did_you_mean(str(name), METRICS)

@@ -81,7 +81,7 @@ class OwnOptimizer(Optimizing):
     )
 
     @staticmethod
-    def is_meant_by(value: dict[str, Any]) -> bool:
+    def matches(value: dict[str, Any]) -> bool:
         """Whether a mapping names a custom class."""
         return names_own_class(value.get("name"))
 

@@ -69,6 +69,6 @@ class OwnReader(Reading):
         return None
 
     @staticmethod
-    def is_meant_by(value: dict[str, Any]) -> bool:
+    def matches(value: dict[str, Any]) -> bool:
         """Whether a mapping names a custom class."""
         return names_own_class(value.get("name"))

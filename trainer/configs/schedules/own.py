@@ -17,7 +17,7 @@ class OwnSchedule(Schedule):
     options: dict[str, Any] = Field(default_factory=dict, description="Values of the schedule's fields.")
 
     @staticmethod
-    def is_meant_by(value: dict[str, Any]) -> bool:
+    def matches(value: dict[str, Any]) -> bool:
         """Whether a mapping names a custom class."""
         return names_own_class(value.get("name"))
 

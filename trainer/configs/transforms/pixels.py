@@ -135,7 +135,7 @@ class CopyPasteConfig(Dropping):
     share: float = Field(
         0.5, gt=0, le=1, description="Probability that an object of the other item is pasted, above 0 to 1."
     )
-    most: int = Field(20, gt=0, description="Maximum number of pasted objects.")
+    max_objects: int = Field(20, gt=0, description="Maximum number of pasted objects.")
 
 
 class NormalizeConfig(Transforming):

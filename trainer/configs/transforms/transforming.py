@@ -38,7 +38,7 @@ class OwnTransform(Transforming):
     )
 
     @staticmethod
-    def is_meant_by(value: dict[str, Any]) -> bool:
+    def matches(value: dict[str, Any]) -> bool:
         """Whether a mapping names a custom class."""
         return names_own_class(value.get("name"))
 

@@ -21,7 +21,7 @@ from trainer.datasets.readers.yolo import YoloDataset
 class Annotated:
     """One image and its N boxes: float64 [N, 4] of x_min, y_min, x_max, y_max in pixels, as written in the source.
 
-    `unsaid` counts the annotations that are not converted: masks, keypoints.
+    `lost` counts the annotations that are not converted: masks, keypoints.
     """
 
     image: Path
@@ -33,7 +33,7 @@ class Annotated:
     crowd: np.ndarray
     areas: np.ndarray
     """float64 [N]: the area in the annotation; NaN if the source has only the box."""
-    unsaid: dict[str, int]
+    lost: dict[str, int]
 
 
 def of_coco(dataset: CocoDataset, index: int) -> Annotated:
@@ -62,15 +62,17 @@ def of_coco(dataset: CocoDataset, index: int) -> Annotated:
 
 def of_voc(dataset: VocDataset, index: int) -> Annotated:
     """Image `index` of Pascal VOC. Raises the errors of reading the item, except those of its pixels."""
-    where, said = dataset.source(index), dataset.annotation(index)
-    path = within(dataset.images, said.file_name, where)
-    size = said.size or oriented_size(path)
-    boxes = np.array(said.boxes, np.float64).reshape(-1, 4)
+    where, record = dataset.source(index), dataset.annotation(index)
+    path = within(dataset.images, record.file_name, where)
+    size = record.size or oriented_size(path)
+    boxes = np.array(record.boxes, np.float64).reshape(-1, 4)
     if dataset.one_based:
         boxes[:, :2] -= 1
     checked_boxes(boxes, size, where, [f"object {number}" for number in range(len(boxes))])
-    labels = dataset.labels_of(said, where)
-    return Annotated(path, said.file_name, size, boxes, labels, np.array(said.difficult, bool), _no_areas(boxes), {})
+    labels = dataset.labels_of(record, where)
+    return Annotated(
+        path, record.file_name, size, boxes, labels, np.array(record.difficult, bool), _no_areas(boxes), {}
+    )
 
 
 def of_yolo(dataset: YoloDataset, index: int) -> Annotated:

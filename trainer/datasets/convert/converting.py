@@ -30,7 +30,7 @@ class Conversion:
     boxes: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
     """(source, reason) of skipped images."""
-    unsaid: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
     """Annotations that the new format can't represent, by how they were handled."""
 
 
@@ -86,14 +86,14 @@ def convert(
                 _refuse_shared_stem(one, writer.images, stems, part.source(index))
                 done.images += 1
                 done.boxes += writer.write(one)
-                done.unsaid.update({f"{what} left out": count for what, count in one.unsaid.items()})
+                done.lost.update({f"{what} left out": count for what, count in one.lost.items()})
                 if progress is not None:
                     progress(index + 1, len(part))
         writer.close()
     except OSError as error:
         raise TrainerError("the data set can't be written", where=str(folder), found=error) from error
-    done.unsaid.update(writer.unsaid)
-    done.unsaid = +done.unsaid  # without zero counts
+    done.lost.update(writer.lost)
+    done.lost = +done.lost  # without zero counts
     return done
 
 

@@ -1,7 +1,7 @@
 """Writers of COCO, Pascal VOC and YOLO: for each split `begin`, then `add` for each image; at the end `close`.
 
 Splits have names such as train and val; "" means a data set without splits. Annotations that a format can't represent
-are counted in `unsaid`, by how they were handled.
+are counted in `lost`, by how they were handled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Writer(Protocol):
     """A writer of a format; `images` is the folder for images."""
 
     images: Path
-    unsaid: Counter[str]
+    lost: Counter[str]
 
     def __init__(self, folder: Path, class_names: Sequence[str]) -> None: ...
 
@@ -45,7 +45,7 @@ class CocoWriter:
 
     def __init__(self, folder: Path, class_names: Sequence[str]) -> None:
         self.folder, self.images = folder, folder / "images"
-        self.unsaid: Counter[str] = Counter()
+        self.lost: Counter[str] = Counter()
         self._categories = [{"id": number, "name": name} for number, name in enumerate(class_names, 1)]
         self._contents: dict[str, dict[str, list[dict[str, Any]]]] = {}
 
@@ -88,7 +88,7 @@ class VocWriter:
 
     def __init__(self, folder: Path, class_names: Sequence[str]) -> None:
         self.folder, self.images = folder, folder / "JPEGImages"
-        self.unsaid: Counter[str] = Counter()
+        self.lost: Counter[str] = Counter()
         self._class_names = class_names
         self._names: dict[str, list[str]] = {}
 
@@ -110,7 +110,7 @@ class VocWriter:
             edges = ElementTree.SubElement(element, "bndbox")
             for name, value in zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True):
                 _add(edges, name, _plain(float(value)))
-        self.unsaid["crowds became difficult objects"] += int(one.crowd.sum())
+        self.lost["crowds became difficult objects"] += int(one.crowd.sum())
         stem = Path(one.name).with_suffix("")
         self._names[self._split].append(str(stem))
         path = self.folder / "Annotations" / f"{stem}.xml"
@@ -133,7 +133,7 @@ class YoloWriter:
 
     def __init__(self, folder: Path, class_names: Sequence[str]) -> None:
         self.folder, self.images = folder, folder / "images"
-        self.unsaid: Counter[str] = Counter()
+        self.lost: Counter[str] = Counter()
         self._class_names = class_names
         self._folders: dict[str, str] = {}
 
@@ -148,7 +148,7 @@ class YoloWriter:
             center = (x_min + x_max) / 2 / width, (y_min + y_max) / 2 / height
             shares = (*center, (x_max - x_min) / width, (y_max - y_min) / height)
             lines.append(" ".join([str(label), *(f"{share:.12g}" for share in shares)]) + "\n")
-        self.unsaid["crowds left out"] += int(one.crowd.sum())
+        self.lost["crowds left out"] += int(one.crowd.sum())
         path = (self._labels / one.name).with_suffix(".txt")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(lines), encoding="utf-8")

@@ -65,8 +65,8 @@ def written(error: TrainerError) -> Image.Image:
     from PIL import Image, ImageDraw
 
     tile = Image.new("RGB", (SIDE, SIDE), _FAULTY)
-    parts = [error.message, *(f"{what}: {said}" for what, said in (("found", error.found), ("expected", error.expected))
-                              if said is not None)]  # fmt: skip
+    parts = [error.message, *(f"{what}: {part}" for what, part in (("found", error.found), ("expected", error.expected))
+                              if part is not None)]  # fmt: skip
     lines = [line for part in parts for line in [*textwrap.wrap(str(part), (SIDE - 2 * MARGIN) // _LETTER), ""]]
     ImageDraw.Draw(tile).multiline_text((MARGIN, MARGIN), "\n".join(lines), _INK)
     return tile

@@ -21,7 +21,7 @@ class Inspection:
     """The result for one data set."""
 
     items: int
-    looked_at: int
+    inspected: int
     class_names: Sequence[str]
     fields: dict[str, str] = field(default_factory=dict)
     """The form of each field of the first usable item."""
@@ -45,7 +45,7 @@ class Inspection:
         """All results as plain data."""
         return {
             "items": self.items,
-            "looked_at": self.looked_at,
+            "inspected": self.inspected,
             "usable": len(self.usable),
             "class_names": list(self.class_names),
             "fields": self.fields,

@@ -77,8 +77,8 @@ def coco_file(path: Path) -> tuple[dict[str, str], Path, int]:
     """
     source = JsonFile(path)
     names = [one.file_name for one in source.decode(_Head, "an object with images, annotations and categories").images]
-    is_apart = path.parent.name.lower() == "annotations" or split_named(path.parent.name) is not None
-    root = path.parent.parent if is_apart else path.parent
+    is_separate = path.parent.name.lower() == "annotations" or split_named(path.parent.name) is not None
+    root = path.parent.parent if is_separate else path.parent
     file = path.relative_to(root).as_posix()
     images = images_folder(Listing.of(root), file, names, split_within(path.stem) or split_named(path.parent.name))
     return {"name": "coco", "images": images or ".", "annotations": file}, root, len(names)

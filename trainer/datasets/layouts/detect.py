@@ -73,8 +73,8 @@ def detect(root: Path, form: str | None = None) -> Layout:
 
 def detected(listing: Listing, form: str | None = None) -> Layout:
     """The same of a listing."""
-    looked = (detector(listing) for reader, detector in DETECTORS if form in (None, reader))
-    candidates = [found for found in looked if found is not None]
+    layouts = (detector(listing) for reader, detector in DETECTORS if form in (None, reader))
+    candidates = [found for found in layouts if found is not None]
     if form == "pairs" and not candidates and (asked := halves(listing)) is not None:
         candidates = [asked]
     if len(candidates) > 1:

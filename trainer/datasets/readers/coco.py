@@ -127,18 +127,18 @@ class CocoDataset(PictureReader):
         self, spans: np.ndarray, names: Sequence[str], where: str, size: tuple[int, int], shape: tuple[int, ...]
     ) -> np.ndarray:
         """float32 [N, P, 3]; zeros for an annotation without keypoints."""
-        wanted = 3 * len(self.index.keypoint_names)
-        points = np.zeros((len(spans), wanted), np.float32)
+        count = 3 * len(self.index.keypoint_names)
+        points = np.zeros((len(spans), count), np.float32)
         for row, (span, name) in enumerate(zip(spans, names, strict=True)):
             values = self._places[span]
             if values is None:
                 continue
-            if not isinstance(values, list) or len(values) != wanted or not _are_numbers(values):
+            if not isinstance(values, list) or len(values) != count or not _are_numbers(values):
                 raise TrainerError(
                     "the keypoints of an annotation don't match its category",
                     where=f"{where}: {name}",
                     found=f"{len(values)} values" if isinstance(values, list) else repr(values)[:80],
-                    expected=f"{wanted} numbers: x, y and visibility of {len(self.index.keypoint_names)} points",
+                    expected=f"{count} numbers: x, y and visibility of {len(self.index.keypoint_names)} points",
                 )
             points[row] = values
         triples = points.reshape(len(spans), -1, 3)

@@ -53,7 +53,7 @@ def read_splits(
         _warn_of_unread(root, opening)
     mark_read(config, found)
     if config.fractions:
-        found = {**found, **_taken_apart(found, config, seed)}
+        found = {**found, **_with_fractions(found, config, seed)}
     return found
 
 
@@ -218,7 +218,7 @@ def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:
             )
 
 
-def _taken_apart(found: Mapping[str, Dataset], config: Reading, seed: int) -> dict[str, Dataset]:
+def _with_fractions(found: Mapping[str, Dataset], config: Reading, seed: int) -> dict[str, Dataset]:
     """Train without the fractions of other splits, and those."""
     taken = [split for split in config.fractions if split in found]
     if TRAIN not in found or taken or sum(config.fractions.values()) >= 1:

@@ -77,13 +77,13 @@ class Table(PictureReader):
         if split_column is not None:
             _check_columns(columns, [split_column], self.path)
             rows = (row for row in rows if _is_of(row[1], split_column, split_value))
-        wanted = [*self.features, *special]
-        _check_columns(columns, wanted, self.path)
+        required = [*self.features, *special]
+        _check_columns(columns, required, self.path)
         self._numbers: list[int] = []
         self._rows: list[Mapping[str, Any] | TrainerError] = []
         for number, row in rows:
             self._numbers.append(number)
-            self._rows.append({name: row.get(name) for name in wanted} if isinstance(row, dict) else row)
+            self._rows.append({name: row.get(name) for name in required} if isinstance(row, dict) else row)
         if not self._rows:
             found = None if split_column is None else f"none of {split_column} = {split_value!r}"
             raise TrainerError("the table has no rows", where=str(self.path), found=found)
@@ -152,15 +152,15 @@ class Table(PictureReader):
         return row
 
     def _label_of(self, index: int) -> int:
-        said = self._row(index)[str(self._label)]
-        if str(said) not in self._labels:
+        word = self._row(index)[str(self._label)]
+        if str(word) not in self._labels:
             raise TrainerError(
-                "a row has an unknown class" if said not in (None, "") else "a row has no class",
+                "a row has an unknown class" if word not in (None, "") else "a row has no class",
                 where=self.source(index),
-                found=f"{self._label} = {said!r}",
+                found=f"{self._label} = {word!r}",
                 expected=", ".join(self.class_names[:12]),
             )
-        return self._labels[str(said)]
+        return self._labels[str(word)]
 
 
 def _share(value: Any, column: str, where: str) -> float:
@@ -215,8 +215,8 @@ def _is_of(row: Mapping[str, Any] | TrainerError, column: str, value: str | None
     split = split_named(value or "")
     if isinstance(row, TrainerError):
         return split == TRAIN
-    said = str(row.get(column, ""))
-    return said == value or (split is not None and split_named(said) == split)
+    word = str(row.get(column, ""))
+    return word == value or (split is not None and split_named(word) == split)
 
 
 def _read(path: Path) -> tuple[Sequence[str], _Rows]:
@@ -271,8 +271,8 @@ def _decoded_lines(path: Path) -> _Rows:
                 yield number, TrainerError("a line is not a JSON object", where=f"{path}:{number}", found=found)
 
 
-def _check_columns(columns: Sequence[str], wanted: Sequence[str], path: Path) -> None:
-    missing = [name for name in wanted if name not in columns]
+def _check_columns(columns: Sequence[str], required: Sequence[str], path: Path) -> None:
+    missing = [name for name in required if name not in columns]
     if missing:
         raise TrainerError(
             "the table has no such column",
@@ -280,7 +280,7 @@ def _check_columns(columns: Sequence[str], wanted: Sequence[str], path: Path) ->
             found=", ".join(columns) or "no columns",
             expected=missing[0],
         )
-    if not wanted:
+    if not required:
         raise TrainerError("no column is used", where=str(path), found=", ".join(columns) or "no columns")
 
 

@@ -96,29 +96,29 @@ class VocDataset(PictureReader):
 
     def __getitem__(self, index: int) -> Item:
         where = self.source(index)
-        said = self.annotation(index)
-        labels = self.labels_of(said, where)
-        picture = self.picture(within(self.images, said.file_name, where), where, said.size)
+        record = self.annotation(index)
+        labels = self.labels_of(record, where)
+        picture = self.picture(within(self.images, record.file_name, where), where, record.size)
         shape, size = picture.pixels.shape, picture.size
-        boxes = np.array(said.boxes, np.float64).reshape(-1, 4)
+        boxes = np.array(record.boxes, np.float64).reshape(-1, 4)
         if self.one_based:
             boxes[:, :2] -= 1
-        numbered = [f"object {number} ({name})" for number, name in enumerate(said.names)]
+        numbered = [f"object {number} ({name})" for number, name in enumerate(record.names)]
         boxes = scaled(checked_boxes(boxes, size, where, numbered), size, shape)
         return {
             "image": picture.pixels,
             "boxes": boxes,
             "labels": labels,
-            "crowd": np.array(said.difficult, bool),
+            "crowd": np.array(record.difficult, bool),
             "area": (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]),
             "image_id": np.array(index, np.int64),
             "size": np.array(size, np.int64),
             "placement": placement(size, shape),
         }
 
-    def labels_of(self, said: VocImage, where: str) -> np.ndarray:
+    def labels_of(self, record: VocImage, where: str) -> np.ndarray:
         """int64 [N]: the classes of an image's objects. Raises `TrainerError` for an unknown class."""
-        unknown = [name for name in said.names if name not in self._labels]
+        unknown = [name for name in record.names if name not in self._labels]
         if unknown:
             raise TrainerError(
                 "unknown class of an object",
@@ -126,7 +126,7 @@ class VocDataset(PictureReader):
                 found=unknown[0],
                 expected=", ".join(self.class_names),
             )
-        return np.array([self._labels[name] for name in said.names], np.int64)
+        return np.array([self._labels[name] for name in record.names], np.int64)
 
     def annotation(self, index: int) -> VocImage:
         """The contents of an item's XML file. Raises `TrainerError` if it is missing or not in VOC's format."""
@@ -139,12 +139,12 @@ class VocDataset(PictureReader):
         found: set[str] = set()
         for index in range(len(self)):
             try:
-                said = self.annotation(index)
+                record = self.annotation(index)
             except TrainerError:
                 continue
-            found.update(said.names)
-            self.object_counts[index] = len(said.names)
-            self._image_paths[index] = str(self.images / said.file_name)
+            found.update(record.names)
+            self.object_counts[index] = len(record.names)
+            self._image_paths[index] = str(self.images / record.file_name)
             if opening.progress is not None and (index + 1) % 1000 == 0:
                 opening.progress(index + 1, len(self))
         return tuple(sorted(found))

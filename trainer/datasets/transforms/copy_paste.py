@@ -27,7 +27,7 @@ class CopyPaste(Mixing):
     """
 
     share: float = 0.5
-    most: int = 20
+    max_objects: int = 20
     min_visible: float = field(default=0.1, kw_only=True)
 
     def mix(self, item: Item, draws: ItemDraws, other: OtherItem) -> Item:
@@ -37,7 +37,7 @@ class CopyPaste(Mixing):
         second = fitted(other(), size)
         is_crowd = second.get("crowd", np.zeros(len(second["boxes"]), bool))
         chosen = np.array([not crowd and draws.chance(self.share) for crowd in is_crowd], bool)
-        chosen &= np.cumsum(chosen) <= self.most
+        chosen &= np.cumsum(chosen) <= self.max_objects
         if not chosen.any():
             return item
         second = objects.keep(second, chosen)

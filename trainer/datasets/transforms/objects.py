@@ -140,7 +140,7 @@ def without_hidden(item: Item, hidden: np.ndarray, *, min_visible: float) -> Ite
         if "area" in item:
             changed["area"] = (item["area"] * share).astype(np.float32)
     else:
-        share = np.array([_seen(hidden, box) for box in boxes])
+        share = np.array([_visible_fraction(hidden, box) for box in boxes])
     return keep(changed, (share > 0) & (share >= min_visible))
 
 
@@ -150,7 +150,7 @@ def around_mask(mask: np.ndarray) -> np.ndarray:
     return np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1], np.float32)
 
 
-def _seen(hidden: np.ndarray, box: np.ndarray) -> float:
+def _visible_fraction(hidden: np.ndarray, box: np.ndarray) -> float:
     """The fraction of a box's pixels that are not hidden."""
     left, top = np.floor(box[:2]).astype(int)
     right, bottom = np.ceil(box[2:]).astype(int)
@@ -162,8 +162,8 @@ def _moved_keypoints(keypoints: np.ndarray, matrix: np.ndarray, size: tuple[int,
     result = keypoints.copy()
     result[..., :2] = mapped(matrix, keypoints[..., :2].astype(np.float64))
     x, y = result[..., 0], result[..., 1]
-    is_seen = (keypoints[..., 2] > 0) & (x >= 0) & (y >= 0) & (x <= size[1]) & (y <= size[0])
-    result[~is_seen] = 0
+    is_visible = (keypoints[..., 2] > 0) & (x >= 0) & (y >= 0) & (x <= size[1]) & (y <= size[0])
+    result[~is_visible] = 0
     return result
 
 

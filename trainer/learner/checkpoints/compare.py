@@ -23,8 +23,8 @@ def _differences(one: Checkpoint, other: Checkpoint) -> Iterator[tuple[str, str]
     for name in sorted(arrays.keys() | others.keys()):
         if name not in arrays or name not in others:
             yield name, "only in the " + ("first" if name in arrays else "second")
-        elif said := _difference(arrays[name], others[name]):
-            yield name, said
+        elif difference := _difference(arrays[name], others[name]):
+            yield name, difference
     for key in sorted(one.state.keys() | other.state.keys()):
         if key not in NOT_COMPARED and (found := _first(one.state.get(key), other.state.get(key), key)):
             yield found

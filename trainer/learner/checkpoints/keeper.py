@@ -177,14 +177,14 @@ class CheckpointKeeper:
         later = [one for one in self._history if one.step > step]
         self._history = [*before, saved, *later]
         self._settle(step)
-        told = replace(
+        complete = replace(
             event,
             bytes=size,
             write_s=round(time.perf_counter() - started, 6),
             cpu_s=round(processor_seconds() - processor, 6),
         )
-        self._sink(told)
-        return told
+        self._sink(complete)
+        return complete
 
     def _found(self) -> list[Saved]:
         """The checkpoints in the folder, from their manifests."""

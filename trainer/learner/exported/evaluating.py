@@ -144,12 +144,12 @@ def evaluation_of(config: RunConfig) -> dict[str, Any]:
     """The settings of a config that an evaluation of the exported model needs, as plain data; custom code is left
     out.
     """
-    told = json.loads(config.model_dump_json(by_alias=True))
-    data = {name: told["data"][name] for name in EVALUATED_DATA}
+    plain = json.loads(config.model_dump_json(by_alias=True))
+    data = {name: plain["data"][name] for name in EVALUATED_DATA}
     if names_own_code(data["reader"]):
         data["reader"] = None
-    data["transforms"] = {"valid": told["data"]["transforms"]["valid"]}
-    return {"data": data, "metrics": [one for one in told["metrics"]["valid"] if not names_own_code(one)]}
+    data["transforms"] = {"valid": plain["data"]["transforms"]["valid"]}
+    return {"data": data, "metrics": [one for one in plain["metrics"]["valid"] if not names_own_code(one)]}
 
 
 def config_of(manifest: Manifest, folder: Path, device: str, threads: int | None, where: str, **data: Any) -> RunConfig:
@@ -158,7 +158,7 @@ def config_of(manifest: Manifest, folder: Path, device: str, threads: int | None
     Raises:
         TrainerError: the settings of the file are invalid.
     """
-    told = manifest.evaluation
+    plain = manifest.evaluation
     written = {
         "task": "exported",
         "optimizer": {"name": "sgd"},
@@ -166,8 +166,8 @@ def config_of(manifest: Manifest, folder: Path, device: str, threads: int | None
         "device": device,
         "threads": threads,
         "numerics": dict(manifest.numerics),
-        "data": {**told["data"], "root": str(folder.absolute()), **data},
-        "metrics": {"valid": told["metrics"]},
+        "data": {**plain["data"], "root": str(folder.absolute()), **data},
+        "metrics": {"valid": plain["metrics"]},
     }
     try:
         return RunConfig.model_validate_json(json.dumps(written))

@@ -127,9 +127,9 @@ class _Reader:
             self._category_ids(data["category_ids"], len(names)),
         )  # fmt: skip
 
-    def _fields(self, value: Any, wanted: set[str]) -> None:
+    def _fields(self, value: Any, names: set[str]) -> None:
         self.need(isinstance(value, dict), "an entry", value, "an object")
-        self.need(value.keys() == wanted, "fields", sorted(value), ", ".join(sorted(wanted)))
+        self.need(value.keys() == names, "fields", sorted(value), ", ".join(sorted(names)))
 
     def _class_names(self, value: Any) -> tuple[str, ...]:
         is_list = isinstance(value, list) and len(value) <= MOST_CLASSES

@@ -54,13 +54,13 @@ class Hooks:
         self.all = sorted((hook if hook.is_inline else Aside(hook) for hook in hooks), key=lambda hook: hook.order)
         self._at = {name: [hook for hook in self.all if _listens(hook, name)] for name in MOMENTS}
 
-    def __call__(self, name: str, training: TrainingHandle, **told: Any) -> Verdict | None:
-        """Calls the method `name` of every hook, until one returns a verdict; `told` are further fields of the
+    def __call__(self, name: str, training: TrainingHandle, **fields: Any) -> Verdict | None:
+        """Calls the method `name` of every hook, until one returns a verdict; `fields` are further fields of the
         moment.
         """
         if not self._at[name]:
             return None
-        moment = training.moment(**told)
+        moment = training.moment(**fields)
         for hook in self._at[name]:
             if isinstance(verdict := getattr(hook, name)(training, moment), Verdict):
                 return verdict

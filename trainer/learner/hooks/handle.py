@@ -70,7 +70,7 @@ class TrainingHandle(Protocol):
     def optimizers(self) -> Mapping[str, Optimizer]:
         """The task's optimizers, by name."""
 
-    def moment(self, **told: Any) -> Moment:
+    def moment(self, **fields: Any) -> Moment:
         """The current moment, with further fields."""
 
     def tell(self, event: Event) -> None:

@@ -27,7 +27,7 @@ class InputBound(Hook):
     def __init__(self, data: DataConfig) -> None:
         self.data = data
         self._waited = self._seconds = 0.0
-        self._is_told = False
+        self._has_warned = False
 
     @classmethod
     def for_config(cls, config: RunConfig) -> InputBound:
@@ -35,7 +35,7 @@ class InputBound(Hook):
 
     def after_log(self, training: TrainingHandle, moment: Moment) -> None:
         reading = training.reading
-        if reading is None or self._is_told:
+        if reading is None or self._has_warned:
             return
         if reading.data_wait < SHARE:
             self._waited = self._seconds = 0.0
@@ -43,7 +43,7 @@ class InputBound(Hook):
         self._waited += reading.data_wait * reading.seconds
         self._seconds += reading.seconds
         if self._seconds >= SECONDS:
-            self._is_told = True
+            self._has_warned = True
             workers = training.splits.train.workers
             training.tell(WarningEvent(
                 f"Training waits for data {self._waited / self._seconds:.0%} of the time. "

@@ -39,9 +39,9 @@ class Watchdog(Hook):
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, args=(training.tell,), daemon=True, name="watchdog")
             self._thread.start()
-            training.listeners.append(self.hear)
+            training.listeners.append(self.receive)
 
-    def hear(self, event: Event) -> None:
+    def receive(self, event: Event) -> None:
         """Any event counts as activity."""
         self._alive.set()
 

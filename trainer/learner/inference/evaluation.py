@@ -121,11 +121,11 @@ def evaluate_on(
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise write_error(place, error) from error
-    heard: list[ReportEvent] = []
+    report_events: list[ReportEvent] = []
 
-    def hear(event: Event) -> None:
+    def receive(event: Event) -> None:
         if isinstance(event, ReportEvent):
-            heard.append(event)
+            report_events.append(event)
         tell(event)
 
     with engine.device(device_for(task.config)):
@@ -136,11 +136,11 @@ def evaluate_on(
             if folder is not None:
                 load_weights(task, folder, is_averaged=uses_averages(task.config))
             paths = RunPaths(place)
-            measuring = Measuring(task.config, hear, paths)
+            measuring = Measuring(task.config, receive, paths)
             try:
                 measuring.name_classes(names)
-                run = Runner(task.config, hear, lambda: None)
-                evaluator = Evaluator(task, measuring, run, hear, paths, lambda: None)
+                run = Runner(task.config, receive, lambda: None)
+                evaluator = Evaluator(task, measuring, run, receive, paths, lambda: None)
                 late: dict[str, float] = {}
                 measuring.late = late.update
                 occasion = Occasion(int(state["step"]), float(state["epoch"]), split, names)
@@ -152,7 +152,7 @@ def evaluate_on(
             for one in splits.all():
                 one.close()
     values |= {name.removeprefix(f"{split}/"): value for name, value in late.items()}
-    reports = {event.name: json.loads((place / event.file).read_text(encoding="utf-8")) for event in heard}
+    reports = {event.name: json.loads((place / event.file).read_text(encoding="utf-8")) for event in report_events}
     return EvaluationReport(split, len(loader.dataset), values, reports, place, kept)
 
 

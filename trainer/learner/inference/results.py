@@ -100,13 +100,13 @@ class Result:
     def _content(self) -> dict[str, Any]:
         return {}
 
-    def _said(self) -> str:
+    def _summary(self) -> str:
         """The result in a few words."""
         return ""
 
     def __repr__(self) -> str:
-        said = self._said() if self.error is None else self.error.partition("\n")[0]
-        return f"<{type(self).__name__} {self.path or 'of an array'}: {said}>"
+        summary = self._summary() if self.error is None else self.error.partition("\n")[0]
+        return f"<{type(self).__name__} {self.path or 'of an array'}: {summary}>"
 
     def _repr_png_(self) -> bytes | None:
         if self.error is not None:
@@ -119,10 +119,10 @@ class Result:
 
     def _repr_html_(self) -> str:
         png = self._repr_png_()
-        said = html.escape(repr(self))
+        summary = html.escape(repr(self))
         if png is None:
-            return f"<div>{said}</div>"
-        return f'<div><img src="data:image/png;base64,{base64.b64encode(png).decode()}"><div>{said}</div></div>'
+            return f"<div>{summary}</div>"
+        return f'<div><img src="data:image/png;base64,{base64.b64encode(png).decode()}"><div>{summary}</div></div>'
 
     def _name(self, number: int) -> str:
         return self.names[number] if number < len(self.names) else str(number)
@@ -175,7 +175,7 @@ class Classification(Result):
         scores = {self._name(number): float(score) for number, score in enumerate(self.scores)}
         return {"class": self.label, "name": self.class_name, "score": self.score, "scores": scores}
 
-    def _said(self) -> str:
+    def _summary(self) -> str:
         return f"{self.class_name} {self.score:.3f}"
 
 
@@ -230,7 +230,7 @@ class Detections(Result):
             {"box": box, "score": score, "class": label, "name": self._name(label)} for box, score, label in rows
         ]}  # fmt: skip
 
-    def _said(self) -> str:
+    def _summary(self) -> str:
         names, counts = np.unique(np.array(self.class_names, dtype=str), return_counts=True)
         return ", ".join(f"{count} {name}" for name, count in zip(names, counts.tolist(), strict=True)) or "nothing"
 
@@ -294,7 +294,7 @@ class SemanticMask(Result):
         masks = {self._name(number): run_lengths(self.labels == number) for number in present}
         return {"shares": self.shares, "masks": masks}
 
-    def _said(self) -> str:
+    def _summary(self) -> str:
         return ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items() if share)
 
 
@@ -318,7 +318,7 @@ class Image(Result):
         height, width, channels = self.image.shape
         return {"image": {"size": [height, width], "channels": channels}}
 
-    def _said(self) -> str:
+    def _summary(self) -> str:
         return f"{self.image.shape[1]} x {self.image.shape[0]} pixels"
 
 

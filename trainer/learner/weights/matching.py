@@ -48,7 +48,7 @@ class Match:
     not_in_model: list[str] = field(default_factory=list)
     other_shapes: list[str] = field(default_factory=list)
     left_out: int = 0
-    wanted: int = 0
+    requested: int = 0
 
     @property
     def problems(self) -> list[str]:
@@ -61,7 +61,7 @@ class Match:
 
     def report(self) -> str:
         """One line: how many arrays were loaded, and which were not."""
-        parts = [f"{len(self.pairs)} of {self.wanted} arrays loaded"]
+        parts = [f"{len(self.pairs)} of {self.requested} arrays loaded"]
         lists = (("not in the file", self.not_in_file), ("not in the model", self.not_in_model),
                  ("with another shape", self.other_shapes))  # fmt: skip
         parts += [f"{len(names)} {what} ({shown(names)})" for what, names in lists if names]
@@ -86,13 +86,13 @@ def matched(
     renamed = {name: selection.renamed(name) for name in file}
     readings = [_reading(renamed, change) for change in _changes(prefix)]
     names = max(readings, key=lambda reading: sum(name in model for name in reading))  # the first one if equal
-    match = Match(wanted=sum(map(selection.wants, model)), left_out=sum(not selection.wants(name) for name in model))
+    match = Match(requested=sum(map(selection.wants, model)), left_out=sum(not selection.wants(name) for name in model))
     for name, shape in model.items():
         if not selection.wants(name):
             continue
         if name not in names:
             if name in aliases or name.endswith(COUNTERS):
-                match.wanted -= 1
+                match.requested -= 1
             else:
                 match.not_in_file.append(name)
         elif file[names[name]] != shape:

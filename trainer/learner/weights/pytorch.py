@@ -220,10 +220,10 @@ def _from_zip(path: Path, content: mmap.mmap) -> tuple[Any, Memory]:
 
     def memory(storage: Storage) -> memoryview:
         held = archive.memory(f"{prefix}data/{storage.key}")
-        wanted = storage.count * storage.elements.stored.itemsize
-        if len(held) != wanted:
+        expected_bytes = storage.count * storage.elements.stored.itemsize
+        if len(held) != expected_bytes:
             raise TrainerError(f"the size of storage {storage.key} doesn't match", where=where,
-                               found=f"{len(held)} bytes", expected=f"{wanted} bytes")  # fmt: skip
+                               found=f"{len(held)} bytes", expected=f"{expected_bytes} bytes")  # fmt: skip
         return held
 
     return value, memory

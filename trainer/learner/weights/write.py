@@ -29,7 +29,7 @@ def selected(arrays: Mapping[str, Array], selection: Selection, part: str = "", 
         try:
             changed = selection.renamed(name)
         except (re.error, IndexError) as error:
-            raise TrainerError("no regular expression, or what stands for it doesn't fit", found=str(error)) from error
+            raise TrainerError("not a regular expression, or invalid replacement", found=str(error)) from error
         if not changed.startswith(prefix) or not selection.wants(changed := changed.removeprefix(prefix)):
             continue
         if changed in kept:

@@ -55,12 +55,12 @@ def overlaps(data: Grouped, settings: Settings) -> Callable[[Integers, Integers,
     return overlap
 
 
-def _extents(masks: list[Mask], wanted: Booleans) -> tuple[Floats, Floats]:
+def _extents(masks: list[Mask], is_needed: Booleans) -> tuple[Floats, Floats]:
     """The bounding box of each mask, [N, 4], and its area; 0 for masks that are not needed."""
     from pycocotools import mask as coding
 
     boxes, areas = np.zeros((len(masks), 4)), np.zeros(len(masks))
-    rows = np.flatnonzero(wanted)
+    rows = np.flatnonzero(is_needed)
     if len(rows):
         chosen = [masks[row] for row in rows.tolist()]
         boxes[rows], areas[rows] = coding.toBbox(chosen), mask_areas(chosen)

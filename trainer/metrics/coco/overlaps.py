@@ -116,18 +116,18 @@ def _keypoints(data: Grouped, settings: Settings) -> Overlap:
     near, far = boxes[:, :2] - boxes[:, 2:], boxes[:, :2] + boxes[:, 2:] * 2
 
     def overlap(detection: Integers, truth: Integers, least: float) -> Floats:
-        at, to, seen = ours[detection, :, :2], theirs[truth, :, :2], labeled[truth]
-        some = np.asarray(seen.any(axis=1))
+        at, to, visible = ours[detection, :, :2], theirs[truth, :, :2], labeled[truth]
+        some = np.asarray(visible.any(axis=1))
         outside = np.maximum(0, near[truth, None] - at) + np.maximum(0, at - far[truth, None])
         distance = np.where(some[:, None, None], at - to, outside)
         x, y = distance[:, :, 0], distance[:, :, 1]
         exponent = (x**2 + y**2) / variances / areas[truth, None] / 2
-        used = np.where(some, seen.sum(axis=1), seen.shape[1])
+        used = np.where(some, visible.sum(axis=1), visible.shape[1])
         values = np.zeros(len(detection))
         # NumPy's sum depends on the number of summands: ignored values are removed first
         for number in np.unique(used).tolist():
             rows = np.flatnonzero(used == number)
-            picked = exponent[rows] if number == seen.shape[1] else exponent[rows][seen[rows]].reshape(-1, number)
+            picked = exponent[rows] if number == visible.shape[1] else exponent[rows][visible[rows]].reshape(-1, number)
             values[rows] = np.exp(-picked).sum(axis=1) / number
         return values
 

@@ -78,15 +78,15 @@ class _Found:
     def __init__(self, right: Booleans, live: Booleans, category: Integers, score: Floats, categories: int) -> None:
         self.score = score
         self.begins = np.searchsorted(category, np.arange(categories + 1))
-        seen = np.zeros((len(live), live.shape[1] + 1), np.int32)
-        np.cumsum(live, axis=1, out=seen[:, 1:])
+        cumulative = np.zeros((len(live), live.shape[1] + 1), np.int32)
+        np.cumsum(live, axis=1, out=cumulative[:, 1:])
         curve, self.place = np.nonzero(right)
         segment = curve * categories + category[self.place]
         number = np.bincount(segment, minlength=len(right) * categories)
         self.starts = np.cumsum(number) - number
         self.number = number.reshape(len(right), categories)
         so_far = np.arange(1, len(segment) + 1) - np.repeat(self.starts, number)
-        tried = seen[curve, self.place + 1] - seen[curve, self.begins[category[self.place]]]
+        tried = cumulative[curve, self.place + 1] - cumulative[curve, self.begins[category[self.place]]]
         self.best = so_far / (tried + EPSILON)
         for start, end in zip(self.starts.tolist(), (self.starts + number).tolist(), strict=True):
             falling = self.best[start:end][::-1]  # the maximum precision at this recall or a higher one

@@ -2,6 +2,6 @@
 
 from trainer.metrics.folding.fold import NotANumber, Slot
 from trainer.metrics.folding.form import Form
-from trainer.metrics.folding.process import Answer, Folder, MetricFailure
+from trainer.metrics.folding.process import Answer, FoldingProcess, MetricFailure
 
-__all__ = ["Answer", "Folder", "Form", "MetricFailure", "NotANumber", "Slot"]
+__all__ = ["Answer", "FoldingProcess", "Form", "MetricFailure", "NotANumber", "Slot"]

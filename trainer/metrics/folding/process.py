@@ -57,7 +57,7 @@ class MetricFailure(Exception):
 class Answer:
     """A requested answer."""
 
-    def __init__(self, folder: Folder, token: int) -> None:
+    def __init__(self, folder: FoldingProcess, token: int) -> None:
         self._folder, self._token = folder, token
 
     @property
@@ -74,7 +74,7 @@ class Answer:
         return self._folder.answer(self._token)
 
 
-class Folder:
+class FoldingProcess:
     """A folding process; starts with the first stream, and ends by `close` or with this process.
 
     Args:
@@ -174,7 +174,7 @@ class Folder:
 
     def has_answered(self, token: int) -> bool:
         """Whether the answer to a question has arrived, or an error instead."""
-        self._hear(0)
+        self._receive(0)
         return token in self._answers or self._error is not None
 
     def answer(self, token: int) -> Any:
@@ -182,7 +182,7 @@ class Folder:
         while token not in self._answers:
             if self._error is not None:
                 raise self._error
-            self._hear(None)
+            self._receive(None)
         return self._answers.pop(token)
 
     def _ask(self, what: str, stream: str) -> Answer:
@@ -191,18 +191,18 @@ class Folder:
         self._send(what, self._tokens, stream)
         return Answer(self, self._tokens)
 
-    def _hear(self, timeout: float | None) -> None:
+    def _receive(self, timeout: float | None) -> None:
         """Receives messages of the process; waits up to `seconds` for one."""
         assert self._connection is not None
         try:
             while self._connection.poll(timeout):
-                what, *told = self._connection.recv()
+                what, *content = self._connection.recv()
                 timeout = 0
                 if what == "answer":
-                    self._answers[told[0]] = told[1]
-                    self._asked.discard(told[0])
+                    self._answers[content[0]] = content[1]
+                    self._asked.discard(content[0])
                 else:
-                    self._error = self._error_from(*told)
+                    self._error = self._error_from(*content)
                     self._asked.clear()
         except (EOFError, OSError):
             self._error = self._error or self._death()
@@ -210,7 +210,7 @@ class Folder:
 
     def _raise(self) -> None:
         while self._error is None:
-            self._hear(None)
+            self._receive(None)
         raise self._error
 
     def _error_from(self, blob: bytes | None, text: str, at: Any) -> BaseException:
@@ -258,7 +258,7 @@ class Folder:
             start += aligned(length)
         self._send_records()
         while self._asked:  # otherwise both ends would wait for the other to read a large message
-            self._hear(None)
+            self._receive(None)
         self._send("record", known.number, bytes(record), at)
 
     def _when_there_is_room(self, writers: list[tuple[Source, int]], size: int) -> tuple[int, int]:
@@ -268,7 +268,7 @@ class Folder:
         place, looks = None, 0
         while place is None:
             if self._ring.has_failed or looks % HEAR_EVERY == 0:
-                self._hear(0)
+                self._receive(0)
             if self._error is not None:
                 raise self._error
             time.sleep(LOOK_SECONDS)

@@ -51,12 +51,12 @@ class UNet(nn.Module):
                 expected=f"height and width that are multiples of {self.multiple}",
             )
         x = self.stem(x)
-        seen = []
+        skips = []
         for down in self.down:
-            seen.append(x)
+            skips.append(x)
             x = down(x)
         for reduce, up in zip(self.reduce, self.up, strict=True):
-            x = up(engine.concat([seen.pop(), self.enlarge(reduce(x))], axis=1))
+            x = up(engine.concat([skips.pop(), self.enlarge(reduce(x))], axis=1))
         return self.head(x)
 
 

@@ -50,8 +50,8 @@ class Pix2Pix(Task):
         made = self.generator(source)
 
         real, fake = self.discriminator(source, target), self.discriminator(source, made)
-        told_apart = (cross_entropy(real, is_real=True) + cross_entropy(fake, is_real=False)) * 0.5
-        discriminator = Mean(told_apart, weight)
+        discriminator_loss = (cross_entropy(real, is_real=True) + cross_entropy(fake, is_real=False)) * 0.5
+        discriminator = Mean(discriminator_loss, weight)
         self.discriminator_optimizer.minimize(discriminator.value)
 
         taken_for_real = self.discriminator(source, made)  # with the discriminator after its update
