@@ -40,7 +40,7 @@ ENGINE_FLOORS = {
     "functions": 7,
     "random": 8,
     "nn": 9, "tracing": 9,                                                          # layers; the tracer
-    "autotune": 10, "export": 10, "profiling": 10,                                  # what looks at compiled steps
+    "autotune": 10, "checking": 10, "export": 10, "profiling": 10,                  # what looks at compiled steps
     "__init__": 11,
 }  # fmt: skip
 

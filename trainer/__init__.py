@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 __all__ = ["TrainerError", "__version__", "load_model", "open_run", "run"]
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trainer.cli.models import load_model as load_model
     from trainer.cli.python import run as run
     from trainer.rundir import open_run as open_run
@@ -46,12 +48,27 @@ class TrainerError(Exception):
         return "\n".join(lines)
 
 
-_LAZY = {"load_model": "trainer.cli.models", "open_run": "trainer.rundir", "run": "trainer.cli.python"}
+def on_demand(package: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a package that imports the names in its block `if TYPE_CHECKING:` when they are asked for.
 
+    So these names stand once, where type checkers read them.
+    """
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
+    def get(name: str) -> Any:
+        import ast
         import importlib
+        import pkgutil
+        import sys
 
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module 'trainer' has no attribute {name!r}")
+        source = b"" if name.startswith("__") else pkgutil.get_data(package, "__init__.py") or b""
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and node.module and name in [alias.asname for alias in node.names]:
+                value = getattr(importlib.import_module(node.module), name)
+                setattr(sys.modules[package], name, value)
+                return value
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get
+
+
+__getattr__ = on_demand(__name__)

@@ -17,23 +17,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from photographs import photographs
+
 IMAGES, BATCH, WORKERS, SIDE = 512, 32, 2, 224
 JITTER = 0.4
 
 
 def write(folder: Path) -> None:
-    """Different windows of two photographs, at different scales, as a camera's program would save them."""
-    from PIL import Image
-    from sklearn.datasets import load_sample_images
-
-    draws = random.Random(0)
-    photographs = [Image.fromarray(image) for image in load_sample_images().images]
-    for number in range(IMAGES):
-        photograph = draws.choice(photographs)
-        high = draws.uniform(200, 427)
-        wide = min(640.0, high * 4 / 3)
-        left, top = draws.uniform(0, 640 - wide), draws.uniform(0, 427 - high)
-        picture = photograph.resize((640, 480), Image.Resampling.BICUBIC, box=(left, top, left + wide, top + high))
+    for number, picture in enumerate(photographs(IMAGES, 640, 480)):
         target = folder / f"{number % 2}" / f"{number:03}.jpg"
         target.parent.mkdir(exist_ok=True)
         picture.save(target, quality=90)

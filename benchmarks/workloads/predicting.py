@@ -13,12 +13,13 @@ predicts one file and ends.
 
 from __future__ import annotations
 
-import random
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from photographs import photographs
 
 IMAGES, BATCH, WORKERS, THREADS = 500, 8, 2, 2
 WIDTH, HEIGHT = 1152, 868
@@ -30,19 +31,7 @@ CANDIDATES, LEAST_SCORE, IOU_THRESHOLD, MOST = 300, 0.02, 0.6, 100
 
 
 def write(folder: Path) -> None:
-    """Different windows of two photographs, at different scales, as a camera's program would save them."""
-    from PIL import Image
-    from sklearn.datasets import load_sample_images
-
-    draws = random.Random(0)
-    photographs = [Image.fromarray(image) for image in load_sample_images().images]
-    for number in range(IMAGES):
-        photograph = draws.choice(photographs)
-        high = draws.uniform(200, 427)
-        wide = min(640.0, high * WIDTH / HEIGHT)
-        left, top = draws.uniform(0, 640 - wide), draws.uniform(0, 427 - high)
-        box = (left, top, left + wide, top + high)
-        picture = photograph.resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC, box=box)
+    for number, picture in enumerate(photographs(IMAGES, WIDTH, HEIGHT)):
         picture.save(folder / f"{number:03}.jpg", quality=90)
 
 

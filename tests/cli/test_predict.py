@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -55,32 +56,37 @@ def files_below(place: Path) -> set[str]:
     return {str(path.relative_to(place)) for path in place.rglob("*")}
 
 
-def test_the_example_of_the_documentation_works(tmp_path):
+def test_the_example_of_the_documentation_runs_as_it_is_written(repository, capsys):
+    page = (repository / "docs" / "inference.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"```python\n(import trainer\n.*?)```", page, re.DOTALL)
+    Path("my_data").symlink_to(CELLS)
+    Path("photo.jpg").symlink_to("photos/0.jpg")
     before, handler = files_below(Path("runs")), signal.getsignal(signal.SIGTERM)
-    model = trainer.load_model("runs/cells")
-    assert "detection" in repr(model)
-    assert "RBC, WBC, Platelets" in repr(model)
-    result = model.predict("photos/0.jpg", score_threshold=0.0)
+    found: dict[str, Any] = {}
+    exec(example, found)
+    assert "photos/damaged.png 0 " in capsys.readouterr().out
+    model, result, report = found["model"], found["result"], found["report"]
+    assert "detection" in repr(model) and "RBC, WBC, Platelets" in repr(model)
     assert result.boxes.shape == (len(result), 4)
-    assert len(result) == len(result.scores) == len(result.class_names) > 0
-    result.save(tmp_path / "out.png")
-    with Image.open(tmp_path / "out.png") as drawn, Image.open("photos/0.jpg") as photo:
-        assert drawn.size == photo.size
-    entry = result.to_coco()[0]
-    assert entry["image_id"] == 0
-    assert Image.open(io.BytesIO(result._repr_png_())).size[0] > 0
     assert result._repr_html_().startswith("<div><img")
-    found = list(model.predict("photos/", on_error="skip"))
+    with Image.open("out.png") as drawn, Image.open("photo.jpg") as photo:
+        assert drawn.size == photo.size
+    assert 0 <= report.metrics["coco/AP"] <= 1
+    assert len(report.worst(8)) == 8 and report.worst(8)[0].files[0].exists()
+    everything = [one.predict("photo.jpg", score_threshold=0.0) for one in (model, trainer.load_model("cells.model"))]
+    assert everything[0].to_dict() == everything[1].to_dict()
+    assert everything[0].to_coco()[0]["image_id"] == "photo"
+    assert trainer.load_model("cells.model").about.weights == f"exported from {model.about.weights}"
+    assert files_below(Path("runs")) == before  # nothing is added to a run
+    assert signal.getsignal(signal.SIGTERM) is handler
+
+
+def test_a_folder_is_predicted_in_order_and_bad_files_are_told():
+    found = list(trainer.load_model("runs/cells").predict("photos/", on_error="skip"))
     assert [(Path(one.path).name, one.error is None) for one in found] == [
         ("0.jpg", True), ("1.jpg", True), ("2.jpg", True), ("damaged.png", False), ("3.jpg", True),
     ]  # fmt: skip
     assert len(found[3]) == 0
-    report = model.evaluate(str(CELLS), split="valid")
-    assert 0 <= report.metrics["coco/AP"] <= 1
-    assert len(report.worst(8)) == 8
-    assert report.worst(8)[0].files[0].exists()
-    assert files_below(Path("runs")) == before  # nothing is added to a run
-    assert signal.getsignal(signal.SIGTERM) is handler
 
 
 def test_weights_are_those_behind_the_best_metric():

@@ -275,6 +275,16 @@ def _flip(draw: DrawFn) -> Sample:
 
 
 @st.composite
+def _windows_of(draw: DrawFn) -> Sample:
+    shape = draw(filled_shapes)
+    axis = draw(st.integers(0, len(shape) - 1))
+    size = draw(st.integers(1, min(4, shape[axis])))
+    spacing = draw(st.integers(1, max(1, (shape[axis] - 1) // max(1, size - 1))))
+    x = draw(arrays(draw(st.sampled_from(dtypes.ALL)), shape))
+    return Sample("windows", (x,), (axis, size, draw(st.integers(1, 3)), spacing))
+
+
+@st.composite
 def _concatenate(draw: DrawFn) -> Sample:
     shape, dtype = list(draw(shapes.filter(bool))), draw(st.sampled_from(dtypes.ALL))
     axis = draw(st.integers(0, len(shape) - 1))
@@ -346,6 +356,13 @@ def _cumulative_sum(draw: DrawFn) -> Sample:
     shape = draw(shapes.filter(bool))
     x = draw(arrays(draw(st.sampled_from(NUMBERS)), shape, special=False))
     return Sample("cumulative_sum", (x,), (draw(st.integers(0, len(shape) - 1)),))
+
+
+@st.composite
+def _cumulative_prod(draw: DrawFn) -> Sample:
+    shape = draw(shapes.filter(bool))
+    x = draw(arrays(draw(st.sampled_from(NUMBERS)), shape, low=-2, high=3, special=False))
+    return Sample("cumulative_prod", (x,), (draw(st.integers(0, len(shape) - 1)),))
 
 
 # --- contractions and windows -----------------------------------------------------------------------------------------
@@ -491,6 +508,29 @@ def _scatter_add_along(draw: DrawFn) -> Sample:
     return Sample("scatter_add_along", (u, draw(_indices(shape, size))), (axis, size))
 
 
+@st.composite
+def _gather_sum(draw: DrawFn) -> Sample:
+    batch, size, taps = draw(st.integers(0, 3)), draw(st.integers(1, 6)), draw(st.integers(1, 5))
+    channels, places = draw(st.sampled_from((0, 1, 3, 16, 35))), draw(st.sampled_from((0, 1, 4)))
+    dtype = draw(st.sampled_from(FLOATS))
+    table = draw(arrays(dtype, (batch, size, channels), special=False))
+    weights = draw(arrays(dtype, (batch, places, taps), special=False))
+    return Sample("gather_sum", (table, draw(_indices((batch, places, taps), size)), weights))
+
+
+def _scattering(name: str) -> Callable[[], SearchStrategy[Sample]]:
+    @st.composite
+    def build(draw: DrawFn) -> Sample:
+        shape = draw(shapes.filter(bool))
+        axis = draw(st.integers(0, len(shape) - 1))
+        size = draw(st.integers(0, min(5, shape[axis])))
+        low, high = (-2, 3) if name == "scatter_prod_along" else (-100, 100)
+        u = draw(arrays(draw(st.sampled_from(NUMBERS)), shape, low=low, high=high, special=False))
+        return Sample(name, (u, draw(_indices(shape, size))), (axis, size))
+
+    return build
+
+
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
@@ -499,6 +539,17 @@ def _argsort(draw: DrawFn) -> Sample:
     shape = draw(st.one_of(shapes.filter(bool), st.sampled_from(((2, 70), (300,)))))
     x = draw(arrays(draw(st.sampled_from((dtypes.bool_, *NUMBERS))), shape, low=0, high=6))
     return Sample("argsort", (x,), (draw(st.integers(0, len(shape) - 1)), draw(st.booleans())))
+
+
+@st.composite
+def _sort(draw: DrawFn) -> Sample:
+    return Sample("sort", (sample := draw(_argsort())).inputs, sample.attributes)
+
+
+@st.composite
+def _top_k(draw: DrawFn) -> Sample:
+    (x,), (axis, descending) = (sample := draw(_argsort())).inputs, sample.attributes
+    return Sample("top_k", (x,), (axis, draw(st.integers(0, x.values.shape[axis])), descending))
 
 
 @st.composite
@@ -526,12 +577,14 @@ _STRATEGIES: dict[str, Callable[[], SearchStrategy[Sample]]] = {
     "pad": _pad,
     "slice": _slice,
     "flip": _flip,
+    "windows": _windows_of,
     "concatenate": _concatenate,
     "resample": _resample,
     **{name: _moments(name) for name in ("reduce_mean", "reduce_deviations")},
     **{name: _reduction(name) for name in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min")},
     **{name: _position(name) for name in ("argmax", "argmin")},
     "cumulative_sum": _cumulative_sum,
+    "cumulative_prod": _cumulative_prod,
     "matmul": _matmul,
     "convolution": _convolution("convolution", "x", "w", ""),
     "convolution_input_gradient": _convolution("convolution_input_gradient", "y", "w", "x"),
@@ -541,6 +594,10 @@ _STRATEGIES: dict[str, Callable[[], SearchStrategy[Sample]]] = {
     "scatter_add": _scatter_add,
     "take_along": _take_along,
     "scatter_add_along": _scatter_add_along,
+    "gather_sum": _gather_sum,
+    **{name: _scattering(name) for name in ("scatter_prod_along", "scatter_max_along", "scatter_min_along")},
     "argsort": _argsort,
+    "sort": _sort,
+    "top_k": _top_k,
     "suppress": _suppress,
 }

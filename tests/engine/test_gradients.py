@@ -30,13 +30,13 @@ STEP = 1e-6
 
 _POSITIVE = frozenset({"log", "log1p", "sqrt", "power", "divide", "remainder"})
 _BETWEEN_INTEGERS = frozenset({"floor", "ceil", "round", "trunc", "floor_divide", "sign"})
-_INDEXED = frozenset(
-    {"gather", "scatter_add", "take_along", "scatter_add_along", "window_max_gradient"}
-)  # the second input is indices
+_EXTREMA = frozenset({"scatter_prod_along", "scatter_max_along", "scatter_min_along"})
+_INDEXED = _EXTREMA | {"gather", "gather_sum", "scatter_add", "take_along", "scatter_add_along", "window_max_gradient"}
+"""The second input is indices."""
 
 
 def test_every_primitive_has_a_gradient_or_says_that_it_has_none():
-    assert GRADIENTS.keys() - {"host_call", "host_effect", "output"} == TABLE.keys()
+    assert GRADIENTS.keys() - {"custom", "host_call", "host_effect", "output", "with_gradient"} == TABLE.keys()
 
 
 def smooth(sample: Sample, random: np.random.Generator) -> tuple[list[np.ndarray], list[int], tuple[Any, ...]]:
@@ -49,8 +49,15 @@ def smooth(sample: Sample, random: np.random.Generator) -> tuple[list[np.ndarray
             size = sample.attributes[1] if sample.name.startswith("scatter") else shape[0] if shape else 1
             if sample.name == "window_max_gradient":
                 size = math.prod(sample.attributes[4])
+            if sample.name == "gather_sum":
+                size = sample.inputs[0].values.shape[1]
             if sample.name in ("gather", "take_along"):
                 size = sample.inputs[0].values.shape[sample.attributes[0]]
+            if sample.name in _EXTREMA:  # each place has an update: what combines none is no finite number
+                axis = sample.attributes[0]
+                numbers = (np.indices(shape)[axis] % max(1, size)).astype(array.held.dtype)
+                values.append(numbers)
+                continue
             values.append(array.held if sample.name == "where" else np.clip(array.held, 0, max(0, size - 1)))
             continue
         places.append(place)

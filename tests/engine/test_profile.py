@@ -267,3 +267,13 @@ def test_a_damaged_file_of_peaks_is_measured_anew(
         written = kept.read_bytes()
         kept.write_bytes(written[:-1])
     assert peaks_module.peaks(device.pool) == PEAKS and kept.read_bytes() == written
+
+
+def test_reading_between_pixels_counts_a_multiply_add_for_each_tap(device: CpuDevice) -> None:
+    with engine.device(device):
+        traced = engine.trace(nn.functional.grid_sample)
+        inputs = np.zeros((1, 16, 4, 4), np.float32), np.zeros((1, 2, 3, 2), np.float32)
+        traced(*inputs)
+        rows = engine.profile(traced, *inputs, steps=1).rows
+    (row,) = [row for row in rows if row.kernel.startswith("gather_sum")]
+    assert row.operations == 2 * 6 * 4 * 16

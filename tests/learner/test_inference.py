@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pycocotools import mask as coding
 
-from trainer import TrainerError
+from trainer import TrainerError, engine
 from trainer.datasets.transforms import ItemDraws
 from trainer.datasets.transforms.build import transforms_for
 from trainer.learner import inference
@@ -24,6 +24,7 @@ from trainer.learner.inference import (
     steps_from_json,
     steps_to_json,
 )
+from trainer.learner.inference.placing import placed
 from trainer.learner.inference.results import RESULTS, Detections, SemanticMask, result_from
 
 TRANSFORMS = {
@@ -48,10 +49,15 @@ def test_boxes_come_back_to_where_the_transform_took_them_from(name):
     step = TransformPicture(name, TRANSFORMS[name])
     picture = np.zeros((60, 80, 3), np.uint8)
     boxes = np.array([[30, 15, 50, 45], [26, 12, 41, 33]], np.float32)
-    moved = step.made()({"image": picture, "boxes": boxes, "labels": np.zeros(2, np.int64)}, ItemDraws(0, 0, 0))
+    item = {"image": picture, "boxes": boxes, "labels": np.zeros(2, np.int64), "placement": np.eye(3, dtype=np.float32)}
+    moved = step.made()(item, ItemDraws(0, 0, 0))
     rows, placement = prepare(pipeline_of(step), picture)
     assert rows.shape == (1, 3, *moved["image"].shape[:2])
-    np.testing.assert_allclose(placement.boxes(moved["boxes"]), boxes, atol=1e-4)
+    found = placement.boxes(moved["boxes"])
+    np.testing.assert_allclose(found, boxes, atol=1e-4)
+    with engine.device("reference"):  # as validation measures them
+        validated = placed(engine.asarray(moved["boxes"][None]), engine.asarray(moved["placement"][None]))
+        assert found.tobytes() == validated.numpy().tobytes()
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)

@@ -1,8 +1,9 @@
-"""Every recipe that predicts, exported: the same bits in a process in which no recipe can be imported."""
+"""Every recipe that predicts, exported: the same bits and metrics, and no recipe's code is needed."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import subprocess
 import sys
@@ -13,31 +14,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+import yaml
 
-from tests.recipes.building import built
-from trainer import TrainerError, engine
-from trainer.configs import load
-from trainer.learner.evaluating import Evaluator
+import trainer
+from tests.recipes.building import SMALL, built
+from tests.recipes.odd_files import write_data
+from trainer import TrainerError
+from trainer.learner.device import device_for
 from trainer.learner.exported import Card, write_exported
-from trainer.learner.exported.evaluating import evaluation_of
 from trainer.learner.exported.model import model_in
 from trainer.learner.inference.model import About, Model
-from trainer.learner.measuring import Measuring, Occasion
-from trainer.learner.running import Runner
+from trainer.learner.inference.restoring import uses_averages
 
-SMALL: dict[str, tuple[str, ...]] = {
-    "digits": (),
-    "clothes": ("options.width=8", "data.transforms.valid=[{name: resize, size: 32}]"),
-    "detection": (
-        "options.width=8", "options.pyramid_channels=16", "options.candidates=30", "options.detections=10",
-        "options.score_threshold=0.0", "data.transforms.valid=[{name: resize, size: [64, 96]}]",
-    ),
-    "nuclei": ("options.widths=[8, 8]", "data.transforms.valid=[{name: pad, size: 64}]"),
-    "segmentation": ("options.widths=[8, 8]", "options.tile=32", "options.margin=4"),
-    "pix2pix": ("options.filters=4", "options.depth=4", "data.transforms.valid=[{name: resize, size: 32}]"),
-}  # fmt: skip
-"""What makes a recipe's networks and pictures small; weights are those before training."""
+NO_WORKERS = ("data.workers=0", "data.cache_gb=0")
+BRIEF = (
+    "train.epochs=1", "data.batch_size=2", "data.valid_batch_size=2", "validate={every_epochs: 1, worst_items: 2}",
+    "autotune.mode='off'", "schedule={name: constant}",
+)  # fmt: skip
+"""A training of an epoch, validated at its end."""
 
 ELSEWHERE = """
 import sys
@@ -45,11 +39,10 @@ sys.modules["trainer.recipes"] = None  # importing it fails
 sys.path.append(sys.argv[1])
 import json
 import numpy as np
-from pathlib import Path
 from tests.recipes.test_exports import digests
 import trainer
 model = trainer.load_model(sys.argv[2])
-files = sorted(Path(sys.argv[3]).iterdir())
+files = sys.argv[3:]
 print(json.dumps([digests(model.predict(files, batch_size=size)) for size in (1, 3, 8)]))
 assert not [name for name in sys.modules if name.startswith("trainer.recipes.")]
 """
@@ -68,30 +61,21 @@ def digests(results: Iterable[Any]) -> list[str]:
     ]
 
 
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pictures of several sizes."""
-    folder, random = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
-    for number, size in enumerate(((40, 60), (60, 33), (20, 20), (64, 64))):
-        Image.fromarray(random.integers(0, 256, (*size, 3), dtype=np.uint8)).save(folder / f"{number}.png")
-    return folder
-
-
-MEASURED = ("clothes", "detection")
-
-
 @pytest.mark.parametrize(
     "recipe", [pytest.param(name, marks=[] if name == "digits" else [pytest.mark.full]) for name in SMALL]
 )
 def test_an_exported_recipe_predicts_the_same_bits_without_its_code(
-    recipe: str, photos: Path, tmp_path: Path, repository: Path
+    recipe: str, tmp_path: Path, repository: Path
 ) -> None:
-    task = built(recipe, *SMALL[recipe], "data.workers=0")
-    pipeline = task.pipeline()
-    write_exported(tmp_path / "m.model", pipeline, numerics={"class": "exact", "bfloat16": "pairs"}, card=Card(recipe))
-    expected = digests(Model(pipeline, About(recipe, "", "")).predict(sorted(photos.iterdir()), batch_size=3))
+    """In files of all modes and in batches of 1, 3 and 8."""
+    files, overrides = write_data(recipe, tmp_path / "data")
+    task = built(recipe, *SMALL[recipe], *overrides, *NO_WORKERS)
+    pipeline, config = task.pipeline(), task.config
+    write_exported(tmp_path / "m.model", pipeline, numerics=numerics_of(config), card=Card(recipe))
+    model = Model(pipeline, About(recipe, "", ""), device=device_for(config), precision=config.train.precision)
+    expected = digests(model.predict(files, batch_size=3))
     done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE, str(repository), str(tmp_path / "m.model"), str(photos)],
+        [sys.executable, "-c", ELSEWHERE, str(repository), str(tmp_path / "m.model"), *map(str, files)],
         capture_output=True, text=True, cwd=repository, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -99,57 +83,50 @@ def test_an_exported_recipe_predicts_the_same_bits_without_its_code(
     assert len(set(expected)) > 1
 
 
-@pytest.mark.parametrize("recipe", ["digits", *(pytest.param(name, marks=pytest.mark.full) for name in MEASURED)])
-def test_an_exported_recipe_measures_what_its_run_does(
-    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Metrics of validation, on the data that the recipe carries, all but those that are the task's own."""
-    quality_targets = [*SMALL[recipe], "data.workers=0", "data.cache_gb=0", "validate.worst_items=0"]
-    loaded = load(recipe, quality_targets)
-    task = built(recipe, *quality_targets)
-    numerics, card = {"class": "exact", "bfloat16": "pairs"}, Card(recipe)
-    evaluation = evaluation_of(loaded.config)
-    write_exported(tmp_path / "m", task.pipeline(), numerics=numerics, card=card, evaluation=evaluation)
-    root = loaded.config.data.root
-    found = model_in(tmp_path / "m").evaluate(root)
-    with engine.device("cpu"):
-        expected = measured(task)
-    assert found.metrics and {name: expected[name] for name in found.metrics} == found.metrics
-    assert found.items == len(task.data().valid.dataset)
+@pytest.mark.full
+@pytest.mark.parametrize("recipe", SMALL)
+def test_a_run_and_its_export_are_evaluated_with_the_metrics_of_validation(recipe: str, tmp_path: Path) -> None:
+    """On the run's data and on a copy of it; of tiles, masks of objects and pictures, too. The file has no losses."""
+    settings = [*SMALL[recipe], *write_data(recipe, tmp_path / "data")[1], *NO_WORKERS, *BRIEF]
+    result = trainer.run(recipe, run_dir=tmp_path / "run", show=False, **overrides_from(settings))
+    weights = "valid/ema/" if uses_averages(result.task.config) else "valid/"
+    write_data(recipe, tmp_path / "copy")
+    model = trainer.load_model(tmp_path / "run")
+    found = model.evaluate()
+    expected = {name: result.metrics[f"{weights}{name}"] for name in found.metrics}
+    assert found.metrics and repr(found.metrics) == repr(expected)  # with NaN where there is nothing to measure
+    assert found.items == len(result.task.data().valid.dataset)
+    assert repr(model.evaluate(tmp_path / "copy").metrics) == repr(expected)
+    exported = trainer.load_model(model.export(tmp_path / "m.model"))
+    of_file = exported.evaluate(tmp_path / "copy")
+    module = importlib.import_module(f"trainer.recipes.{recipe}.options")
+    losses = set(module.DECLARATION.valid.metrics)
+    assert repr(of_file.metrics) == repr({name: value for name, value in expected.items() if name not in losses})
+    assert of_file.metrics and of_file.items == found.items
+    assert [one.source for one in of_file.worst()] and all(one.files[0].exists() for one in of_file.worst())
 
 
-def measured(task: Any) -> dict[str, float]:
-    """What validation of a task measures."""
-    measuring = Measuring(task.config, lambda event: None, None)
-    try:
-        loader = task.data().valid
-        measuring.name_classes(tuple(getattr(task, "class_names", ())))
-        run = Runner(task.config, lambda event: None, lambda: None)
-        evaluator = Evaluator(task, measuring, run, lambda event: None, None, lambda: None)
-        late: dict[str, float] = {}
-        measuring.late = late.update
-        values = evaluator(loader, Occasion(1, 0.0, "valid", ()), name="validate")
-        measuring.settle(wait=True)
-    finally:
-        measuring.close()
-    return {**values, **{name.removeprefix("valid/"): value for name, value in late.items()}}
+def overrides_from(lines: Iterable[str]) -> dict[str, Any]:
+    """Lines of the command as keyword arguments of `trainer.run`."""
+    return {key: yaml.safe_load(value) for key, _, value in (line.partition("=") for line in lines)}
 
 
-def test_instances_and_missing_data_are_told(tmp_path: Path) -> None:
-    task = built("nuclei", *SMALL["nuclei"], "data.workers=0")
-    write_exported(
-        tmp_path / "m", task.pipeline(), numerics={"class": "exact", "bfloat16": "pairs"}, card=Card("nuclei")
-    )
-    with pytest.raises(TrainerError, match="can't be evaluated"):
-        model_in(tmp_path / "m").evaluate(tmp_path)
-    task = built("digits", "data.workers=0")
-    write_exported(
-        tmp_path / "d", task.pipeline(), numerics={"class": "exact", "bfloat16": "pairs"}, card=Card("digits")
-    )
+def numerics_of(config: Any) -> dict[str, str]:
+    """As an export writes them."""
+    written: dict[str, str] = config.numerics.model_dump(mode="json", by_alias=True)
+    return written
+
+
+def test_missing_data_is_told(tmp_path: Path) -> None:
+    task = built("digits", *NO_WORKERS)
+    write_exported(tmp_path / "d", task.pipeline(), numerics=numerics_of(task.config), card=Card("digits"))
     with pytest.raises(TrainerError, match="no data given"):
         model_in(tmp_path / "d").evaluate()
-    with pytest.raises(TrainerError, match="no such folder"):
+    with pytest.raises(TrainerError, match="no such data folder"):
         model_in(tmp_path / "d").evaluate(tmp_path / "none")
+    write_data("segmentation", tmp_path / "land")
+    with pytest.raises(TrainerError, match="the task needs label of each item"):
+        model_in(tmp_path / "d").evaluate(tmp_path / "land")
 
 
 def test_a_model_of_a_file_says_what_it_is_and_is_copied_as_it_is(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from trainer import engine
 from trainer.datasets import Item
 from trainer.learner.inference import grouping
 from trainer.learner.inference.grouping import PER_CLASS, Grouping, local_maximum, run_lengths
+from trainer.learner.inference.instances import InstanceFigures, InstanceMaps
 from trainer.metrics.detection import CocoFigures
-from trainer.recipes.parts.instance_figures import InstanceFigures
-from trainer.recipes.parts.instances import SPREAD, InstanceMaps, annotations_of, targets
+from trainer.recipes.parts.instances import SPREAD, annotations_of, targets
 
 SIZE = (60, 80)
 

@@ -18,8 +18,6 @@ from trainer.cli.verbs import GROUPS, VERBS, group_help, overview, verb_of, verb
 if TYPE_CHECKING:
     import argparse
 
-MOST_LISTED = 12
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line (without the program's name); returns the exit code."""
@@ -79,6 +77,8 @@ def _dispatch(words: list[str]) -> int:
         if second is None:
             paint_help(sys.stdout, group_help(first))
             return DONE
+        from trainer.configs.problems import did_you_mean
+
         family = verbs_in(first)
         raise TrainerError(
             f"unknown command: {first} {second}{did_you_mean(second, family)}", expected=f"one of: {', '.join(family)}"
@@ -91,6 +91,7 @@ def _no_such_verb(word: str, rest: list[str]) -> TrainerError:
     import shlex
 
     from trainer.configs.foreign import command_for
+    from trainer.configs.problems import did_you_mean
 
     if (command := command_for(word, shlex.join(rest))) is not None:
         return TrainerError(f"unknown command: {word}", hint=f"The equivalent is `{command}`.")
@@ -153,15 +154,3 @@ def _key_for_option(message: str) -> str:
     words = [word.lstrip("-").partition("=")[0].replace("-", "_") for word in message.split() if word.startswith("--")]
     found = next((word for word in words if word in KEYS), None)
     return f"The equivalent is {KEYS[found]}, without dashes: train.epochs=3. " if found else ""
-
-
-def did_you_mean(word: str, known: object) -> str:
-    """`, did you mean 'run'?` for the nearest of `known`, otherwise the list of known names."""
-    from difflib import get_close_matches
-
-    names = [str(name) for name in known] if hasattr(known, "__iter__") else []
-    near = get_close_matches(word.lower(), names, n=1, cutoff=0.5)
-    if near:
-        return f", did you mean '{near[0]}'?"
-    listed = ["…", *names[-MOST_LISTED:]] if len(names) > MOST_LISTED else names
-    return f"; available: {', '.join(listed)}" if names else ""

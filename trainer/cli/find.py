@@ -6,11 +6,13 @@ import os
 from pathlib import Path
 
 from trainer import TrainerError
-from trainer.cli import did_you_mean
 from trainer.rundir import RunPaths, latest_run, list_runs
 
 RUNS = "runs"
 """The folder of runs, relative to the working directory."""
+
+MOST_LISTED = 12
+"""The newest runs, which an error lists."""
 
 
 def find_run(word: str | None) -> RunPaths:
@@ -44,7 +46,10 @@ def find_source(word: str) -> Path:
 
 
 def _no_such_run(word: str) -> TrainerError:
+    from trainer.configs.problems import did_you_mean  # takes time to import
+
     names = [run.name for run in list_runs(RUNS)]
     return TrainerError(
-        f"no such run: {word}{did_you_mean(word, names)}", expected="a run directory, or its name below runs/"
+        f"no such run: {word}{did_you_mean(word, names, most=MOST_LISTED)}",
+        expected="a run directory, or its name below runs/",
     )

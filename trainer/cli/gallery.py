@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainer import TrainerError
-from trainer.cli import did_you_mean
 from trainer.configs import RecipeIndex
+from trainer.configs.problems import did_you_mean
 
 _TIME = "Time: "
 

@@ -27,9 +27,6 @@ BEST, LATEST = "best", "latest"
 
 TABLE = "confusion_matrix"
 
-NEEDS = ("masks", "keypoints", "channels")
-"""Keys of a reader that state what the task needs of each item, independent of where the files are."""
-
 
 def load_model(
     path: str | os.PathLike[str], weights: str = BEST, *, device: str | None = None, threads: int | None = None
@@ -56,7 +53,11 @@ def load_model(
 
         if weights != BEST:
             raise TrainerError("an exported model has only one set of weights", where=os.fspath(path), found=weights)
-        return model_in(Path(path), device=device, threads=threads)
+        try:
+            return model_in(Path(path), device=device, threads=threads)
+        except TrainerError as error:
+            error.hint = error.hint or "A model is a run, a checkpoint, or a file that `trainer export` wrote."
+            raise
     from trainer.learner.inference.loading import model_from
 
     folder, chosen = checkpoint_of(path, weights)
@@ -158,18 +159,14 @@ def _with_data(
     """The config with another data set: with the run's reader if it fits the folder, otherwise with a detected
     layout.
     """
-    from trainer.datasets.readers import has_files
+    from trainer.datasets.readers import detecting, has_files
 
     if not folder.is_dir():
         raise TrainerError("no such data folder", where=str(folder))
     reader = loaded.config.data.reader
     changed: dict[str, Any] = dict(config["data"])
     if reader is not None and not has_files(reader, folder):
-        kept = {key: changed["reader"][key] for key in NEEDS if changed["reader"].get(key) not in (None, False)}
-        changed["reader"] = {
-            "name": "auto",
-            **{key: value for key, value in kept.items() if not isinstance(value, str)},
-        }
+        changed["reader"] = detecting(changed["reader"])
     changed["root"] = str(folder.absolute())
     return configs.load({**config, "data": changed}, overrides)
 

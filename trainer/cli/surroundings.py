@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
 from trainer.configs import Loaded, Problem, RecipeIndex
-from trainer.configs.awaited import measured_on
+from trainer.configs.awaited import no_validation, share_of_train
 from trainer.configs.checks import sections_of
 from trainer.configs.own import names_own_class
-from trainer.configs.problems import KeyPath, did_you_mean, dotted
+from trainer.configs.problems import KeyPath, did_you_mean
 from trainer.configs.readers.splits import SPLIT, TRAIN, VALID, split_words
 from trainer.configs.schedules import OwnSchedule
 from trainer.configs.task import load_declaration
@@ -200,20 +200,13 @@ def _splits(loaded: Loaded, splits: Mapping[str, int | None]) -> Iterator[Proble
     for split in needed:
         if split not in splits:
             yield loaded.problem(_ROOT, f"the task needs a split {split}, which doesn't exist", found=there,
-                                 expected=", ".join(needed), hint=_take(split))  # fmt: skip
-    if VALID in splits or VALID in needed:
+                                 expected=", ".join(needed), hint=share_of_train(split))  # fmt: skip
+    missing = no_validation(loaded.config, splits)
+    if missing is None or VALID in needed:
         return
-    paths = measured_on(loaded.config, VALID)
-    for path in paths:
-        off = "[]" if path[0] == "metrics" else "null"
-        yield loaded.problem(path, "no validation split", found=there,
-                             expected="a split named valid",
-                             hint=f"{_take(VALID)} Without validation, set {dotted(path)}={off}.",
-                             rests_on=(_FRACTIONS,))  # fmt: skip
-
-
-def _take(split: str) -> str:
-    return f"`data.reader.fractions={{{split}: 0.1}}` takes a tenth of train."
+    for path in missing.paths:
+        yield loaded.problem(path, missing.message, found=missing.found, expected=missing.expected,
+                             hint=missing.hint([path]), rests_on=(_FRACTIONS,))  # fmt: skip
 
 
 def _fields(loaded: Loaded, section: Reading, layout: str) -> Iterator[Problem]:

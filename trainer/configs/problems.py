@@ -98,8 +98,8 @@ def dotted(path: Iterable[Any]) -> str:
     return text
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`, did you mean 'betas'?` for the nearest of `known`, otherwise the list of known names."""
+def did_you_mean(word: str, known: Iterable[str], *, most: int | None = None) -> str:
+    """`, did you mean 'betas'?` for the nearest of `known`, otherwise the list of known names (the last `most`)."""
     from difflib import get_close_matches
 
     known = list(known)
@@ -108,4 +108,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         near = [name for name in known if word.lower() in name]  # acc, flip
     if near:
         return f", did you mean '{near[0]}'?"
-    return f"; known here: {', '.join(known)}" if known else ""
+    listed = known if most is None or len(known) <= most else ["…", *known[-most:]]
+    return f"; known here: {', '.join(listed)}" if known else ""

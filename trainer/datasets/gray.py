@@ -4,8 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from trainer.datasets.dataset import Dataset, Wrapped
+from trainer.datasets.fields import Item
+
 DARK, BRIGHT = 1.0, 99.8
 """Percentage of pixels that become black at most, and that stay below white."""
+
+
+class StretchedGray(Wrapped):
+    """The items of `dataset` with `image` as `stretched` returns it."""
+
+    def __init__(self, dataset: Dataset, dark: float = DARK, bright: float = BRIGHT) -> None:
+        super().__init__(dataset)
+        self.dark, self.bright = dark, bright
+
+    def __getitem__(self, index: int) -> Item:
+        item = self.dataset[index]
+        return {**item, "image": stretched(item["image"], self.dark, self.bright)}
 
 
 def stretched(image: np.ndarray, dark: float = DARK, bright: float = BRIGHT) -> np.ndarray:

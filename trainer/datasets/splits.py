@@ -16,7 +16,7 @@ from trainer.datasets.known import labels_of, most_objects, sizes_of
 from trainer.datasets.loader import Loader
 from trainer.datasets.making import BatchMaker, BatchTransform, EpochDataset
 from trainer.datasets.samplers import BySize, ClassBalanced, InOrder, Sampler, Shuffled, Weighted, class_weights
-from trainer.datasets.split_words import TRAIN, VALID
+from trainer.datasets.split_words import TRAIN
 from trainer.datasets.transforms import Pipeline
 from trainer.datasets.transforms.build import pipeline_for
 from trainer.datasets.workers import Workers, processors
@@ -94,18 +94,17 @@ def _refuse_unread(config: RunConfig) -> None:
 
 def _refuse_unmeasured(splits: Mapping[str, Dataset], config: RunConfig) -> None:
     """Raises `TrainerError` if the config has validation metrics but no validation split exists."""
-    from trainer.configs.awaited import measured_on  # as above
+    from trainer.configs.awaited import no_validation  # as above
     from trainer.configs.problems import dotted
 
-    keys = [dotted(path) for path in measured_on(config, VALID)]
-    if TRAIN in splits and VALID not in splits and keys:
+    missing = no_validation(config, {name: len(split) for name, split in splits.items()})
+    if TRAIN in splits and missing is not None:
         raise TrainerError(
-            "no validation split",
-            where=", ".join(keys),
-            found=", ".join(f"{name}: {len(split)} items" for name, split in splits.items()),
-            expected="a split named valid",
-            hint="Take a tenth of train with `data.reader.fractions={valid: 0.1}`; or train without validation: "
-            "metrics.valid=[] and checkpoint.best=null.",
+            missing.message,
+            where=", ".join(map(dotted, missing.paths)),
+            found=missing.found,
+            expected=missing.expected,
+            hint=missing.hint(missing.paths),
         )
 
 

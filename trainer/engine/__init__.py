@@ -22,6 +22,10 @@ from trainer.engine.tensor import Tensor, evaluate
 if TYPE_CHECKING:
     from trainer.engine import nn as nn
     from trainer.engine.autotune.tuner import tuning as tuning
+    from trainer.engine.checking.eager import FoundNaN as FoundNaN
+    from trainer.engine.checking.eager import eager as eager
+    from trainer.engine.checking.eager import find_nan as find_nan
+    from trainer.engine.checking.gradients import check_gradient as check_gradient
     from trainer.engine.export.load import LoadedProgram as LoadedProgram
     from trainer.engine.export.load import load_program as load_program
     from trainer.engine.export.save import save_program as save_program
@@ -37,15 +41,18 @@ bool = bool_
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 __all__ = [
-    "DType", "LoadedProgram", "MemoryReport", "Profile", "State", "Tensor", "Traced", "autocast", "bfloat16",
-    "bool", "bool_", "can_cast", "device", "e", "evaluate", "explain", "float16", "float32", "float64",
-    "gradients", "inf", "int32", "int64", "load_program", "memory_report", "nan", "newaxis", "nn", "per_item",
-    "pi", "profile", "random", "result_type", "save_program", "set_default_device", "trace", "tuning", "uint8",
+    "DType", "FoundNaN", "LoadedProgram", "MemoryReport", "Profile", "State", "Tensor", "Traced", "autocast",
+    "bfloat16", "bool", "bool_", "can_cast", "check_gradient", "device", "e", "eager", "evaluate", "explain",
+    "find_nan", "float16", "float32", "float64", "gradients", "inf", "int32", "int64", "load_program",
+    "memory_report", "nan", "newaxis", "nn", "per_item", "pi", "profile", "random", "result_type", "save_program",
+    "set_default_device", "trace", "tuning", "uint8",
 ]  # fmt: skip
 __all__ += functions.__all__
 
 _LAZY = {
     "autotune.tuner": ("tuning",),
+    "checking.eager": ("FoundNaN", "eager", "find_nan"),
+    "checking.gradients": ("check_gradient",),
     "export": ("LoadedProgram", "load_program", "save_program"),
     "profiling": ("Profile", "profile"),
     "profiling.explain": ("explain",),

@@ -12,13 +12,14 @@ import numpy as np
 
 from trainer.engine import history, targets, tracing
 from trainer.engine.evaluation import compute
+from trainer.engine.graph import lines
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Storage
 from trainer.engine.promotion import check_scalar
-from trainer.engine.tensor import NO_HISTORY, NUMBERS, Tensor, as_tensor, stored_copy
+from trainer.engine.tensor import NO_HISTORY, NUMBERS, Tensor, as_tensor, stored_copy, watcher
 
 
 class State(Tensor):
@@ -108,6 +109,8 @@ class State(Tensor):
         if recorder is not None:
             recorder.on_assign(self, node)
         else:
+            if lines.noting and (watch := watcher.get()) is not None:
+                watch.on_assign(self)
             with targets.lock:
                 self._leave()
                 node.handle = weakref.ref(self)

@@ -6,13 +6,14 @@ import math
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import numpy as np
 
 from trainer.engine import history, targets, tracing
 from trainer.engine.evaluation import compute
-from trainer.engine.graph import dtypes, half
+from trainer.engine.graph import dtypes, half, lines
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, describe, refusal
@@ -25,6 +26,9 @@ NO_HISTORY = sys.maxsize
 """`_since` of a tensor that was computed from nothing."""
 
 NUMBERS = (bool, int, float)
+
+watcher: ContextVar[Any] = ContextVar("watcher", default=None)
+"""What receives each new tensor and each assignment inside `engine.eager`, or None; asked while lines are noted."""
 
 
 class Tensor:
@@ -291,6 +295,8 @@ def wrapped(node: Node, *sources: Tensor) -> Tensor:
     tensor._since = since
     if node.sequence - since > history.UNREAD_LIMIT:
         _bound_history(tensor, sources)
+    if lines.noting and (watch := watcher.get()) is not None and tracing.active() is None:
+        watch.on_tensor(tensor)
     return tensor
 
 

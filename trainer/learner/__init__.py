@@ -1,97 +1,39 @@
-"""The learner: runs a task with optimizers, schedules, validation and checkpoints."""
+"""The learner: runs a task with optimizers, schedules, validation and checkpoints.
 
-import importlib
-from typing import TYPE_CHECKING, Any
+Names are imported when they are first asked for: who only predicts needs few of the modules.
+"""
+
+from typing import TYPE_CHECKING
+
+from trainer import on_demand
 
 if TYPE_CHECKING:
-    from trainer.learner.failures import TrainingFailure
-    from trainer.learner.hooks import Hook, Moment, TrainingHandle
-    from trainer.learner.loop import Learner
-    from trainer.learner.optimizers import (
-        LAMB,
-        SGD,
-        AdaGrad,
-        Adam,
-        AdamW,
-        Adan,
-        Group,
-        Lion,
-        Moments,
-        Muon,
-        Optimizer,
-        RMSProp,
-        Settings,
-    )
-    from trainer.learner.outcome import Outcome
-    from trainer.learner.plan import DataSplits, Plan
-    from trainer.learner.samples import Sample
-    from trainer.learner.schedules import LearningRate
-    from trainer.learner.task import Batch, Task
-    from trainer.learner.training import Training
-    from trainer.learner.verdict import Verdict
+    from trainer.learner.failures import TrainingFailure as TrainingFailure
+    from trainer.learner.hooks import Hook as Hook
+    from trainer.learner.hooks import Moment as Moment
+    from trainer.learner.hooks import TrainingHandle as TrainingHandle
+    from trainer.learner.loop import Learner as Learner
+    from trainer.learner.optimizers import LAMB as LAMB
+    from trainer.learner.optimizers import SGD as SGD
+    from trainer.learner.optimizers import AdaGrad as AdaGrad
+    from trainer.learner.optimizers import Adam as Adam
+    from trainer.learner.optimizers import AdamW as AdamW
+    from trainer.learner.optimizers import Adan as Adan
+    from trainer.learner.optimizers import Group as Group
+    from trainer.learner.optimizers import Lion as Lion
+    from trainer.learner.optimizers import Moments as Moments
+    from trainer.learner.optimizers import Muon as Muon
+    from trainer.learner.optimizers import Optimizer as Optimizer
+    from trainer.learner.optimizers import RMSProp as RMSProp
+    from trainer.learner.optimizers import Settings as Settings
+    from trainer.learner.outcome import Outcome as Outcome
+    from trainer.learner.plan import DataSplits as DataSplits
+    from trainer.learner.plan import Plan as Plan
+    from trainer.learner.samples import Sample as Sample
+    from trainer.learner.schedules import LearningRate as LearningRate
+    from trainer.learner.task import Batch as Batch
+    from trainer.learner.task import Task as Task
+    from trainer.learner.training import Training as Training
+    from trainer.learner.verdict import Verdict as Verdict
 
-__all__ = [
-    "LAMB",
-    "SGD",
-    "AdaGrad",
-    "Adam",
-    "AdamW",
-    "Adan",
-    "Batch",
-    "DataSplits",
-    "Group",
-    "Hook",
-    "Learner",
-    "LearningRate",
-    "Lion",
-    "Moment",
-    "Moments",
-    "Muon",
-    "Optimizer",
-    "Outcome",
-    "Plan",
-    "RMSProp",
-    "Sample",
-    "Settings",
-    "Task",
-    "Training",
-    "TrainingFailure",
-    "TrainingHandle",
-    "Verdict",
-]
-
-_LAZY = {
-    "failures": ("TrainingFailure",),
-    "hooks": ("Hook", "Moment", "TrainingHandle"),
-    "loop": ("Learner",),
-    "optimizers": (
-        "LAMB",
-        "SGD",
-        "AdaGrad",
-        "Adam",
-        "AdamW",
-        "Adan",
-        "Group",
-        "Lion",
-        "Moments",
-        "Muon",
-        "Optimizer",
-        "RMSProp",
-        "Settings",
-    ),
-    "outcome": ("Outcome",),
-    "plan": ("DataSplits", "Plan"),
-    "samples": ("Sample",),
-    "schedules": ("LearningRate",),
-    "task": ("Batch", "Task"),
-    "training": ("Training",),
-    "verdict": ("Verdict",),
-}
-"""Modules that are imported on first use of these names: prediction needs only a few of them."""
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _LAZY.items():
-        if name in names:
-            return getattr(importlib.import_module(f"trainer.learner.{module}"), name)
-    raise AttributeError(f"module 'trainer.learner' has no attribute {name!r}")
+__getattr__ = on_demand(__name__)

@@ -43,6 +43,22 @@ def layer(make, x, *, integer=False):
     return result
 
 
+def complete_box_iou(boxes, targets, eps=1e-7):
+    """torchvision.ops.complete_box_iou_loss, whose package this needs not."""
+    low, high = torch.max(boxes[:, :2], targets[:, :2]), torch.min(boxes[:, 2:], targets[:, 2:])
+    shared = (high - low).clamp(min=0).prod(1)
+    sizes = [box[:, 2:] - box[:, :2] for box in (boxes, targets)]
+    union = sizes[0].prod(1) + sizes[1].prod(1) - shared
+    around = torch.max(boxes[:, 2:], targets[:, 2:]) - torch.min(boxes[:, :2], targets[:, :2])
+    middles = (boxes[:, :2] + boxes[:, 2:] - targets[:, :2] - targets[:, 2:]) / 2
+    iou = shared / (union + eps)
+    angles = [torch.atan(size[:, 0] / size[:, 1]) for size in sizes]
+    v = 4 / torch.pi**2 * (angles[1] - angles[0]) ** 2
+    with torch.no_grad():
+        alpha = v / (1 - iou + v + eps)
+    return 1 - iou + middles.square().sum(1) / (around.square().sum(1) + eps) + alpha * v
+
+
 picture = torch.randn(2, 4, 5, 3)
 layers = {
     "Linear": layer(lambda: nn.Linear(6, 3), torch.randn(2, 4, 6)),
@@ -164,6 +180,95 @@ layers.update(
         "Upsample_area_line": layer(lambda: nn.Upsample(scale_factor=0.5, mode="area"), image[..., 0]),
     }
 )
+
+line, volume, few = torch.randn(2, 4, 9), torch.randn(2, 2, 5, 4, 6), torch.randn(1, 2, 3, 3, 2)
+layers.update(
+    {
+        "Conv1d": layer(lambda: nn.Conv1d(4, 6, 3, stride=2, padding=2, dilation=2, groups=2), line),
+        "Conv3d": layer(lambda: nn.Conv3d(2, 4, (3, 2, 3), (2, 1, 2), (1, 0, 1), (1, 2, 2), groups=2), volume),
+        "Conv3d_plain": layer(lambda: nn.Conv3d(2, 3, 2, bias=False), few),
+        "ConvTranspose1d": layer(lambda: nn.ConvTranspose1d(4, 6, 3, 2, 1, 1, groups=2), line),
+        "ConvTranspose1d_dilated": layer(lambda: nn.ConvTranspose1d(4, 2, 3, 2, 1, 2, dilation=3), line),
+        "ConvTranspose3d": layer(
+            lambda: nn.ConvTranspose3d(2, 4, (3, 2, 2), (2, 1, 2), (1, 0, 1), (1, 0, 1), groups=2, dilation=(1, 2, 1)),
+            few,
+        ),
+        "MaxPool1d": layer(lambda: nn.MaxPool1d(3, 2, 1, dilation=2, ceil_mode=True), line),
+        "MaxPool3d": layer(lambda: nn.MaxPool3d((2, 3, 2), (2, 1, 2), (1, 1, 0), (1, 1, 2), ceil_mode=True), volume),
+        "AvgPool1d": layer(lambda: nn.AvgPool1d(3, 2, 1, count_include_pad=False), line),
+        "AvgPool3d": layer(lambda: nn.AvgPool3d((2, 3, 2), (2, 2, 3), (1, 1, 0), ceil_mode=True), volume),
+        "AdaptiveAvgPool1d": layer(lambda: nn.AdaptiveAvgPool1d(4), line),
+        "AdaptiveAvgPool3d": layer(lambda: nn.AdaptiveAvgPool3d((2, None, 3)), volume),
+        "AdaptiveAvgPool3d_uneven": layer(lambda: nn.AdaptiveAvgPool3d((2, 3, 4)), volume),
+        "AdaptiveMaxPool1d": layer(lambda: nn.AdaptiveMaxPool1d(4), line),
+        "AdaptiveMaxPool3d": layer(lambda: nn.AdaptiveMaxPool3d((2, 3, 4)), volume),
+        "BatchNorm3d": layer(lambda: nn.BatchNorm3d(2), few),
+        "InstanceNorm3d": layer(lambda: nn.InstanceNorm3d(2, affine=True), few),
+        "PReLU": layer(lambda: nn.PReLU(4), line),
+        "PReLU_single": layer(lambda: nn.PReLU(), line),
+        "Mish": layer(lambda: nn.Mish(), line * 3),
+        "Hardswish": layer(lambda: nn.Hardswish(), line * 3),
+        "ReLU6": layer(lambda: nn.ReLU6(), line * 5),
+        "spectral_norm": layer(lambda: nn.utils.spectral_norm(nn.Conv1d(4, 3, 2), n_power_iterations=2), line),
+        "spectral_norm_transposed": layer(lambda: nn.utils.spectral_norm(nn.ConvTranspose1d(4, 3, 2)), line),
+        "weight_norm": layer(lambda: nn.utils.weight_norm(nn.Conv1d(4, 3, 2)), line),
+        "weight_norm_whole": layer(lambda: nn.utils.weight_norm(nn.Linear(9, 3), dim=None), line),
+    }
+)
+signs, rows, others_of_rows = torch.tensor([1.0, -1, 1, -1, 1, -1]), torch.randn(6, 4), torch.randn(6, 4)
+frames = torch.randn(7, 3, 4)
+words, frame_lengths = torch.tensor([[1, 2, 2], [3, 1, 0], [2, 0, 0]]), torch.tensor([7, 6, 2])
+word_lengths = torch.tensor([3, 2, 1])
+log_shares = torch.log_softmax(torch.randn(6, 4), 1)
+found = torch.tensor([[0.0, 0, 4, 2], [1, 1, 3, 6], [5, 5, 6, 9]])
+right = torch.tensor([[1.0, 0, 4, 3], [1, 2, 5, 5], [0, 0, 2, 2]])
+inputs.update(
+    {
+        name: numbers(value)
+        for name, value in {
+            "sign_labels": signs, "rows": rows, "others_of_rows": others_of_rows, "frames": frames,
+            "word_labels": words, "frame_lengths_labels": frame_lengths, "word_lengths_labels": word_lengths,
+            "log_shares": log_shares, "found": found, "right": right, "row_labels": labels.clamp(min=0),
+        }.items()
+    }
+)  # fmt: skip
+ctc = {"targets": words, "input_lengths": frame_lengths, "target_lengths": word_lengths}
+
+
+def ctc_loss(x, **arguments):  # torch's own gradient is one with respect to what log_softmax was taken of
+    return F.ctc_loss(torch.log_softmax(x, 2), **arguments)
+
+
+sides = {"input2": others_of_rows, "target": signs}
+triplet = {"positive": others_of_rows, "negative": logits}
+losses.update(
+    {
+        "smooth_l1": loss(F.smooth_l1_loss, logits, target=other),
+        "smooth_l1_beta": loss(F.smooth_l1_loss, logits, target=other, beta=0.3, reduction="sum"),
+        "smooth_l1_zero": loss(F.smooth_l1_loss, logits, target=other, beta=0.0),
+        "huber": loss(F.huber_loss, logits, target=other, delta=1.7),
+        "kl_div": loss(F.kl_div, log_shares, target=shares),
+        "kl_div_batchmean": loss(F.kl_div, log_shares, target=shares, reduction="batchmean"),
+        "kl_div_log": loss(F.kl_div, log_shares, target=shares.log(), log_target=True, reduction="none"),
+        "ctc": loss(ctc_loss, frames, **ctc),
+        "ctc_none": loss(ctc_loss, frames, **ctc, reduction="none"),
+        "ctc_blank": loss(ctc_loss, frames, **{**ctc, "targets": words.where(words > 0, 1)}, blank=0),
+        "triplet": loss(F.triplet_margin_loss, rows, **triplet),
+        "triplet_swap": loss(F.triplet_margin_loss, rows, **triplet, margin=3.0, p=1, swap=True, reduction="none"),
+        "triplet_cubic": loss(F.triplet_margin_loss, rows, **triplet, margin=4.0, p=3),
+        "cosine": loss(F.cosine_embedding_loss, rows, **sides, margin=0.1, reduction="none"),
+        "cosine_similarity": loss(F.cosine_similarity, rows, x2=others_of_rows),
+        "hinge": loss(lambda x: F.hinge_embedding_loss(x[:, 0], signs), rows),
+        "margin_ranking": loss(lambda x: F.margin_ranking_loss(x[:, 0], others_of_rows[:, 0], signs, margin=0.2), rows),
+        "multi_margin": loss(F.multi_margin_loss, rows, target=labels.clamp(min=0)),
+        "multi_margin_squared": loss(
+            F.multi_margin_loss, rows, target=labels.clamp(min=0), p=2, margin=0.5, weight=class_weight
+        ),
+    }
+)
+ciou = found.clone().requires_grad_()
+value = complete_box_iou(ciou, right)
+losses["ciou"] = {"value": numbers(value), "gradient": numbers(torch.autograd.grad(value.sum(), ciou)[0])}
 
 document = {"torch": torch.__version__, "layers": layers, "loss_inputs": inputs, "losses": losses}
 Path(__file__).with_name("torch_reference.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")

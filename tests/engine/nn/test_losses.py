@@ -53,7 +53,56 @@ LOSSES = {
     ),
     "l1": ("logits", lambda x, given: nn.l1_loss(x, given.other)),
     "mse": ("logits", lambda x, given: nn.mse_loss(x, given.other, reduction="sum")),
+    "smooth_l1": ("logits", lambda x, given: nn.smooth_l1_loss(x, given.other)),
+    "smooth_l1_beta": ("logits", lambda x, given: nn.smooth_l1_loss(x, given.other, beta=0.3, reduction="sum")),
+    "smooth_l1_zero": ("logits", lambda x, given: nn.smooth_l1_loss(x, given.other, beta=0.0)),
+    "huber": ("logits", lambda x, given: nn.huber_loss(x, given.other, delta=1.7)),
+    "kl_div": ("log_shares", lambda x, given: nn.kl_div(x, given.shares)),
+    "kl_div_batchmean": ("log_shares", lambda x, given: nn.kl_div(x, given.shares, reduction="batchmean")),
+    "kl_div_log": (
+        "log_shares",
+        lambda x, given: nn.kl_div(x, engine.log(given.shares), log_target=True, reduction="none"),
+    ),
+    "ctc": ("frames", lambda x, given: ctc(x, given)),
+    "ctc_none": ("frames", lambda x, given: ctc(x, given, reduction="none")),
+    "ctc_blank": ("frames", lambda x, given: ctc(x, given, targets=engine.maximum(given.word_labels, 1), blank=0)),
+    "triplet": ("rows", lambda x, given: nn.triplet_margin_loss(x, given.others_of_rows, given.logits)),
+    "triplet_swap": (
+        "rows",
+        lambda x, given: nn.triplet_margin_loss(
+            x, given.others_of_rows, given.logits, margin=3.0, p=1, swap=True, reduction="none"
+        ),
+    ),
+    "triplet_cubic": (
+        "rows",
+        lambda x, given: nn.triplet_margin_loss(x, given.others_of_rows, given.logits, margin=4.0, p=3),
+    ),
+    "cosine": (
+        "rows",
+        lambda x, given: nn.cosine_embedding_loss(
+            x, given.others_of_rows, given.sign_labels, margin=0.1, reduction="none"
+        ),
+    ),
+    "cosine_similarity": ("rows", lambda x, given: nn.cosine_similarity(x, given.others_of_rows)),
+    "hinge": ("rows", lambda x, given: nn.hinge_embedding_loss(x[:, 0], given.sign_labels)),
+    "margin_ranking": (
+        "rows",
+        lambda x, given: nn.margin_ranking_loss(x[:, 0], given.others_of_rows[:, 0], given.sign_labels, margin=0.2),
+    ),
+    "multi_margin": ("rows", lambda x, given: nn.multi_margin_loss(x, given.row_labels)),
+    "multi_margin_squared": (
+        "rows",
+        lambda x, given: nn.multi_margin_loss(x, given.row_labels, p=2, margin=0.5, weight=given.class_weight),
+    ),
+    "ciou": ("found", lambda x, given: nn.complete_box_iou_loss(x, given.right)),
 }
+
+
+def ctc(x, given, **options):
+    targets = options.pop("targets", given.word_labels)
+    return nn.ctc_loss(
+        nn.functional.log_softmax(x), targets, given.frame_lengths_labels, given.word_lengths_labels, **options
+    )
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -102,3 +151,10 @@ def test_mismatched_labels_are_refused():
         nn.mse_loss(engine.zeros((4, 3)), engine.zeros((4,)))
     with pytest.raises(TrainerError, match="reduction"):
         nn.mse_loss(engine.zeros((4,)), engine.zeros((4,)), reduction="avg")
+
+
+@pytest.mark.parametrize("name", ["huber", "kl_div_log", "triplet", "cosine", "multi_margin_squared", "smooth_l1"])
+def test_derivatives_of_both_orders_are_those_of_differences(name, torch_reference):
+    x_name, loss = LOSSES[name]
+    given = Given(torch_reference["loss_inputs"])
+    engine.check_gradient(lambda x: loss(x, given), getattr(given, x_name)[:6], order=2)

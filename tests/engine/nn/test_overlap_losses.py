@@ -127,3 +127,72 @@ def test_what_does_not_fit_is_refused():
         nn.dice_loss(engine.zeros((4, 3, 2)), labels, over="image")
     with pytest.raises(TrainerError, match="reduction"):
         nn.dice_loss(engine.zeros((4, 3, 2)), labels, reduction="avg")
+
+
+def test_tversky_loss_is_the_ratio_of_its_areas():
+    random = np.random.default_rng(5)
+    logits, labels = random.normal(size=(3, 4, 5, 2)), random.integers(0, 4, (3, 5, 2))
+    labels[0, 0, 0] = -100
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    losses = []
+    for number in range(4):
+        kept = labels != -100
+        g, own = (labels == number)[kept], p[:, number][kept]
+        both, false, missed = own[g].sum(), own[~g].sum(), (1 - own)[g].sum()
+        losses.append((1 - (both + 1) / (both + 0.2 * false + 0.8 * missed + 1)) ** 0.75)
+    found = nn.tversky_loss(
+        engine.asarray(logits), engine.asarray(labels), alpha=0.2, beta=0.8, gamma=0.75, reduction="none"
+    )
+    np.testing.assert_allclose(found.numpy(), losses, rtol=1e-10)
+
+
+def _lovasz(errors, right):
+    """The sum over sorted errors of what each adds to the Jaccard loss of the set of those before it, set by set."""
+    order = np.argsort(-errors, kind="stable")
+    total, chosen, before = 0.0, np.zeros(errors.size, bool), 0.0
+    for place in order:
+        chosen[place] = True  # mispredicted: IoU of the right places against right with these exchanged
+        predicted = right ^ chosen
+        jaccard = 1 - (right & predicted).sum() / (right | predicted).sum()
+        total, before = total + errors[place] * (jaccard - before), jaccard
+    return total
+
+
+@pytest.mark.parametrize("over", ["batch", "sample"])
+def test_lovasz_loss_is_the_extension_of_the_jaccard_loss(over):
+    random = np.random.default_rng(6)
+    logits, labels = random.normal(size=(2, 4, 3, 3)), random.integers(0, 3, (2, 3, 3))
+    labels[0, 0, 0] = -100
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    losses = []
+    for cut in [slice(None)] if over == "batch" else [slice(0, 1), slice(1, 2)]:
+        for number in range(4):
+            kept = labels[cut] != -100
+            right = (labels[cut] == number)[kept]
+            if right.any():
+                losses.append(_lovasz(np.abs(right - p[cut][:, number][kept]), right))
+    found = nn.lovasz_loss(engine.asarray(logits), engine.asarray(labels), over=over)
+    np.testing.assert_allclose(found.numpy(), np.mean(losses), rtol=1e-10)
+
+
+def test_lovasz_loss_of_one_class_is_that_of_the_hinge():
+    random = np.random.default_rng(7)
+    logits, labels = random.normal(size=(2, 1, 7)), random.integers(0, 2, (2, 7))
+    labels[1, :2] = -100
+    kept = labels != -100
+    right = labels[kept] == 1
+    errors = np.maximum(0, 1 - logits[:, 0][kept] * np.where(right, 1, -1))
+    found = nn.lovasz_loss(engine.asarray(logits), engine.asarray(labels))
+    np.testing.assert_allclose(found.numpy(), _lovasz(errors, right), rtol=1e-10)
+
+
+@pytest.mark.parametrize("loss", [nn.tversky_loss, nn.lovasz_loss])
+def test_derivatives_of_overlap_losses_are_those_of_differences(loss):
+    random = np.random.default_rng(8)
+    logits, labels = random.normal(size=(2, 3, 4)), random.integers(0, 3, (2, 4))
+    engine.check_gradient(lambda x: loss(x, engine.asarray(labels)), logits, order=2)
+
+
+def test_lovasz_loss_without_a_label_is_zero():
+    labels = engine.full((2, 3), -100, dtype=engine.int64)
+    assert nn.lovasz_loss(engine.ones((2, 4, 3)), labels).item() == 0

@@ -96,7 +96,7 @@ IMAGE = engine.ones((1, 4, 5, 5))
         (lambda: engine.sum(F, dtype="x"), "astype: not an element type", "'x'"),
         (
             lambda: engine.convolution(IMAGE, engine.ones((8, 4, 3, 3)), stride=1.5),
-            "convolution: stride is one number or two",
+            "convolution: stride is one number, or one for each spatial axis",
             "1.5",
         ),
         (lambda: engine.average_pool(IMAGE, 0), "average_pool: window and stride are positive", None),

@@ -1,51 +1,130 @@
-"""Sorting, the greatest k, and their gradients."""
+"""Sorting, searching, sets and quantiles against NumPy; the kernels are tested in targets/kernels/test_sort.py."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.engine.directions import check_derivatives
 from trainer import TrainerError, engine
 
+SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 2.0**53, -(2.0**53)]
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
+
+def numbers(dtype: str, *shape: int, seed: int = 0) -> np.ndarray:
+    """Numbers of which many are equal, the extremes and what is special among them."""
+    random = np.random.default_rng(seed)
+    if dtype == "bool":
+        return random.random(shape) < 0.5
+    if dtype.startswith(("int", "uint")):
+        limits = np.iinfo(dtype)
+        values = random.integers(max(limits.min, -50), 50, shape)
+        return np.where(random.random(shape) < 0.1, random.choice([limits.min, limits.max], shape), values).astype(
+            dtype
+        )
+    values = np.where(random.random(shape) < 0.3, random.choice(SPECIAL, shape), np.round(random.normal(size=shape), 1))
+    with np.errstate(over="ignore"):
+        return values.astype(dtype)
+
+
+@pytest.mark.parametrize("axis", [0, -1])
 @pytest.mark.parametrize("descending", [False, True])
-def test_sorted_values_and_their_gradients_go_back_to_their_places(axis: int, descending: bool) -> None:
+def test_sorted_elements_gradients_go_back_to_their_places(axis: int, descending: bool) -> None:
     x = np.random.default_rng(0).normal(size=(4, 6, 5))
-    factors = np.random.default_rng(1).normal(size=x.shape)
-    tensor = engine.asarray(x)
-    ranked = engine.sort(tensor, axis=axis, descending=descending)
-    (gradient,) = engine.gradients(engine.sum(ranked * ranked * factors), [tensor])
-    (second,) = engine.gradients(engine.sum(gradient), [tensor])
-    expected = np.flip(np.sort(x, axis=axis), axis) if descending else np.sort(x, axis=axis)
-    np.testing.assert_array_equal(ranked.numpy(), expected)
-    places = np.argsort(-x if descending else x, axis=axis)
-    wanted = np.zeros_like(x)
-    np.put_along_axis(wanted, places, 2 * expected * factors, axis)
-    np.testing.assert_allclose(gradient.numpy(), wanted)
-    np.put_along_axis(wanted, places, 2 * factors, axis)
-    np.testing.assert_allclose(second.numpy(), wanted)
+    check_derivatives(lambda t: engine.sort(t, axis=axis, descending=descending), x)
 
 
-@pytest.mark.parametrize("k", [1, 3, 7])
-def test_the_greatest_k_come_first(k: int) -> None:
-    x = np.random.default_rng(2).integers(0, 4, (5, 7)).astype(np.float32)
-    x[1, 2] = np.nan
-    values, places = engine.top_k(x, k)
-    rows = [sorted(range(7), key=lambda c, row=row: (not np.isnan(row[c]), -np.nan_to_num(row[c]), c)) for row in x]
-    expected = np.array(rows)[:, :k]
-    np.testing.assert_array_equal(places.numpy(), expected)
-    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, expected, 1))
+def test_gradients_of_the_greatest_go_to_them() -> None:
+    check_derivatives(lambda x: engine.top_k(x, 3, axis=0)[0], np.random.default_rng(0).normal(size=(9, 4)))
 
 
-def test_subnormal_numbers_are_told_apart_in_traced_steps() -> None:
-    """They are flushed by arithmetic there; sorting only looks at bits."""
-    x = np.array([3e-45, 1e-45, -1e-45, 0.0, -0.0], np.float32)
-    assert engine.trace(engine.argsort)(x).numpy().tolist() == [2, 3, 4, 1, 0]
-
-
-def test_more_than_there_are_is_refused() -> None:
+def test_what_can_not_be_sorted_or_selected_is_refused() -> None:
     with pytest.raises(TrainerError, match="no such number"):
         engine.top_k(np.zeros((2, 3)), 4)
     with pytest.raises(TrainerError, match="square"):
         engine.suppress(np.zeros((2, 3), bool))
+    with pytest.raises(TrainerError, match="no such axis"):
+        engine.sort(np.zeros(3), axis=1)
+
+
+# --- searching and sets -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 64, 100])
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_places_in_a_sorted_row(count: int, side: str, dtype: str) -> None:
+    table, values = np.sort(numbers(dtype, count)), numbers(dtype, 4, 9, seed=1)
+    np.testing.assert_array_equal(
+        engine.searchsorted(table, values, side=side).numpy(), np.searchsorted(table, values, side)
+    )
+
+
+def test_places_in_a_row_that_a_sorter_sorts() -> None:
+    table, values = np.array([3.0, 1.0, 2.0]), np.array([[2.5, 0.0]])
+    sorter = np.argsort(table)
+    np.testing.assert_array_equal(
+        engine.searchsorted(table, values, sorter=sorter).numpy(), np.searchsorted(table, values, sorter=sorter)
+    )
+    with pytest.raises(TrainerError, match="not one sorted row"):
+        engine.searchsorted(np.zeros((2, 2)), values)
+
+
+@pytest.mark.parametrize("x", [numbers("int64", 4, 9), numbers("uint8", 0), np.array([5.0]), numbers("bool", 12)])
+def test_sets_equal_numpys(x: np.ndarray) -> None:
+    values, indices, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+    found = engine.unique_all(x)
+    np.testing.assert_array_equal(engine.unique_values(x).numpy(), values)
+    for own, expected in zip(found, (values, indices, inverse.reshape(x.shape), counts), strict=True):
+        np.testing.assert_array_equal(own.numpy(), expected)
+    np.testing.assert_array_equal(engine.unique_counts(x).counts.numpy(), counts)
+    np.testing.assert_array_equal(engine.unique_inverse(x).inverse_indices.numpy(), inverse.reshape(x.shape))
+
+
+def test_each_nan_is_an_element_of_its_own_and_zeros_are_one() -> None:
+    found = engine.unique_counts(np.array([np.nan, 0.0, -0.0, np.nan]))
+    assert found.counts.numpy().tolist() == [2, 1, 1]
+    assert np.isnan(found.values.numpy()).tolist() == [False, True, True]
+
+
+def test_sets_inside_a_traced_step_are_refused_with_the_alternative() -> None:
+    with pytest.raises(TrainerError, match="outside of the step"):
+        engine.trace(engine.unique_values)(np.array([1.0, 2.0]))
+
+
+# --- median and quantiles ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, (0, 2), -1])
+def test_the_median(axis: Any, keepdims: bool) -> None:
+    x = np.random.default_rng(0).normal(size=(3, 4, 5))
+    x[1, 2, 3] = np.nan
+    found = engine.median(x, axis=axis, keepdims=keepdims)
+    np.testing.assert_allclose(found.numpy(), np.median(x, axis=axis, keepdims=keepdims))
+
+
+@pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest"])
+def test_quantiles(method: Any) -> None:
+    x, shares = np.random.default_rng(0).normal(size=(6, 7)), [0.0, 0.1, 0.5, 0.77, 1.0]
+    found = engine.quantile(x, shares, axis=1, method=method)
+    np.testing.assert_allclose(found.numpy(), np.quantile(x, shares, axis=1, method=method))
+    np.testing.assert_allclose(engine.quantile(x, 0.3, method=method).numpy(), np.quantile(x, 0.3, method=method))
+
+
+def test_gradients_of_a_quantile_go_to_its_neighbors() -> None:
+    check_derivatives(lambda x: engine.quantile(x, [0.3, 0.8], axis=0), np.random.default_rng(0).normal(size=(6, 2)))
+
+
+@pytest.mark.parametrize(("q", "method"), [(1.5, "linear"), (-0.1, "linear"), (0.5, "cubic"), (float("nan"), "linear")])
+def test_no_such_quantile(q: float, method: str) -> None:
+    with pytest.raises(TrainerError, match="no such quantile"):
+        engine.quantile(np.zeros(3), q, method=method)
+
+
+def test_a_median_of_nothing_or_of_whole_numbers_is_refused() -> None:
+    for x in (np.zeros((0, 2)), np.zeros(3, np.int64)):
+        with pytest.raises(TrainerError, match="of no numbers"):
+            engine.median(x, axis=0)

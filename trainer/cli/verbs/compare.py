@@ -116,7 +116,7 @@ def _telling(found: Comparison, leading: Sequence[str | None]) -> list[str]:
 
 def _refuse_unknown(names: Sequence[str], found: Comparison) -> None:
     from trainer import TrainerError
-    from trainer.cli import did_you_mean
+    from trainer.configs.problems import did_you_mean
 
     for name in names:
         if name not in found.metrics:

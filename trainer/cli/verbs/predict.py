@@ -101,7 +101,7 @@ def execute(arguments: argparse.Namespace) -> int:
             _print_json(result.to_dict())
         elif result.error is None:
             line.clear()
-            print(_line(result))
+            print(f"{result.path}: {result.summary()}")
         show(number, len(sources))
     line.clear()
     if writer is not None and bad < len(sources):
@@ -134,10 +134,6 @@ def _sources(words: Sequence[str]) -> Iterator[tuple[Path, Path]]:
             yield from ((Path(one), Path(Path(one).name)) for one in found if Path(one).is_file())
         else:
             yield place, Path(place.name)
-
-
-def _line(result: Result) -> str:
-    return repr(result)[1:-1].partition(" ")[2]
 
 
 def _print_json(value: Any) -> None:

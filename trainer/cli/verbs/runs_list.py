@@ -137,7 +137,7 @@ def _refuse_unknown(
 ) -> None:
     """Raises TrainerError for a metric or a config key that none of the runs has."""
     from trainer import TrainerError
-    from trainer.cli import did_you_mean
+    from trainer.configs.problems import did_you_mean
 
     metrics = {name for run in runs for name in run.metrics}
     keys = {key for config in configs for key in config}

@@ -51,11 +51,6 @@ def scaled(coordinates: np.ndarray, size: tuple[int, int], shape: Sequence[int])
     return (coordinates * np.resize(factors, coordinates.shape[-1])).astype(np.float32)
 
 
-def placement(size: tuple[int, int], shape: Sequence[int]) -> np.ndarray:
-    """The field `placement` of an item with an image of this shape, whose file has `size` (height, width)."""
-    return np.diag([size[1] / shape[1], size[0] / shape[0], 1.0]).astype(np.float32)
-
-
 def nearest(mask: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """A mask [..., H, W] resized to (height, width) with the nearest pixel."""
     height, width = shape[:2]

@@ -11,12 +11,13 @@ import numpy as np
 from trainer import TrainerError
 from trainer.datasets.fields import Item
 from trainer.datasets.paths import within
-from trainer.datasets.readers.boxes import checked_boxes, nearest, placement, scaled
+from trainer.datasets.readers.boxes import checked_boxes, nearest, scaled
 from trainer.datasets.readers.coco_index import CocoIndex, index_coco
 from trainer.datasets.readers.coco_masks import mask_of
 from trainer.datasets.readers.json_file import Places
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
+from trainer.datasets.transforms.objects import placement
 
 
 class CocoDataset(PictureReader):

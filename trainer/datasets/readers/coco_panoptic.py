@@ -16,10 +16,11 @@ from trainer import TrainerError
 from trainer.datasets.fields import IGNORED, Item
 from trainer.datasets.images import decode
 from trainer.datasets.paths import within
-from trainer.datasets.readers.boxes import nearest, placement, scaled
+from trainer.datasets.readers.boxes import nearest, scaled
 from trainer.datasets.readers.json_file import Count, Id, JsonFile
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
+from trainer.datasets.transforms.objects import placement
 
 
 class _Segment(msgspec.Struct, gc=False):

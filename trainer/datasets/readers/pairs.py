@@ -73,17 +73,15 @@ class PairedImages(PictureReader):
     def __getitem__(self, index: int) -> Item:
         where = self.source(index)
         path = within(self.images, self.names[index], str(self.images))
+        image = self._whole(path)
         if self.targets is not None:
             name = self._target_names[index]
             if name is None:
                 expected = str(self.targets / f"{Path(self.names[index]).stem}.*")
                 raise TrainerError("an image without a target", where=where, expected=expected)
-            picture = self.picture(path, where)
-            image, target = picture.pixels, self.picture(within(self.targets, name, str(self.targets)), where).pixels
-            size = picture.size
+            target = self._whole(within(self.targets, name, str(self.targets)))
         else:
-            pixels = decode(path, channels=self.channels).pixels  # the whole file: `at_least` applies to one half
-            height, width = pixels.shape[:2]
+            width = image.shape[1]
             if width % 2:
                 raise TrainerError(
                     "the width of a file with two images is odd",
@@ -91,8 +89,12 @@ class PairedImages(PictureReader):
                     found=f"{width} pixels",
                     expected="an even number",
                 )
-            image, target = pixels[:, : width // 2], pixels[:, width // 2 :]
-            size = (height, width // 2)
+            image, target = image[:, : width // 2], image[:, width // 2 :]
+        size = np.array(image.shape[:2], np.int64)
         if self.is_mirrored:
             image, target = target, image
-        return {"image": image, TARGET: target, "size": np.array(size, np.int64)}
+        return {"image": image, TARGET: target, "size": size}
+
+    def _whole(self, path: Path) -> np.ndarray:
+        """A picture at full resolution: scaled decoding is of JPEG alone, and would change the target's ratio to it."""
+        return decode(path, channels=self.channels).pixels

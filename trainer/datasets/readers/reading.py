@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from trainer.datasets.layouts import Layout
 
 AUTO = "auto"
+_OF_ITEMS = ("masks", "keypoints", "channels")
+"""Keys of a reader that state what the task needs of each item, independent of where the files are."""
 Splits = TypeVar("Splits", bound=Mapping[str, Any])
 _READ: WeakValueDictionary[int, Reading] = WeakValueDictionary()
 """Sections that have been read, by identity: detects tasks that read other data."""
@@ -200,6 +202,15 @@ def has_files(config: Reading, root: Path) -> bool:
         return False
     paths = [value for name, value in config.settings().items() if name in config.paths and isinstance(value, str)]
     return any(all((root / path.replace(SPLIT, word or "")).exists() for path in paths) for word in words)
+
+
+def detecting(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a reader that detects the layout of another folder, with the keys that the task needs.
+
+    `settings` are those of the reader of the first folder, as plain data.
+    """
+    kept = {key: settings[key] for key in _OF_ITEMS if settings.get(key) not in (None, False)}
+    return {"name": AUTO, **{key: value for key, value in kept.items() if not isinstance(value, str)}}
 
 
 def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:

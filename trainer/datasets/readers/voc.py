@@ -13,10 +13,11 @@ import numpy as np
 from trainer import TrainerError
 from trainer.datasets.fields import Item
 from trainer.datasets.paths import missing_file, within
-from trainer.datasets.readers.boxes import checked_boxes, placement, scaled
+from trainer.datasets.readers.boxes import checked_boxes, scaled
 from trainer.datasets.readers.files import files_in, read_text, without_repeats
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
+from trainer.datasets.transforms.objects import placement
 
 _EDGES = ("xmin", "ymin", "xmax", "ymax")
 

@@ -17,10 +17,11 @@ import numpy as np
 from trainer import TrainerError
 from trainer.datasets.fields import Item
 from trainer.datasets.paths import within
-from trainer.datasets.readers.boxes import checked_boxes, placement, scaled
+from trainer.datasets.readers.boxes import checked_boxes, scaled
 from trainer.datasets.readers.files import by_stem, files_in, read_text, refuse_splits, without_repeats
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
+from trainer.datasets.transforms.objects import placement
 
 
 class YoloDataset(PictureReader):

@@ -55,6 +55,11 @@ def _kinds(item: Item) -> str:
     return ", ".join(kinds)
 
 
+def placement(size: tuple[int, int], shape: Sequence[int]) -> np.ndarray:
+    """The field `placement` of an item whose image, of `size` (height, width) in its file, has this shape."""
+    return np.diag([size[1] / shape[1], size[0] / shape[0], 1.0]).astype(np.float32)
+
+
 def areas(boxes: np.ndarray) -> np.ndarray:
     """float64 [N]: the areas of boxes [N, 4]; 0 for inverted boxes."""
     extents = np.maximum(boxes[:, 2:].astype(np.float64) - boxes[:, :2], 0)

@@ -129,7 +129,7 @@ def _number(value: Any, dtype: DType | None) -> bool | int | float:
 
 
 KINDS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(("axis", "groups", "size", "word"), _count),
+    **dict.fromkeys(("axis", "count", "groups", "size", "spacing", "stride", "word"), _count),
     **dict.fromkeys(("axes", "high", "interior", "low", "shape", "start", "step", "stop"), _counts),
     **dict.fromkeys(("dilation", "spatial", "strides", "window"), _pair),
     **dict.fromkeys(("columns", "rows"), _band),

@@ -184,6 +184,15 @@ def _capture(
             "save_program: a host call runs Python code, which a program's file does not hold",
             where=next((node.line for node in calls if node.line), user_line()),
         )
+    for node in order:
+        if node.name == "custom":
+            raise TrainerError(
+                f"save_program: {node.attributes[0].name} is a custom kernel in LLVM IR, which a program's file does "
+                "not hold",
+                where=node.line or user_line(),
+                expected="operations that every target computes",
+                hint="Save the function with a form of it that is composed of the engine's functions.",
+            )
     inputs = dict(zip(placeholders, _unique(names), strict=True))
     own = [node for node in order if node.operation.family == "leaf" and node not in inputs]
     array_names = dict(zip(own, _unique([node.attributes[0].name or "constant" for node in own]), strict=True))

@@ -3,6 +3,7 @@
 # ruff: noqa: I001
 
 from trainer.engine.functions.convolution import average_pool, convolution, convolution_transpose, max_pool, resample
+from trainer.engine.functions.custom import custom
 from trainer.engine.functions.creation import (
     arange, asarray, empty, empty_like, eye, from_dlpack, full, full_like, linspace, one_hot, ones, ones_like,
     zeros, zeros_like,
@@ -14,31 +15,40 @@ from trainer.engine.functions.elementwise import (
     logistic, maximum, minimum, multiply, negative, not_equal, positive, pow, reciprocal, remainder, round, sign,
     sin, sqrt, square, stop_gradient, subtract, tanh, trunc, where,
 )  # fmt: skip
+from trainer.engine.functions.einsum import einsum
 from trainer.engine.functions.host import host_call
 from trainer.engine.functions.linear import matmul, matrix_transpose, tensordot, vecdot
 from trainer.engine.functions.movement import (
-    bincount, broadcast_arrays, broadcast_to, concat, expand_dims, flip, moveaxis, pad, permute_dims, repeat,
-    reshape, roll, squeeze, stack, take, take_along_axis, tile, tril, triu, unstack,
+    bincount, broadcast_arrays, broadcast_to, concat, expand_dims, flip, moveaxis, permute_dims, repeat,
+    reshape, roll, split, squeeze, stack, take, take_along_axis, tile, tril, triu, unstack,
 )  # fmt: skip
 from trainer.engine.functions.operators import attach
+from trainer.engine.functions.padding import pad
+from trainer.engine.functions.quantiles import median, quantile
 from trainer.engine.functions.reductions import (
-    all, any, argmax, argmin, cumulative_sum, max, mean, min, moments, prod, std, sum, var,
+    all, any, argmax, argmin, cumulative_prod, cumulative_sum, max, mean, min, moments, prod, std, sum, var,
 )  # fmt: skip
-from trainer.engine.functions.sorting import argsort, sort, suppress, top_k
+from trainer.engine.functions.scattering import scatter, segment_sum
+from trainer.engine.functions.sorting import (
+    argsort, searchsorted, sort, suppress, top_k, unique_all, unique_counts, unique_inverse, unique_values,
+)  # fmt: skip
+from trainer.engine.functions.windows import fold, unfold, windows
 
 attach()
 
 __all__ = [
-    "abs", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray", "astype", "average_pool", "barrier",
-    "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
-    "bitwise_xor", "broadcast_arrays", "broadcast_to", "ceil", "clip", "concat", "convolution", "convolution_transpose",
-    "cos", "cumulative_sum", "divide", "empty", "empty_like", "equal", "erf", "exp", "expand_dims", "expm1", "eye",
-    "flip", "floor", "floor_divide", "from_dlpack", "full", "full_like", "greater", "greater_equal", "host_call",
-    "isfinite", "isinf", "isnan", "less", "less_equal", "linspace", "log", "log1p", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logistic", "matmul", "matrix_transpose", "max", "max_pool", "maximum", "mean", "min",
+    "abs", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray", "astype", "average_pool",
+    "barrier", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "broadcast_arrays", "broadcast_to", "ceil", "clip", "concat",
+    "convolution", "convolution_transpose", "cos", "cumulative_prod", "cumulative_sum", "custom", "divide",
+    "einsum", "empty", "empty_like", "equal", "erf", "exp", "expand_dims", "expm1", "eye", "flip", "floor",
+    "floor_divide", "fold", "from_dlpack", "full", "full_like", "greater", "greater_equal", "host_call", "isfinite",
+    "isinf", "isnan", "less", "less_equal", "linspace", "log", "log1p", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logistic", "matmul", "matrix_transpose", "max", "max_pool", "maximum", "mean", "median", "min",
     "minimum", "moments", "moveaxis", "multiply", "negative", "not_equal", "one_hot", "ones", "ones_like", "pad",
-    "permute_dims", "positive", "pow", "prod", "reciprocal", "remainder", "repeat", "resample", "reshape", "roll",
-    "round", "sign", "sin", "sort", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "subtract", "sum",
-    "suppress", "take", "take_along_axis", "tanh", "tensordot", "tile", "top_k", "tril", "triu", "trunc", "unstack",
-    "var", "vecdot", "where", "zeros", "zeros_like",
+    "permute_dims", "positive", "pow", "prod", "quantile", "reciprocal", "remainder", "repeat", "resample",
+    "reshape", "roll", "round", "scatter", "searchsorted", "segment_sum", "sign", "sin", "sort", "split", "sqrt",
+    "square", "squeeze", "stack", "std", "stop_gradient", "subtract", "sum", "suppress", "take", "take_along_axis",
+    "tanh", "tensordot", "tile", "top_k", "tril", "triu", "trunc", "unfold", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values", "unstack", "var", "vecdot", "where", "windows", "zeros", "zeros_like",
 ]  # fmt: skip

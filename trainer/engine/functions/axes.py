@@ -68,21 +68,26 @@ def how_many(operation: str, name: str, value: Any) -> int:
     return value
 
 
+def each_axis(operation: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
+    """An int for all of `rank` spatial axes, or one for each."""
+    each = (value,) * rank if isinstance(value, int) else tuple(value) if isinstance(value, (tuple, list)) else ()
+    if len(each) != rank or not all(isinstance(one, int) for one in each):
+        expected = f"an int, or {rank} for {rank} spatial axes"
+        raise refusal(operation, f"{name} is one number, or one for each spatial axis", found=repr(value),
+                      expected=expected)  # fmt: skip
+    return each
+
+
 def pair(operation: str, name: str, value: Any) -> tuple[int, int]:
     """An int for both spatial axes, or two."""
-    both = (value, value) if isinstance(value, int) else tuple(value) if isinstance(value, (tuple, list)) else ()
-    if len(both) != 2 or not all(isinstance(each, int) for each in both):
-        raise refusal(operation, f"{name} is one number or two", found=repr(value))
-    return both[0], both[1]
+    rows, columns = each_axis(operation, name, value, 2)
+    return rows, columns
 
 
-def padding_pairs(operation: str, value: Any) -> tuple[tuple[int, int], tuple[int, int]]:
-    """An int, one for each spatial axis, or (before, after) for each spatial axis."""
-    if isinstance(value, int):
-        return (value, value), (value, value)
-    height, width = value if len(value) == 2 else (None, None)
-    if isinstance(height, int) and isinstance(width, int):
-        return (height, height), (width, width)
-    if height is None or not isinstance(height, (tuple, list)):
-        raise refusal(operation, "padding is a number, two, or two pairs", found=repr(value))
-    return pair(operation, "padding", height), pair(operation, "padding", width)
+def padding_pairs(operation: str, value: Any, rank: int = 2) -> tuple[tuple[int, int], ...]:
+    """An int, one for each of `rank` spatial axes, or (before, after) for each; for one axis (before, after) too."""
+    if rank == 1 and isinstance(value, (tuple, list)) and len(value) == 2:
+        value = (value,)
+    if isinstance(value, (tuple, list)) and len(value) == rank and all(isinstance(one, (tuple, list)) for one in value):
+        return tuple(pair(operation, "padding", ends) for ends in value)
+    return tuple((one, one) for one in each_axis(operation, "padding", value, rank))

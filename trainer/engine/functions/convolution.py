@@ -1,18 +1,29 @@
-"""Convolution, transposed convolution and pooling over the last one or two axes of x [N, C, L] or [N, C, H, W]."""
+"""Convolution, transposed convolution and pooling over the one, two or three spatial axes of x [N, C, ...].
+
+Kernels work on pictures. A line is a picture of one row. A volume's depth is folded away: a convolution takes the
+places of its window along the depth for channels, which is one convolution of pictures and copies x as many times as
+there are such places; pooling goes over the pictures first and along the depth after.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainer.engine.autocast import precision_of, rounded
-from trainer.engine.functions.axes import padding_pairs, pair
-from trainer.engine.functions.movement import reshape
+from trainer.engine.functions.axes import each_axis, padding_pairs
+from trainer.engine.graph import differentiate, dtypes
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.primitives.resampling import Band
 from trainer.engine.promotion import promoted
 from trainer.engine.tensor import Tensor, as_tensor, wrapped
+
+Ends = tuple[int, int]
+Axis = tuple[int, int, Ends, Any]
+"""Window, stride and padding of a spatial axis, and what else its pooling needs to know."""
 
 
 def convolution(
@@ -21,17 +32,54 @@ def convolution(
     """Cross-correlation of x [N, C, H, W] with weight [K, C/groups, R, S]: [N, K, P, Q].
 
     `stride` and `dilation` are one number or one for each spatial axis; `padding` may also be (before, after) for each.
-    P = (H + before + after - dilation·(R - 1) - 1) // stride + 1. With x [N, C, L] and weight [K, C/groups, R], in one
-    dimension.
+    P = (H + before + after - dilation·(R - 1) - 1) // stride + 1. With one spatial axis x is [N, C, L] and weight
+    [K, C/groups, R]; with three x is [N, C, D, H, W].
     """
     name = "convolution"
     tensor, filters = _operands(name, x, weight)
-    if tensor.ndim == 3:
-        return _in_line(convolution, tensor, filters, stride, padding, dilation, groups=groups)
-    strides, dilations = pair(name, "stride", stride), pair(name, "dilation", dilation)
-    precision, paddings = precision_of(tensor.dtype, filters.dtype), padding_pairs(name, padding)
-    node = p.convolution(tensor.node, filters.node, strides, paddings, dilations, groups, precision)
+    rank = tensor.ndim - 2
+    strides, dilations = each_axis(name, "stride", stride, rank), each_axis(name, "dilation", dilation, rank)
+    paddings, precision = padding_pairs(name, padding, rank), precision_of(tensor.dtype, filters.dtype)
+    node = _convolved(tensor.node, filters.node, strides, paddings, dilations, groups, precision)
     return wrapped(rounded(node, precision), tensor, filters)
+
+
+def _convolved(
+    x: Node, w: Node, strides: tuple[int, ...], paddings: tuple[Ends, ...], dilations: tuple[int, ...], groups: int,
+    precision: DType | None,
+) -> Node:  # fmt: skip
+    if x.ndim == 3:
+        x, w = (p.reshape(each, (*each.shape[:2], 1, each.shape[2])) for each in (x, w))
+        y = _convolved(x, w, (1, *strides), ((0, 0), *paddings), (1, *dilations), groups, precision)
+        return p.reshape(y, (*y.shape[:2], y.shape[3]))
+    if x.ndim == 5:
+        taps = w.shape[2]
+        pictures = _depth_as_channels(x, taps, strides[0], paddings[0], dilations[0])
+        batch, depth, *rest = pictures.shape
+        filters = p.reshape(w, (w.shape[0], w.shape[1] * taps, *w.shape[3:]))
+        further = strides[1:], paddings[1:], dilations[1:], groups, precision
+        y = _convolved(p.reshape(pictures, (batch * depth, *rest)), filters, *further)
+        return p.permute(p.reshape(y, (batch, depth, *y.shape[1:])), (0, 2, 1, 3, 4))
+    (row, column), (down, across) = strides, dilations
+    return p.convolution(x, w, (row, column), (paddings[0], paddings[1]), (down, across), groups, precision)
+
+
+def _depth_as_channels(x: Node, taps: int, stride: int, padding: Ends, dilation: int) -> Node:
+    """x [N, C, D, H, W] as [N, P, C·taps, H, W]: for each channel the pictures that a window along the depth meets."""
+    batch, channels, extent, height, width = x.shape
+    last = extent + sum(padding) - dilation * (taps - 1)  # behind the last place where a window begins
+    if min(taps, stride, dilation, last) < 1 or min(padding) < 0:
+        given = f"{describe([x])}, window {taps}, stride {stride}, padding {padding}, dilation {dilation} of the depth"
+        raise refusal("convolution", "wrong geometry", found=given, expected="a window within the padded input")
+    if any(padding):
+        x = p.pad(x, (0, 0, padding[0], 0, 0), (0, 0, padding[1], 0, 0), (0,) * 5, 0)
+    parts = []
+    for tap in range(taps):
+        first = tap * dilation
+        part = p.slice_(x, (0, 0, first, 0, 0), (batch, channels, first + last, height, width), (1, 1, stride, 1, 1))
+        parts.append(p.reshape(p.permute(part, (0, 2, 1, 3, 4)), (batch, part.shape[2], channels, 1, height, width)))
+    joined = p.concatenate(parts, 3)
+    return p.reshape(joined, (batch, joined.shape[1], channels * taps, height, width))
 
 
 def convolution_transpose(
@@ -48,15 +96,13 @@ def convolution_transpose(
     """The transpose of `convolution`: x [N, K, H, W] with weight [K, C/groups, R, S] gives [N, C, P, Q].
 
     P = (H - 1)·stride - before - after + dilation·(R - 1) + output_padding + 1; `output_padding` is less than the
-    stride or the dilation.
+    stride or the dilation. One and three spatial axes as in `convolution`.
     """
     name = "convolution_transpose"
     tensor, filters = _operands(name, x, weight)
-    if tensor.ndim == 3:
-        further = {"output_padding": (0, _single(output_padding)), "groups": groups}
-        return _in_line(convolution_transpose, tensor, filters, stride, padding, dilation, **further)
-    strides, dilations = pair(name, "stride", stride), pair(name, "dilation", dilation)
-    paddings, extra = padding_pairs(name, padding), pair(name, "output_padding", output_padding)
+    rank = tensor.ndim - 2
+    strides, dilations = each_axis(name, "stride", stride, rank), each_axis(name, "dilation", dilation, rank)
+    paddings, extra = padding_pairs(name, padding, rank), each_axis(name, "output_padding", output_padding, rank)
     spatial = tuple(
         (extent - 1) * step - low - high + spacing * (size - 1) + more + 1
         for extent, step, (low, high), spacing, size, more in zip(
@@ -66,68 +112,69 @@ def convolution_transpose(
     too_large = any(
         more >= max(step, spacing) for more, step, spacing in zip(extra, strides, dilations, strict=True) if more
     )
-    if too_large or min(spatial) < 1:
+    if too_large or min(*strides, *spatial) < 1 or tensor.shape[1] != filters.shape[0]:
         raise refusal(
             name,
             "no such output",
             found=f"{describe([tensor, filters])}, stride {stride}, padding {padding}, output_padding {output_padding}",
-            expected="an output of at least 1 x 1, and output_padding below the stride or the dilation",
+            expected="as many channels as filters, an output of at least 1 along each axis, and output_padding below "
+            "the stride or the dilation",
         )
+    given, none = tensor.node, (0,) * tensor.ndim
+    further = (0, 0, *(more // step for more, step in zip(extra, strides, strict=True)))
+    if any(further):  # whole windows more, of zeros
+        given = p.pad(given, none, further, none, 0)
     precision = precision_of(tensor.dtype, filters.dtype)
-
-    def transposed(uncut: tuple[tuple[int, int], tuple[int, int]], extents: tuple[int, ...]) -> Node:
-        operands = tensor.node, filters.node
-        node = p.convolution_input_gradient(*operands, strides, uncut, dilations, groups, extents, precision)
-        return rounded(node, precision)
-
-    if any(more >= step for more, step in zip(extra, strides, strict=True)):
-        # whole windows more: first what padding cut off at the end, then places that no window reaches
-        back = tuple(min(more, high) for more, (_, high) in zip(extra, paddings, strict=True))
-        rest = tuple(more - given for more, given in zip(extra, back, strict=True))
-        (top, bottom), (left, right) = paddings
-        uncut = ((top, bottom - back[0]), (left, right - back[1]))
-        inner = tuple(extent - more for extent, more in zip(spatial, rest, strict=True))
-        return wrapped(p.pad(transposed(uncut, inner), (0,) * 4, (0, 0, *rest), (0,) * 4, 0), tensor, filters)
-    return wrapped(transposed(paddings, spatial), tensor, filters)
+    # it is the derivative of a convolution by what it reads, which its value does not depend on
+    shape = (tensor.shape[0], filters.shape[1] * groups, *spatial)
+    read = p.full(shape, 0, filters.dtype if precision is None else dtypes.float32)
+    forward = _convolved(read, filters.node, strides, paddings, dilations, groups, precision)
+    (node,) = differentiate.gradients(forward, [read], given)
+    assert node is not None
+    return wrapped(rounded(node, precision), tensor, filters)
 
 
 def max_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Tensor:
     """The maximum of each window of x [N, C, H, W]; `stride` defaults to the window; padding never wins, NaN does.
 
-    The gradient goes to the first of equal maxima.
+    x has one, two or three spatial axes, and the arguments one number or one for each. The gradient goes to the first
+    of equal maxima.
     """
     name = "max_pool"
-    tensor = _images(name, x)
-    sizes = pair(name, "window", window)
-    strides = sizes if stride is None else pair(name, "stride", stride)
-    paddings, spacings = padding_pairs(name, padding), pair(name, "dilation", dilation)
+    tensor, sizes, strides, paddings = _windows(name, x, window, stride, padding)
+    spacings = each_axis(name, "dilation", dilation, len(sizes))
     reaches = [spacing * (size - 1) + 1 for size, spacing in zip(sizes, spacings, strict=True)]
     if any(2 * max(amounts) > reach for amounts, reach in zip(paddings, reaches, strict=True)):
         raise refusal(name, "padding is more than half the window", found=f"padding {padding}, window {sizes}")
-    return wrapped(p.window_max(tensor.node, sizes, strides, paddings, spacings), tensor)
+    axes = list(zip(sizes, strides, paddings, spacings, strict=True))
+    return wrapped(_over_axes(_maxima, tensor.node, axes, lambda extent: (1, 1, (0, 0), 1)), tensor)
+
+
+def _maxima(x: Node, rows: Axis, columns: Axis) -> Node:
+    return p.window_max(x, *((one, other) for one, other in zip(rows, columns, strict=True)))
 
 
 def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -> Tensor:
-    """The mean of each window of x [N, C, H, W], padding counted as zeros; `stride` defaults to the window."""
+    """The mean of each window of x [N, C, H, W], padding counted as zeros; `stride` defaults to the window.
+
+    x has one, two or three spatial axes, and the arguments one number or one for each.
+    """
     return averaged(x, window, stride, padding, None)
 
 
 def averaged(x: Any, window: Any, stride: Any, padding: Any, counted: Any) -> Tensor:
     """`average_pool` over the picture and `counted` places of padding: (before, after) of each axis; None: all."""
     name = "average_pool"
-    tensor = _images(name, x)
+    tensor, sizes, strides, paddings = _windows(name, x, window, stride, padding)
     if not tensor.dtype.is_float:
         raise refusal(name, "of whole numbers", found=describe([tensor]), expected="a floating-point dtype")
-    sizes = pair(name, "window", window)
-    strides = sizes if stride is None else pair(name, "stride", stride)
-    low_high = padding_pairs(name, padding)
     if min(*sizes, *strides) < 1:
         raise refusal(name, "window and stride are positive", found=f"window {sizes}, stride {strides}")
     bands = []
-    geometry = (tensor.shape[2:], sizes, strides, low_high, counted or low_high)
+    geometry = (tensor.shape[2:], sizes, strides, paddings, counted or paddings)
     for extent, size, step, (low, high), (before, after) in zip(*geometry, strict=True):
         if extent + low + high < size:
-            found = f"{describe([tensor])}, window {sizes}, padding {low_high}"
+            found = f"{describe([tensor])}, window {sizes}, padding {paddings}"
             raise refusal(name, "the window is larger than the padded input", found=found)
         runs = []
         for first in range(-low, extent + high - size + 1, step):
@@ -135,7 +182,7 @@ def averaged(x: Any, window: Any, stride: Any, padding: Any, counted: Any) -> Te
             begin, stop = max(0, first), min(extent, first + size)
             runs.append((begin, (1.0 / terms,) * (stop - begin)))
         bands.append((extent, tuple(runs)))
-    return wrapped(p.resample(tensor.node, *bands), tensor)
+    return resampled(tensor, bands)
 
 
 def resample(x: Any, /, rows: Band, columns: Band) -> Tensor:
@@ -145,45 +192,59 @@ def resample(x: Any, /, rows: Band, columns: Band) -> Tensor:
     begins to read (i₀) and the weights. `columns` is the same of the other axis. Pooling by averages and interpolation
     are of this form, and so are their gradients.
     """
-    tensor = _images("resample", x)
+    tensor = as_tensor(x, operation="resample")
+    if tensor.ndim != 4:
+        raise refusal("resample", "wrong rank", found=describe([tensor]), expected="x [N, C, H, W]")
     return wrapped(p.resample(tensor.node, rows, columns), tensor)
 
 
-def _images(name: str, x: Any) -> Tensor:
+def resampled(x: Tensor, bands: Sequence[Band]) -> Tensor:
+    """As `resample` of one, two or three spatial axes."""
+    return wrapped(_over_axes(p.resample, x.node, bands, _unchanged), x)
+
+
+def _unchanged(extent: int) -> Band:
+    return extent, tuple((place, (1.0,)) for place in range(extent))
+
+
+def _over_axes(
+    pictures: Callable[[Node, Any, Any], Node], x: Node, axes: Sequence[Any], whole: Callable[[int], Any]
+) -> Node:
+    """What `pictures` does along two axes, along one, two or three; with `whole` of its extent an axis stays."""
+    batch, channels, *spatial = x.shape
+    if len(axes) == 1:
+        y = pictures(p.reshape(x, (batch, channels, 1, *spatial)), whole(1), axes[0])
+        return p.reshape(y, (batch, channels, y.shape[3]))
+    if len(axes) == 2:
+        return pictures(x, *axes)
+    depth, height, width = spatial
+    y = pictures(p.reshape(x, (batch, channels * depth, height, width)), axes[1], axes[2])
+    extents = y.shape[2:]
+    size = extents[0] * extents[1]
+    y = pictures(p.reshape(y, (batch, channels, depth, size)), axes[0], whole(size))
+    return p.reshape(y, (batch, channels, y.shape[2], *extents))
+
+
+def _windows(
+    name: str, x: Any, window: Any, stride: Any, padding: Any
+) -> tuple[Tensor, tuple[int, ...], tuple[int, ...], tuple[Ends, ...]]:
+    """x as a tensor, and window, stride and padding of each spatial axis."""
     tensor = as_tensor(x, operation=name)
-    if tensor.ndim != 4:
-        raise refusal(name, "wrong rank", found=describe([tensor]), expected="x [N, C, H, W]")
-    return tensor
+    if tensor.ndim not in (3, 4, 5):
+        expected = "x [N, C, L], [N, C, H, W] or [N, C, D, H, W]"
+        raise refusal(name, "wrong rank", found=describe([tensor]), expected=expected)
+    rank = tensor.ndim - 2
+    sizes = each_axis(name, "window", window, rank)
+    strides = sizes if stride is None else each_axis(name, "stride", stride, rank)
+    return tensor, sizes, strides, padding_pairs(name, padding, rank)
 
 
 def _operands(name: str, x: Any, weight: Any) -> tuple[Tensor, Tensor]:
     tensor, filters = as_tensor(x, operation=name), as_tensor(weight, operation=name)
-    if tensor.ndim not in (3, 4) or tensor.ndim != filters.ndim:
-        expected = "x [N, C, H, W] and weight of four axes, or x [N, C, L] and weight of three"
+    if tensor.ndim not in (3, 4, 5) or tensor.ndim != filters.ndim:
+        expected = "x [N, C, L], [N, C, H, W] or [N, C, D, H, W], and weight of as many axes"
         raise refusal(name, "wrong rank", found=describe([tensor, filters]), expected=expected)
     if precision_of(tensor.dtype, filters.dtype) is not None:
         return tensor, filters
     dtype = promoted(name, [tensor.dtype, filters.dtype])
     return tensor.astype(dtype), filters.astype(dtype)
-
-
-def _in_line(
-    function: Any, x: Tensor, weight: Tensor, stride: Any, padding: Any, dilation: Any, **further: Any
-) -> Tensor:
-    """`function` of lines, as of pictures of one pixel's height."""
-    flat = [reshape(each, (*each.shape[:2], 1, each.shape[2])) for each in (x, weight)]
-    geometry = {"stride": (1, _single(stride)), "padding": _line_padding(padding), "dilation": (1, _single(dilation))}
-    result = function(*flat, **geometry, **further)
-    return reshape(result, (*result.shape[:2], result.shape[3]))
-
-
-def _single(value: Any) -> int:
-    return value if isinstance(value, int) else value[0]
-
-
-def _line_padding(value: Any) -> tuple[tuple[int, int], tuple[int, int]]:
-    """An int, (n,), (before, after) or ((before, after),) for the one spatial axis."""
-    if isinstance(value, int):
-        return (0, 0), (value, value)
-    ends = value[0] if len(value) == 1 else value
-    return (0, 0), (ends, ends) if isinstance(ends, int) else (ends[0], ends[1])

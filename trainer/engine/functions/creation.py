@@ -161,13 +161,25 @@ def eye(
     return Tensor(p.cast(p.equal(row, p.iota(shape, 1, dtypes.int64)), dtype or dtypes.float32))
 
 
-def one_hot(labels: Any, classes: int, /, *, dtype: DType | None = None) -> Tensor:
-    """Ones where the class number along a new last axis is the label, zeros elsewhere (everywhere if out of range)."""
-    tensor = as_tensor(labels)
+def one_hot(labels: Any, classes: int, /, *, ignore_index: int | None = None, dtype: DType | None = None) -> Tensor:
+    """Ones where the class number along a new last axis [..., classes] is the label, zeros elsewhere.
+
+    Labels out of range, and `ignore_index`, have zeros everywhere. The result is float32 unless `dtype` says otherwise.
+
+    Raises:
+        TrainerError: labels are no integers, or `classes` is negative.
+
+    >>> engine.one_hot([2, 0, 255], 3, ignore_index=0).tolist()
+    [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    tensor = as_tensor(labels, operation="one_hot")
     if not tensor.dtype.is_integer:
         raise refusal("one_hot", "labels are whole numbers", found=repr(tensor.dtype), expected="an integer dtype")
     shape = (*tensor.shape, how_many("one_hot", "the number of classes", classes))
     node = p.cast(tensor.node, dtypes.int32) if classes > 256 and tensor.dtype is dtypes.uint8 else tensor.node
     spread = p.expand(p.reshape(node, (*tensor.shape, 1)), shape)
-    node = p.equal(spread, p.iota(shape, len(shape) - 1, node.dtype))
+    place = p.iota(shape, len(shape) - 1, node.dtype)
+    node = p.equal(spread, place)
+    if ignore_index is not None and 0 <= ignore_index < classes:
+        node = p.logical_and(node, p.not_equal(place, p.full_like(place, ignore_index)))
     return wrapped(p.cast(node, dtype or dtypes.float32), tensor)

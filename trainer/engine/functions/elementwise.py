@@ -28,7 +28,7 @@ def _unary(build: Callable[[Node], Node], purpose: str, *, wide: bool = False) -
             tensor = widened(tensor)
         return wrapped(build(tensor.node), tensor)
 
-    return _documented(function, build.__name__, purpose)
+    return _documented(function, build.__name__, purpose, _OF_ONE)
 
 
 def _binary(build: Callable[[Node, Node], Node], purpose: str, name: str = "") -> Binary:
@@ -52,11 +52,30 @@ def _binary(build: Callable[[Node, Node], Node], purpose: str, name: str = "") -
         (a, b), tensors = operands(name, x1, x2)
         return wrapped(build(a, b), *tensors)
 
-    return _documented(function, name, purpose)
+    return _documented(function, name, purpose, _OF_TWO)
 
 
-def _documented(function: Any, name: str, purpose: str) -> Any:
-    function.__doc__ = purpose
+_OF_ONE = """
+
+    Args:
+        x: a tensor, array, number or nested list of any shape, which the result has, too.
+
+    Raises:
+        TrainerError: the operation is not defined for the dtype.
+    """
+_OF_TWO = """
+
+    Args:
+        x1, x2: tensors, arrays, numbers or nested lists that broadcast to one shape, the result's. They meet in one
+            dtype; a Python number takes the other's.
+
+    Raises:
+        TrainerError: shapes don't broadcast, dtypes don't meet, or the operation is not defined for theirs.
+    """
+
+
+def _documented(function: Any, name: str, purpose: str, details: str) -> Any:
+    function.__doc__ = purpose + details
     return named(name, function)
 
 

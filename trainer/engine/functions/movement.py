@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -121,6 +122,29 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(tensor[(slice(None),) * number + (place,)] for place in range(tensor.shape[number]))
 
 
+def split(x: Any, sizes: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """x cut along `axis` into parts of `sizes`: one size for all (the last part may be shorter), or each part's.
+
+    Raises:
+        TrainerError: sizes are below 0 (one size: below 1), or don't add up to the axis.
+
+    >>> [part.tolist() for part in engine.split(engine.asarray([1, 2, 3, 4]), [1, 3])]
+    [[1], [2, 3, 4]]
+    """
+    tensor = as_tensor(x, operation="split")
+    number = one_axis("split", axis, tensor.ndim)
+    extent, parts = tensor.shape[number], whole_numbers("split", sizes)
+    if isinstance(sizes, int) and sizes > 0:
+        parts = [min(sizes, extent - begin) for begin in range(0, extent, sizes)]
+    if min(parts, default=0) < 0 or sum(parts) != extent:
+        expected = f"a size of at least 1, or sizes that add up to {extent}"
+        raise refusal(
+            "split", "sizes don't fit", found=f"{sizes} of {describe([tensor])}, axis {axis}", expected=expected
+        )
+    front, ends = (slice(None),) * number, list(itertools.accumulate(parts))
+    return tuple(tensor[(*front, slice(end - size, end))] for size, end in zip(parts, ends, strict=True))
+
+
 def flip(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The order along `axis` (None: every axis) reversed."""
     tensor = as_tensor(x)
@@ -169,16 +193,6 @@ def tile(x: Any, repetitions: Sequence[int], /) -> Tensor:
     grown = tuple(each for count, extent in zip(counts, shape, strict=True) for each in (count, extent))
     result = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
     return wrapped(p.reshape(p.broadcast(p.reshape(tensor.node, split), grown), result), tensor)
-
-
-def pad(x: Any, widths: Sequence[tuple[int, int]], /, *, value: bool | int | float = 0) -> Tensor:
-    """`value` put before and after the elements: a pair (before, after) for each axis."""
-    tensor = as_tensor(x)
-    is_pairs = isinstance(widths, (tuple, list)) and all(isinstance(each, (tuple, list)) for each in widths)
-    if not is_pairs or len(widths) != tensor.ndim or any(len(each) != 2 for each in widths):
-        raise refusal("pad", "a pair for each axis", found=f"{widths!r} for {describe([tensor])}")
-    low, high = tuple(before for before, _ in widths), tuple(after for _, after in widths)
-    return wrapped(p.pad(tensor.node, low, high, (0,) * tensor.ndim, value), tensor)
 
 
 def tril(x: Any, /, *, k: int = 0) -> Tensor:

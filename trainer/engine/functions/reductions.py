@@ -107,19 +107,33 @@ def cumulative_sum(
 ) -> Tensor:
     """Sums up to and including each element along `axis` (needed unless there is one axis only).
 
-    With `include_initial` a zero comes first.
+    Bools and small integers are summed in int64, floats in their own dtype (or `dtype`). With `include_initial` a zero
+    comes first.
+
+    Raises:
+        TrainerError: there is no such axis, or it is open.
+
+    >>> engine.cumulative_sum(engine.asarray([1, 2, 3]), include_initial=True).tolist()
+    [0, 1, 3, 6]
     """
-    tensor = widened(as_tensor(x))
-    if axis is None and tensor.ndim != 1:
-        raise refusal(
-            "cumulative_sum", "the axis is open", found=f"{tensor.ndim} axes and axis=None", expected="axis=..."
-        )
-    number = one_axis("cumulative_sum", 0 if axis is None else axis, tensor.ndim)
-    result = p.cumulative_sum(_summable(tensor.node, dtype), number)
-    if include_initial:
-        low = tuple(int(each == number) for each in range(tensor.ndim))
-        result = p.pad(result, low, (0,) * tensor.ndim, (0,) * tensor.ndim, 0)
-    return wrapped(result, tensor)
+    return _accumulated("cumulative_sum", p.cumulative_sum, x, axis, dtype, 0 if include_initial else None)
+
+
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: DType | None = None, include_initial: bool = False
+) -> Tensor:
+    """Products up to and including each element along `axis` (needed unless there is one axis only).
+
+    Dtypes as of `cumulative_sum`. With `include_initial` a one comes first. Derivatives of any order are right where
+    elements are zero, too.
+
+    Raises:
+        TrainerError: there is no such axis, or it is open.
+
+    >>> engine.cumulative_prod(engine.asarray([1, 2, 3])).tolist()
+    [1, 2, 6]
+    """
+    return _accumulated("cumulative_prod", p.cumulative_prod, x, axis, dtype, 1 if include_initial else None)
 
 
 # --- what they share --------------------------------------------------------------------------------------------------
@@ -154,6 +168,18 @@ def _in_stages(build: Any, node: Node, axes: Axes) -> Node:
     if node.ndim == 4 and axes[-3:] == (1, 2, 3) and node.size:
         return build(build(node, (2, 3)), axes[:-2])
     return build(node, axes)
+
+
+def _accumulated(name: str, build: Any, x: Any, axis: int | None, dtype: DType | None, initial: int | None) -> Tensor:
+    tensor = widened(as_tensor(x, operation=name))
+    if axis is None and tensor.ndim != 1:
+        raise refusal(name, "the axis is open", found=f"{tensor.ndim} axes and axis=None", expected="axis=...")
+    number = one_axis(name, 0 if axis is None else axis, tensor.ndim)
+    result = build(_summable(tensor.node, dtype), number)
+    if initial is not None:
+        low, none = tuple(int(each == number) for each in range(tensor.ndim)), (0,) * tensor.ndim
+        result = p.pad(result, low, none, none, initial)
+    return wrapped(result, tensor)
 
 
 def _reduced(name: str, reduce: Any, x: Any, axis: Axis, keepdims: bool) -> Tensor:

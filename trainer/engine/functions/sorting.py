@@ -1,46 +1,238 @@
-"""Sorting functions of the standard, the greatest k, and the greedy choice among what overlaps."""
+"""Sorting, searching and sets of the standard, the greatest k, and the greedy choice among what overlaps."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from trainer.engine.functions.axes import one_axis
+import numpy as np
+
+from trainer.engine import tracing
+from trainer.engine.functions.axes import how_many, one_axis
+from trainer.engine.functions.movement import concat, reshape, take
+from trainer.engine.functions.reductions import cumulative_sum
+from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.tensor import Tensor, as_tensor, wrapped
+from trainer.engine.graph.node import Node
+from trainer.engine.promotion import promoted
+from trainer.engine.tensor import Tensor, as_tensor, evaluate, wrapped
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The indices that sort `x` along `axis`, int64. NaN counts as greater than any number.
+    """The indices that sort `x` along `axis`, int64 of x's shape. NaN counts as greater than any number.
 
-    Equal elements keep their order, also in descending order, whatever `stable` says: the result is one and the same.
+    Equal elements, as 0 and -0 are, keep their order, also in descending order, whatever `stable` says: the result is
+    one and the same. Up to 64 elements are sorted by counting, more by their digits, in time proportional to them.
+
+    Raises:
+        TrainerError: there is no such axis.
+
+    >>> engine.argsort(engine.asarray([3.0, 1.0, 2.0])).tolist()
+    [1, 2, 0]
     """
-    tensor = as_tensor(x)
+    tensor = as_tensor(x, operation="argsort")
     return wrapped(p.argsort(tensor.node, one_axis("argsort", axis, tensor.ndim), bool(descending)), tensor)
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """`x` sorted along `axis`, as by `argsort`; each element's gradient goes to where the element was."""
-    tensor = as_tensor(x)
-    number = one_axis("sort", axis, tensor.ndim)
-    order = p.argsort(tensor.node, number, bool(descending))
-    return wrapped(p.take_along(tensor.node, order, number) if tensor.size else tensor.node, tensor)
+    """`x` sorted along `axis`, of its shape and dtype; each element's gradient goes to where the element was.
+
+    NaN counts as greater than any number. Of zeros, -0 comes first (last in descending order).
+
+    Raises:
+        TrainerError: there is no such axis.
+
+    >>> engine.sort(engine.asarray([3.0, 1.0, 2.0]), descending=True).tolist()
+    [3.0, 2.0, 1.0]
+    """
+    tensor = as_tensor(x, operation="sort")
+    return wrapped(p.sort(tensor.node, one_axis("sort", axis, tensor.ndim), bool(descending)), tensor)
 
 
-def top_k(x: Any, /, k: int, *, axis: int = -1) -> tuple[Tensor, Tensor]:
+def top_k(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
     """The `k` greatest elements along `axis`, the greatest first, and their indices, int64; of equals the first ones.
+
+    With `largest=False` the least ones, the least first. The axis has `k` elements in both results. Few of many are
+    found in one pass, without sorting the others.
 
     Raises:
         TrainerError: there are fewer than `k` elements along the axis.
+
+    >>> values, places = engine.top_k(engine.asarray([3.0, 1.0, 2.0]), 2)
+    >>> values.tolist(), places.tolist()
+    ([3.0, 2.0], [0, 2])
     """
-    tensor = as_tensor(x)
+    tensor = as_tensor(x, operation="top_k")
     number = one_axis("top_k", axis, tensor.ndim)
     if not 0 < k <= tensor.shape[number]:
         raise refusal("top_k", "no such number of elements", found=f"k={k} of {describe([tensor])}, axis {axis}")
-    order = p.argsort(tensor.node, number, True)
-    stop = tuple(k if axis == number else extent for axis, extent in enumerate(tensor.shape))
-    places = p.slice_(order, (0,) * tensor.ndim, stop, (1,) * tensor.ndim)
+    places = p.top_k(tensor.node, number, how_many("top_k", "k", k), bool(largest))
     return wrapped(p.take_along(tensor.node, places, number), tensor), wrapped(places, tensor)
+
+
+def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any | None = None) -> Tensor:
+    """Where each element of `x2` would be inserted into the sorted `x1` [N] so that it stays sorted: int64, x2's shape.
+
+    `side="left"` gives the first such place, from 0, "right" the last one, up to N. NaN counts as greater than any
+    number. `sorter` holds the indices that sort `x1`, where it is not sorted itself.
+
+    Raises:
+        TrainerError: `x1` has not one axis, `side` is neither of both, or the dtypes are of different kinds.
+
+    >>> engine.searchsorted(engine.asarray([1.0, 2.0, 2.0, 5.0]), engine.asarray([2.0, 9.0])).tolist()
+    [1, 4]
+    """
+    table, values = as_tensor(x1, operation="searchsorted"), as_tensor(x2, operation="searchsorted")
+    if table.ndim != 1 or side not in ("left", "right"):
+        found = f"{describe([table])}, side={side!r}"
+        raise refusal("searchsorted", "not one sorted row", found=found, expected="x1 [N], side 'left' or 'right'")
+    dtype = promoted("searchsorted", [table.dtype, values.dtype])
+    table, values = table.astype(dtype), values.astype(dtype)
+    if sorter is not None:
+        table = take(table, sorter)
+    count = length = table.shape[0]
+    low = p.full(values.shape, 0, dtypes.int64)
+
+    def step(low: Node, reach: int) -> Node:
+        """`low`, moved on by `reach` where all of these elements come before the value."""
+        last = p.gather(table.node, p.add(low, p.full_like(low, reach - 1)), 0)
+        before = _is_less(last, values.node) if side == "left" else p.logical_not(_is_less(values.node, last))
+        return p.where(before, p.add(low, p.full_like(low, reach)), low)
+
+    while length > 1:  # the answer lies within `length` places from `low` on
+        low, length = step(low, length // 2), length - length // 2
+    return wrapped(step(low, 1) if count else low, table, values)
+
+
+def _is_less(a: Node, b: Node) -> Node:
+    """Whether a < b, NaN being greater than any number."""
+    if a.dtype is dtypes.bool_:
+        return p.logical_and(p.logical_not(a), b)
+    if not a.dtype.is_float:
+        return p.less(a, b)
+    return p.logical_or(p.less(a, b), p.logical_and(p.isnan(b), p.logical_not(p.isnan(a))))
+
+
+# --- sets: as many elements as there are different ones, which is known only when they are computed ----------------
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` gives."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` gives."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` gives."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def unique_values(x: Any, /) -> Tensor:
+    """The different elements of `x`, sorted: [K]. Each NaN is an element of its own; 0 and -0 are one.
+
+    K is known only when the elements are, so they are computed at once; gradients go to the first of equal elements.
+
+    Raises:
+        TrainerError: a step is being traced; sort there, and compare neighbors.
+
+    >>> engine.unique_values(engine.asarray([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    tensor = as_tensor(x, operation="unique_values")
+    flat = reshape(tensor, (-1,))
+    if not flat.size:
+        return flat
+    values = sort(flat)
+    return take(values, _places_of(_begins(values), "unique_values", values))
+
+
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """`values`, as of `unique_values`, and how often each is there: `counts`, int64 [K].
+
+    Raises:
+        TrainerError: as `unique_values`.
+
+    >>> engine.unique_counts(engine.asarray([3, 1, 3])).counts.tolist()
+    [1, 2]
+    """
+    values, _, _, counts = _unique("unique_counts", x, inverse=False)
+    return UniqueCounts(values, counts)
+
+
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """`values`, as of `unique_values`, and which of them each element is: `inverse_indices`, int64 of x's shape.
+
+    Raises:
+        TrainerError: as `unique_values`.
+
+    >>> engine.unique_inverse(engine.asarray([3, 1, 3])).inverse_indices.tolist()
+    [1, 0, 1]
+    """
+    values, _, inverse, _ = _unique("unique_inverse", x, inverse=True)
+    return UniqueInverse(values, inverse)
+
+
+def unique_all(x: Any, /) -> UniqueAll:
+    """`values`, where each first is in the flat x (`indices`, int64 [K]), `inverse_indices` and `counts`.
+
+    Raises:
+        TrainerError: as `unique_values`.
+
+    >>> engine.unique_all(engine.asarray([3, 1, 3])).indices.tolist()
+    [1, 0]
+    """
+    return UniqueAll(*_unique("unique_all", x, inverse=True))
+
+
+def _unique(operation: str, x: Any, *, inverse: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    tensor = as_tensor(x, operation=operation)
+    flat = reshape(tensor, (-1,))
+    empty = Tensor(p.full((0,), 0, dtypes.int64))
+    if not flat.size:
+        return flat, empty, reshape(empty, tensor.shape), empty
+    order = argsort(flat)
+    values = take(flat, order)
+    begins = _begins(values)
+    starts = _places_of(begins, operation, order, values)
+    ends = concat([starts[1:], Tensor(p.full((1,), flat.size, dtypes.int64))])
+    belongs = empty
+    if inverse:
+        number = cumulative_sum(begins, dtype=dtypes.int64) - 1
+        belongs = reshape(
+            wrapped(p.scatter_add_along(number.node, order.node, 0, flat.size), number, order), tensor.shape
+        )
+    return take(values, starts), take(order, starts), belongs, ends - starts
+
+
+def _begins(values: Tensor) -> Tensor:
+    """Which of sorted values are others than the one before."""
+    first = Tensor(p.full((1,), True, dtypes.bool_))
+    return concat([first, values[1:] != values[:-1]])
+
+
+def _places_of(mask: Tensor, operation: str, *others: Tensor) -> Tensor:
+    """Where a mask [N] holds, in order, computed now; and with it the `others`, which are read again."""
+    if tracing.active() is not None:
+        raise refusal(
+            operation,
+            "as many elements as the data decides, inside a traced step",
+            expected="shapes that are known when the step is traced",
+            hint="Call it outside of the step; inside, use engine.sort and compare neighbors.",
+        )
+    evaluate(mask, *others)
+    return as_tensor(np.flatnonzero(mask.numpy()))
 
 
 def suppress(overlaps: Any, /) -> Tensor:
@@ -48,6 +240,12 @@ def suppress(overlaps: Any, /) -> Tensor:
 
     `overlaps` is bool [..., N, N]; row i says whom candidate i hides. With candidates by falling score it is the choice
     of greedy non-maximum suppression, of boxes, masks or anything else that can be compared.
+
+    Raises:
+        TrainerError: the matrices are not square.
+
+    >>> engine.suppress(engine.asarray([[True, True], [True, True]])).tolist()
+    [True, False]
     """
-    tensor = as_tensor(overlaps)
+    tensor = as_tensor(overlaps, operation="suppress")
     return wrapped(p.suppress(tensor.node), tensor)

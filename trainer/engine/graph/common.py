@@ -35,6 +35,7 @@ def merged(outputs: Sequence[Node]) -> list[Node]:
     common = Common()
 
     def rule(node: Node, inputs: tuple[Node, ...]) -> Node:
-        return inputs[0] if node.name == "anchor" or p.is_alias(node) else common.of(on(node, inputs))
+        is_passed = node.name in ("anchor", "with_gradient") or p.is_alias(node)
+        return inputs[0] if is_passed else common.of(on(node, inputs))
 
     return rebuilt(outputs, rule)

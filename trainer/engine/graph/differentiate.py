@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.derivatives import GRADIENTS
+from trainer.engine.graph.lines import inherited
 from trainer.engine.graph.node import Node, equality_key, reached, topological
 from trainer.engine.graph.primitives.compose import add_all
 
@@ -26,7 +27,7 @@ def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node |
     cotangents: dict[Node, list[Node]] = {output: [cotangent]}
     of_outputs: dict[Node, dict[int, list[Node]]] = {}
     found: dict[Node, Node] = {}
-    for node in reversed(sources):
+    for node in inherited(list(reversed(sources))):
         if node not in varying:
             continue
         if node in of_outputs:

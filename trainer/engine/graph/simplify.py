@@ -31,7 +31,7 @@ _FOLDED = frozenset(
 SPECIAL_NUMBERS = frozenset({0, NEGATIVE_ZERO, 1, -1, math.inf, -math.inf, math.nan})
 """Constants that a rule, a kernel or LLVM may treat in its own way, as no other number is; True and False too."""
 
-_COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "barrier", "stop_gradient"})
+_COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "windows", "barrier", "stop_gradient"})
 
 
 def simplify(outputs: Sequence[Node]) -> list[Node]:
@@ -210,7 +210,7 @@ def _concatenate(node: Node) -> Node | None:
 
 
 _RULES: dict[str, tuple[Rule, ...]] = {
-    "anchor": (lambda node: node.inputs[0],),
+    **dict.fromkeys(("anchor", "with_gradient"), (lambda node: node.inputs[0],)),
     "add": (_without(lambda value, dtype: value is NEGATIVE_ZERO if dtype.is_float else value == 0, 1, 0),),
     "subtract": (_without(lambda value, dtype: value is not NEGATIVE_ZERO and value == 0, 1),),
     "multiply": (_without(lambda value, dtype: value == 1, 1, 0),),
@@ -225,6 +225,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "expand": (_unmoved, _expand),
     "slice": (_unmoved, _uniform),
     "flip": (_flip,),
+    "windows": (_uniform,),
     "pad": (_unmoved,),
     "concatenate": (_concatenate,),
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trainer.engine.nn import functional
+from trainer.engine.nn.initializers import constant
 from trainer.engine.nn.module import Module
+from trainer.engine.nn.parameter import declare
 from trainer.engine.tensor import Tensor
 
 
@@ -28,6 +30,30 @@ class LeakyReLU(Module):
 
     def extra_repr(self) -> str:
         return f"{self.negative_slope}"
+
+
+class ReLU6(Module):
+    """min(max(x, 0), 6)."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        del inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu6(x)
+
+
+class PReLU(Module):
+    """x where positive, weight·x elsewhere; weight [num_parameters]: one slope, or one for each channel."""
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
+        self.num_parameters = num_parameters
+        self.weight = declare((num_parameters,), constant(init))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.prelu(x, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
 
 
 class ELU(Module):
@@ -55,6 +81,36 @@ class SiLU(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.silu(x)
+
+
+class Mish(Module):
+    """x·tanh(softplus(x)). `inplace` is accepted for the field's habit and changes nothing."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        del inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.mish(x)
+
+
+class Hardswish(Module):
+    """x·relu6(x + 3) / 6. `inplace` is accepted for the field's habit and changes nothing."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        del inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.hardswish(x)
+
+
+class Hardsigmoid(Module):
+    """relu6(x + 3) / 6. `inplace` is accepted for the field's habit and changes nothing."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        del inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.hardsigmoid(x)
 
 
 class Tanh(Module):

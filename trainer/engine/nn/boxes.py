@@ -5,6 +5,8 @@ Boxes are [..., 4]: x_min, y_min, x_max, y_max.
 
 from __future__ import annotations
 
+import math
+
 from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.autocast import widened
@@ -67,6 +69,36 @@ def distance_box_iou_loss(
     down = (one[1] + one[3] - other[1] - other[3]) / 2
     distance = (across * across + down * down) / (width * width + height * height + EPSILON)
     return reduced(1 - shared / (union + EPSILON) + distance, None, reduction, sample_weight)
+
+
+def complete_box_iou_loss(
+    boxes: Tensor, targets: Tensor, *, reduction: str = "none", sample_weight: Tensor | None = None
+) -> Tensor:
+    """1 − CIoU (Zheng et al. 2020), both [N, ..., 4]: the DIoU minus α·v.
+
+    v is (2/π)² times the squared difference of arctan(width / height), and α = v / (1 − IoU + v) a constant for the
+    gradient.
+    """
+    boxes, targets = _checked("complete_box_iou_loss", boxes, targets)
+    shared, union = _shared(boxes, targets)
+    one, other = _sides("boxes", boxes), _sides("targets", targets)
+    (width, height), (right_width, right_height) = ((x[2] - x[0], x[3] - x[1]) for x in (one, other))
+    across, along = width * right_height - right_width * height, height * right_height + width * right_width
+    angle = _arctangent(across / functions.where(along > 0, along, 1))  # of one quotient by the other: never by a side
+    v = angle * angle * (4 / math.pi**2)
+    alpha = functions.stop_gradient(v / (1 - shared / (union + EPSILON) + v + EPSILON))
+    return reduced(distance_box_iou_loss(boxes, targets) + alpha * v, None, reduction, sample_weight)
+
+
+def _arctangent(x: Tensor) -> Tensor:
+    """Angles are halved three times, to at most π / 16; there the series is exact to float64's last bits."""
+    for _ in range(3):
+        x = x / (1 + functions.sqrt(1 + x * x))
+    square = x * x
+    total = square * 0
+    for power in range(21, 1, -2):
+        total = square * (1 / power - total)
+    return 8 * (x - x * total)
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, *, classes: Tensor | None = None) -> Tensor:

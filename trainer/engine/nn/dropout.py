@@ -37,3 +37,11 @@ class Dropout2d(Dropout):
 
     def _mask_shape(self, x: Tensor) -> tuple[int, ...]:
         return (*x.shape[:2], *(1,) * (x.ndim - 2))
+
+
+class Dropout1d(Dropout2d):
+    """Dropout of whole channels of x [N, C, L]."""
+
+
+class Dropout3d(Dropout2d):
+    """Dropout of whole channels of x [N, C, D, H, W]."""

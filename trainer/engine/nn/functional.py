@@ -1,23 +1,40 @@
-"""Activations, composed so that they fuse with their neighbours, and resampling, as functions of tensors."""
+"""Activations, composed so that they fuse with their neighbors, resampling and sampling, as functions of tensors."""
 
 from __future__ import annotations
 
 import math
 
+from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.autocast import widened
 from trainer.engine.nn.resampling import interpolate, pixel_shuffle, pixel_unshuffle
+from trainer.engine.nn.sampling import affine_grid, deform_conv2d, grid_sample, roi_align, warp_perspective
 from trainer.engine.tensor import Tensor
 
 __all__ = [
-    "elu", "gelu", "interpolate", "largest", "leaky_relu", "log_softmax", "pixel_shuffle", "pixel_unshuffle", "relu",
-    "sigmoid", "silu", "softmax", "softplus", "tanh",
+    "affine_grid", "deform_conv2d", "elu", "gelu", "grid_sample", "hardsigmoid", "hardswish", "interpolate",
+    "largest", "leaky_relu", "log_softmax", "mish", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu", "relu6",
+    "roi_align", "sigmoid", "silu", "softmax", "softplus", "tanh", "warp_perspective",
 ]  # fmt: skip
 
 
 def relu(x: Tensor) -> Tensor:
     """max(x, 0), as where(x <= 0, 0, x): its derivative at 0 is 0, and NaN stays NaN (x > 0 would hide it)."""
     return functions.where(x <= 0, 0, x)
+
+
+def relu6(x: Tensor) -> Tensor:
+    """min(max(x, 0), 6); the derivative at 0 and 6 is 0."""
+    return functions.where(x >= 6, 6, relu(x))
+
+
+def prelu(x: Tensor, weight: Tensor) -> Tensor:
+    """x where positive, weight·x elsewhere; weight [1], or [C] for x [N, C, ...]."""
+    if weight.ndim != 1 or weight.shape[0] not in (1, *x.shape[1:2]):
+        raise TrainerError("prelu takes one slope, or one for each channel", found=f"weight {list(weight.shape)}",
+                           expected=f"[1] or [C] of x {list(x.shape)}")  # fmt: skip
+    slopes = weight if x.ndim < 2 else functions.reshape(weight, (-1, *(1,) * (x.ndim - 2)))
+    return functions.where(x > 0, x, x * slopes.astype(x.dtype))
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
@@ -40,6 +57,21 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 def silu(x: Tensor) -> Tensor:
     """x·sigmoid(x), also called swish."""
     return x * sigmoid(x)
+
+
+def mish(x: Tensor) -> Tensor:
+    """x·tanh(softplus(x)) (Misra 2019)."""
+    return x * functions.tanh(softplus(x))
+
+
+def hardsigmoid(x: Tensor) -> Tensor:
+    """relu6(x + 3) / 6."""
+    return relu6(x + 3) / 6
+
+
+def hardswish(x: Tensor) -> Tensor:
+    """x·relu6(x + 3) / 6 (Howard et al. 2019)."""
+    return x * hardsigmoid(x)
 
 
 def tanh(x: Tensor) -> Tensor:

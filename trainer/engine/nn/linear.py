@@ -1,4 +1,4 @@
-"""Linear and Embedding: layers that are one table of numbers."""
+"""Linear, Bilinear and Embedding: layers that are one table of numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.functions.movement import take_rows
-from trainer.engine.nn.initializers import Initializer, fan_in_bias, kaiming_uniform, normal
+from trainer.engine.nn.initializers import Initializer, fan_in_bias, kaiming_uniform, normal, uniform
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare
 from trainer.engine.tensor import Tensor
@@ -33,6 +33,33 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
+
+
+class Bilinear(Module):
+    """y[..., k] = sum over i, j of x1[..., i]·weight[k, i, j]·x2[..., j], plus bias[k].
+
+    weight [out_features, in1_features, in2_features], bias [out_features]; x1 [..., in1_features], x2
+    [..., in2_features] of the same leading axes.
+    """
+
+    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True) -> None:
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        bound = 1 / math.sqrt(in1_features)
+        self.weight = declare((out_features, in1_features, in2_features), uniform(-bound, bound))
+        self.bias = declare((out_features,), uniform(-bound, bound)) if bias else None
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        self._check_shape(x1.shape[-1:] == (self.in1_features,), x1, f"x1 [..., {self.in1_features}]")
+        self._check_shape(x2.shape == (*x1.shape[:-1], self.in2_features), x2,
+                          f"x2 {[*x1.shape[:-1], self.in2_features]}")  # fmt: skip
+        table = functions.reshape(functions.permute_dims(self.weight, (1, 0, 2)), (self.in1_features, -1))
+        rows = functions.matmul(functions.reshape(x1, (-1, self.in1_features)), table)
+        products = functions.reshape(rows, (*x1.shape[:-1], self.out_features, self.in2_features))
+        y = functions.sum(products * functions.expand_dims(x2, axis=-2), axis=-1)
+        return y if self.bias is None else (y + self.bias).astype(y.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{self.in1_features}, {self.in2_features}, {self.out_features}, bias={self.bias is not None}"
 
 
 class Embedding(Module):

@@ -94,7 +94,7 @@ def binary_cross_entropy_with_logits(
 
     `weight` multiplies each element, `pos_weight` the positive part; both broadcast.
     """
-    _check_same("binary_cross_entropy_with_logits", logits, targets)
+    check_same("binary_cross_entropy_with_logits", logits, targets)
     logits, targets = widened(logits), widened(targets)
     softplus_of_negative_abs = functions.log1p(functions.exp(-functions.abs(logits)))
     if pos_weight is None:
@@ -107,15 +107,67 @@ def binary_cross_entropy_with_logits(
 
 def l1_loss(x: Tensor, y: Tensor, *, reduction: str = "mean", sample_weight: Tensor | None = None) -> Tensor:
     """|x − y|; shapes are equal."""
-    _check_same("l1_loss", x, y)
+    check_same("l1_loss", x, y)
     return reduced(functions.abs(widened(x) - widened(y)), None, reduction, sample_weight)
 
 
 def mse_loss(x: Tensor, y: Tensor, *, reduction: str = "mean", sample_weight: Tensor | None = None) -> Tensor:
     """(x − y)²; shapes are equal."""
-    _check_same("mse_loss", x, y)
+    check_same("mse_loss", x, y)
     difference = widened(x) - widened(y)
     return reduced(difference * difference, None, reduction, sample_weight)
+
+
+def smooth_l1_loss(
+    x: Tensor, y: Tensor, *, reduction: str = "mean", beta: float = 1.0, sample_weight: Tensor | None = None
+) -> Tensor:
+    """(x − y)² / (2·beta) where |x − y| < beta, |x − y| − beta / 2 elsewhere; shapes are equal.
+
+    It is the Huber loss of delta = beta, divided by beta (Girshick 2015); with beta = 0, `l1_loss`.
+    """
+    if beta == 0:
+        return l1_loss(x, y, reduction=reduction, sample_weight=sample_weight)
+    return reduced(_huber("smooth_l1_loss", x, y, "beta", beta) / beta, None, reduction, sample_weight)
+
+
+def huber_loss(
+    x: Tensor, y: Tensor, *, reduction: str = "mean", delta: float = 1.0, sample_weight: Tensor | None = None
+) -> Tensor:
+    """(x − y)² / 2 where |x − y| < delta, delta·(|x − y| − delta / 2) elsewhere; shapes are equal (Huber 1964)."""
+    return reduced(_huber("huber_loss", x, y, "delta", delta), None, reduction, sample_weight)
+
+
+def _huber(name: str, x: Tensor, y: Tensor, word: str, bound: float) -> Tensor:
+    check_same(name, x, y)
+    if bound <= 0:
+        raise TrainerError(f"{name} changes from a parabola to lines at a positive {word}", found=bound)
+    distance = functions.abs(widened(x) - widened(y))
+    return functions.where(distance < bound, distance * distance * 0.5, (distance - 0.5 * bound) * bound)
+
+
+def kl_div(
+    x: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False,
+    sample_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """target·(log target − x), the terms of the Kullback–Leibler divergence; 0 where the target is 0.
+
+    Args:
+        x: log-probabilities; target: probabilities of the same shape, or their logarithms with `log_target`.
+        reduction: "batchmean" divides the sum by the first axis's extent, which is the divergence itself; "mean" (the
+            default, as in torch) by the number of elements; sum; none.
+    """
+    check_same("kl_div", x, target)
+    x, target = widened(x), widened(target)
+    if log_target:
+        loss = functions.exp(target) * (target - x)
+    else:
+        is_positive = target > 0
+        safe = functions.where(is_positive, target, 1)
+        loss = functions.where(is_positive, target * functions.log(safe), 0) - target * x
+    if reduction != "batchmean":
+        return reduced(loss, None, reduction, sample_weight)
+    total = functions.sum(reduced(loss, None, "none", sample_weight))
+    return total / (loss.shape[0] if sample_weight is None else functions.sum(sample_weight).astype(total.dtype))
 
 
 def sigmoid_focal_loss(
@@ -185,7 +237,7 @@ def check_reduction(reduction: str) -> None:
         raise TrainerError("unknown reduction", found=repr(reduction), expected="mean, sum or none")
 
 
-def _check_same(name: str, x: Tensor, y: Tensor) -> None:
+def check_same(name: str, x: Tensor, y: Tensor) -> None:
     if x.shape != y.shape:
         raise TrainerError(f"{name} compares tensors of one shape", found=f"{x.shape} and {y.shape}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -37,11 +37,13 @@ class Module:
     training: bool
     _states: dict[str, State | Declaration]
     _children: dict[str, Module]
+    _computed: dict[str, Callable[[Any], Tensor]]
+    """Attributes that are computed from states each time they are read (`nn.spectral_norm`, `nn.weight_norm`)."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         module = super().__new__(cls)
         fields = module.__dict__
-        fields["_states"], fields["_children"], fields["training"] = {}, {}, True
+        fields["_states"], fields["_children"], fields["_computed"], fields["training"] = {}, {}, {}, True
         fields["_parent"], fields["_name"], fields["_seed"] = None, "", 0
         return module
 
@@ -78,6 +80,8 @@ class Module:
             return self._state(name)
         if name in self._children:
             return self._children[name]
+        if name in self._computed:
+            return self._computed[name](self)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:
@@ -87,7 +91,7 @@ class Module:
             super().__delattr__(name)
 
     def _forget(self, name: str, *, keep: Mapping[str, Any]) -> None:
-        for places in (self._states, self._children, self.__dict__):
+        for places in (self._states, self._children, self._computed, self.__dict__):
             if places is not keep:
                 places.pop(name, None)
 

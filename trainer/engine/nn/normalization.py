@@ -1,4 +1,4 @@
-"""BatchNorm1d and BatchNorm2d, InstanceNorm1d and InstanceNorm2d, with torch's names and defaults.
+"""Batch and instance norms of one, two and three spatial axes, with torch's names and defaults.
 
 Ioffe & Szegedy 2015; Ulyanov, Vedaldi & Lempitsky 2016.
 """
@@ -107,6 +107,12 @@ class BatchNorm2d(_BatchNorm):
     ranks = (4,)
 
 
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of x [N, C, D, H, W]. See the base for the formula."""
+
+    ranks = (5,)
+
+
 class _InstanceNorm(_Tracked):
     """Normalise each channel of each sample of x [N, C, ...] by its own statistics.
 
@@ -137,3 +143,9 @@ class InstanceNorm2d(_InstanceNorm):
     """Instance normalisation of x [N, C, H, W]. See the base for the formula."""
 
     ranks = (4,)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of x [N, C, D, H, W]. See the base for the formula."""
+
+    ranks = (5,)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.autocast import widened
-from trainer.engine.nn.functional import sigmoid, softmax
+from trainer.engine.nn.functional import relu, sigmoid, softmax
 from trainer.engine.nn.losses import check_labels, check_reduction
 from trainer.engine.tensor import Tensor
 
@@ -38,25 +40,128 @@ def dice_loss(
     Raises:
         TrainerError: shapes, dtypes or words do not go together.
     """
-    check_labels("dice_loss", logits, labels)
-    check_reduction(reduction)
+    chosen, right, kept, axes = _regions("dice_loss", logits, labels, ignore_index, over, sample_weight)
+    both = functions.sum(chosen * right, axis=axes)
+    extent = functions.sum(chosen * chosen * kept, axis=axes) + functions.sum(right, axis=axes)
+    loss = 1 - (2 * both + smooth) / (extent + smooth)
+    return _over_classes(loss, weight, over, reduction, sample_weight)
+
+
+def tversky_loss(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    alpha: float = 0.3,
+    beta: float = 0.7,
+    gamma: float = 1.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    smooth: float = 1.0,
+    over: str = "batch",
+    reduction: str = "mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    """(1 − (TP + s) / (TP + alpha·FP + beta·FN + s))^gamma of each class (Salehi, Erdogmus and Gholipour 2017).
+
+    TP = Σ p·g, FP = Σ p·(1 − g) and FN = Σ (1 − p)·g of probabilities p and right places g. A larger `beta` finds more
+    of a rare class at the price of false alarms; alpha = beta = 0.5 is soft Dice without squares, 1 the Jaccard index.
+
+    Args:
+        gamma: other than 1 the focal Tversky loss (Abraham and Khan 2019, whose exponent is 1 / gamma).
+        others: as `dice_loss`'s.
+
+    Raises:
+        TrainerError: shapes, dtypes or words do not go together.
+    """
+    chosen, right, kept, axes = _regions("tversky_loss", logits, labels, ignore_index, over, sample_weight)
+    both = functions.sum(chosen * right, axis=axes)
+    false = functions.sum(chosen * kept, axis=axes) - both
+    missed = functions.sum(right, axis=axes) - both
+    loss = 1 - (both + smooth) / (both + alpha * false + beta * missed + smooth)
+    loss = loss if gamma == 1 else functions.pow(loss, gamma)
+    return _over_classes(loss, weight, over, reduction, sample_weight)
+
+
+def lovasz_loss(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    classes: str = "present",
+    ignore_index: int = -100,
+    over: str = "batch",
+    reduction: str = "mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    """The Lovász extension of 1 − IoU of each class (Berman, Triki and Blaschko 2018): a convex stand-in for the IoU.
+
+    Errors are |g − softmax(x)|, or of one class (C = 1) those of the hinge loss, max(0, 1 − x·(2·g − 1)).
+
+    Args:
+        logits: [N, C, ...], floating; labels: [N, ...], integer, as `dice_loss`'s.
+        classes: "present" leaves out classes without a place of their own; "all".
+        over: "batch" takes all samples as one picture; "sample" each by itself.
+        reduction: mean over classes (and samples), sum, or none: [C], or [N, C] over samples.
+        sample_weight: [N]; over samples a factor for each; over a batch samples of weight 0 are left out, and other
+            weights count as 1.
+
+    Raises:
+        TrainerError: shapes, dtypes or words do not go together.
+    """
+    if classes not in ("present", "all"):
+        raise TrainerError("lovasz_loss is over present or all classes", found=repr(classes), expected="present, all")
+    chosen, right, kept, _ = _regions("lovasz_loss", logits, labels, ignore_index, over, sample_weight)
+    right = (right > 0).astype(chosen.dtype)
+    if logits.shape[1] == 1:
+        errors = relu(1 - widened(logits) * (2 * right - 1))
+    else:
+        errors = functions.abs(right - chosen)
+    lines = [_lines(each, over) for each in (errors, right, functions.broadcast_to(kept, right.shape))]
+    errors, right, kept = lines[0], lines[1], lines[2] > 0
+    order = functions.argsort(functions.where(kept, functions.stop_gradient(errors), -1), descending=True)
+    errors, right = (functions.take_along_axis(functions.where(kept, each, 0), order) for each in (errors, right))
+    total = functions.sum(right, axis=-1, keepdims=True)
+    union = total + functions.cumulative_sum(1 - right, axis=-1)
+    jaccard = 1 - (total - functions.cumulative_sum(right, axis=-1)) / union
+    before = functions.concat([functions.zeros_like(jaccard[..., :1]), jaccard[..., :-1]], axis=-1)
+    loss = functions.sum(errors * functions.stop_gradient(jaccard - before), axis=-1)
+    is_counted = total[..., 0] > 0
+    is_counted = is_counted | ~functions.any(is_counted)  # where nothing is labeled all losses are 0
+    if classes == "all" or logits.shape[1] == 1:
+        is_counted = functions.ones_like(is_counted)
+    return _over_classes(loss, is_counted, over, reduction, sample_weight)
+
+
+def _lines(x: Tensor, over: str) -> Tensor:
+    """[N, C, ...] as [C, all places], or over samples as [N, C, places]."""
+    flat = functions.reshape(x, (*x.shape[:2], math.prod(x.shape[2:])))
+    return flat if over == "sample" else functions.reshape(functions.permute_dims(flat, (1, 0, 2)), (x.shape[1], -1))
+
+
+def _regions(
+    name: str, logits: Tensor, labels: Tensor, ignore_index: int, over: str, sample_weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, tuple[int, ...]]:
+    """Probabilities, the right places and how much each place counts, [N, C or 1, ...]; and the axes to sum over."""
+    check_labels(name, logits, labels)
     if over not in ("batch", "sample"):
-        raise TrainerError("dice_loss sums over a batch or a sample", found=repr(over), expected="batch or sample")
+        raise TrainerError(f"{name} sums over a batch or a sample", found=repr(over), expected="batch or sample")
     logits = widened(logits)
     classes, inner = logits.shape[1], (1,) * (logits.ndim - 2)
     kept = functions.expand_dims((labels != ignore_index).astype(logits.dtype), axis=1)
-    if sample_weight is not None:
-        per_sample = functions.reshape(sample_weight.astype(logits.dtype), (-1, 1, *inner))
-        if over == "batch":
-            kept = kept * per_sample
+    if sample_weight is not None and over == "batch":
+        kept = kept * functions.reshape(sample_weight.astype(logits.dtype), (-1, 1, *inner))
     first = 1 if classes == 1 else 0
     numbers = functions.reshape(functions.arange(first, first + classes, dtype=labels.dtype), (1, classes, *inner))
     right = (functions.expand_dims(labels, axis=1) == numbers).astype(logits.dtype) * kept
     chosen = sigmoid(logits) if classes == 1 else softmax(logits, axis=1)
     axes = tuple(axis for axis in range(logits.ndim) if axis != 1 and not (over == "sample" and axis == 0))
-    both = functions.sum(chosen * right, axis=axes)
-    extent = functions.sum(chosen * chosen * kept, axis=axes) + functions.sum(right, axis=axes)
-    loss = 1 - (2 * both + smooth) / (extent + smooth)
+    return chosen, right, kept, axes
+
+
+def _over_classes(
+    loss: Tensor, weight: Tensor | None, over: str, reduction: str, sample_weight: Tensor | None
+) -> Tensor:
+    """The loss of each class (and sample) as a mean weighted by both, as a sum, or as it is."""
+    check_reduction(reduction)
     counts = functions.ones_like(loss)
     if weight is not None:
         counts = counts * weight.astype(loss.dtype)

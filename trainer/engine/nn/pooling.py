@@ -1,26 +1,36 @@
-"""Pooling layers over the last two axes of x [N, C, H, W], with torch's names and defaults."""
+"""Pooling layers of one, two and three spatial axes, with torch's names and defaults."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from trainer.engine import functions
-from trainer.engine.functions.convolution import averaged
-from trainer.engine.nn.convolution import Pair, pair
+from trainer.engine.functions.axes import each_axis
+from trainer.engine.functions.convolution import averaged, resampled
+from trainer.engine.nn.convolution import Extents, check_input
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.resampling import area, parts_of
 from trainer.engine.tensor import Tensor
 
+Parts = int | tuple[int | None, ...] | None
+
 
 class _Pool(Module):
-    def __init__(self, kernel_size: Pair, stride: Pair | None, padding: Pair, ceil_mode: bool) -> None:
-        self.kernel_size, self.padding, self.ceil_mode = pair(kernel_size), pair(padding), ceil_mode
-        self.stride = self.kernel_size if stride is None else pair(stride)
+    rank: int
 
-    def _extra(self, x: Tensor, dilation: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    def __init__(self, kernel_size: Extents, stride: Extents | None, padding: Extents, ceil_mode: bool) -> None:
+        self.kernel_size, self.padding = self._each("kernel_size", kernel_size), self._each("padding", padding)
+        self.stride = self.kernel_size if stride is None else self._each("stride", stride)
+        self.ceil_mode = ceil_mode
+
+    def _each(self, name: str, value: Extents) -> tuple[int, ...]:
+        return each_axis(type(self).__name__, name, value, self.rank)
+
+    def _extra(self, x: Tensor, dilation: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
         """Padding (before, after) of each axis: with `ceil_mode` windows that begin inside the picture go beyond it."""
+        check_input(self, x, self.rank)
         result = []
-        sizes = (x.shape[-2:], self.kernel_size, self.stride, self.padding, dilation)
+        sizes = (x.shape[2:], self.kernel_size, self.stride, self.padding, dilation)
         for extent, size, step, padding, spacing in zip(*sizes, strict=True):
             reach = spacing * (size - 1) + 1
             left = (extent + 2 * padding - reach) % step if extent + 2 * padding >= reach else 0
@@ -34,7 +44,7 @@ class _Pool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxPool2d(_Pool):
+class _MaxPool(_Pool):
     """The maximum of each window; padding never wins. `stride` defaults to the window.
 
     With `ceil_mode` a last window that begins inside the picture counts even where it reaches beyond.
@@ -42,21 +52,42 @@ class MaxPool2d(_Pool):
 
     def __init__(
         self,
-        kernel_size: Pair,
-        stride: Pair | None = None,
-        padding: Pair = 0,
-        dilation: Pair = 1,
+        kernel_size: Extents,
+        stride: Extents | None = None,
+        padding: Extents = 0,
+        dilation: Extents = 1,
         ceil_mode: bool = False,
     ) -> None:
         super().__init__(kernel_size, stride, padding, ceil_mode)
-        self.dilation = pair(dilation)
+        self.dilation = self._each("dilation", dilation)
 
     def forward(self, x: Tensor) -> Tensor:
         padding = self._extra(x, self.dilation)
         return functions.max_pool(x, self.kernel_size, stride=self.stride, padding=padding, dilation=self.dilation)
 
 
-class AvgPool2d(_Pool):
+class MaxPool1d(_MaxPool):
+    """The maximum of each window of x [N, C, L]; arguments as `MaxPool2d`'s."""
+
+    rank = 1
+
+
+class MaxPool2d(_MaxPool):
+    """The maximum of each window of x [N, C, H, W]; padding never wins. `stride` defaults to the window.
+
+    With `ceil_mode` a last window that begins inside the picture counts even where it reaches beyond.
+    """
+
+    rank = 2
+
+
+class MaxPool3d(_MaxPool):
+    """The maximum of each window of x [N, C, D, H, W]; arguments as `MaxPool2d`'s."""
+
+    rank = 3
+
+
+class _AvgPool(_Pool):
     """The mean of each window. `stride` defaults to the window.
 
     Padding counts as zeros, or not at all without `count_include_pad`; what `ceil_mode` adds never counts.
@@ -64,9 +95,9 @@ class AvgPool2d(_Pool):
 
     def __init__(
         self,
-        kernel_size: Pair,
-        stride: Pair | None = None,
-        padding: Pair = 0,
+        kernel_size: Extents,
+        stride: Extents | None = None,
+        padding: Extents = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
@@ -74,54 +105,113 @@ class AvgPool2d(_Pool):
         self.count_include_pad = count_include_pad
 
     def forward(self, x: Tensor) -> Tensor:
-        padding = self._extra(x, (1, 1))
+        padding = self._extra(x, (1,) * self.rank)
         counted = [(own, own) if self.count_include_pad else (0, 0) for own in self.padding]
         return averaged(x, self.kernel_size, self.stride, padding, counted)
+
+
+class AvgPool1d(_AvgPool):
+    """The mean of each window of x [N, C, L]; arguments as `AvgPool2d`'s."""
+
+    rank = 1
+
+
+class AvgPool2d(_AvgPool):
+    """The mean of each window of x [N, C, H, W]. `stride` defaults to the window.
+
+    Padding counts as zeros, or not at all without `count_include_pad`; what `ceil_mode` adds never counts.
+    """
+
+    rank = 2
+
+
+class AvgPool3d(_AvgPool):
+    """The mean of each window of x [N, C, D, H, W]; arguments as `AvgPool2d`'s."""
+
+    rank = 3
 
 
 class _AdaptivePool(Module):
     """Part i of n of an axis of H places goes from floor(i·H / n) to ceil((i + 1)·H / n)."""
 
-    def __init__(self, output_size: int | tuple[int | None, int | None] | None = 1) -> None:
-        self.output_size = output_size if isinstance(output_size, tuple) else (output_size, output_size)
+    rank: int
 
-    def _parts(self, x: Tensor) -> tuple[int, int]:
-        self._check_shape(x.ndim == 4 and 0 not in x.shape[-2:], x, "[N, C, H, W] of at least one pixel")
-        rows, columns = (
-            own if parts is None else parts for parts, own in zip(self.output_size, x.shape[-2:], strict=True)
-        )
-        return rows, columns
+    def __init__(self, output_size: Parts = 1) -> None:
+        self.output_size = output_size if isinstance(output_size, tuple) else (output_size,) * self.rank
+
+    def _parts(self, x: Tensor) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+        """How many parts each axis has, and the extents of a part where all are equal."""
+        check_input(self, x, self.rank)
+        self._check_shape(0 not in x.shape[2:], x, "at least one pixel")
+        spatial = x.shape[2:]
+        parts = tuple(own if given is None else given for given, own in zip(self.output_size, spatial, strict=True))
+        is_even = all(own % count == 0 for own, count in zip(spatial, parts, strict=True))
+        return parts, tuple(own // count for own, count in zip(spatial, parts, strict=True)) if is_even else None
 
     def extra_repr(self) -> str:
         return f"{self.output_size}"
 
 
-class AdaptiveAvgPool2d(_AdaptivePool):
-    """The mean of each of `output_size` parts of the picture; None keeps an axis as it is."""
+class _AdaptiveAvgPool(_AdaptivePool):
+    def forward(self, x: Tensor) -> Tensor:
+        parts, window = self._parts(x)
+        if set(parts) == {1}:
+            return functions.mean(x, axis=tuple(range(2, x.ndim)), keepdims=True)
+        if window is not None:
+            return functions.average_pool(x, window)
+        return resampled(x, [(own, area(own, count)) for own, count in zip(x.shape[2:], parts, strict=True)])
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    """The mean of each of `output_size` parts of x [N, C, L]; None keeps the axis as it is."""
+
+    rank = 1
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    """The mean of each of `output_size` parts of x [N, C, H, W]; None keeps an axis as it is."""
+
+    rank = 2
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+    """The mean of each of `output_size` parts of x [N, C, D, H, W]; None keeps an axis as it is."""
+
+    rank = 3
+
+
+class _AdaptiveMaxPool(_AdaptivePool):
+    """Where the parts are not equal, the gradient is shared among equal maxima."""
 
     def forward(self, x: Tensor) -> Tensor:
-        (rows, columns), (height, width) = self._parts(x), x.shape[-2:]
-        if (rows, columns) == (1, 1):
-            return functions.mean(x, axis=(-2, -1), keepdims=True)
-        if height % rows == 0 and width % columns == 0:
-            return functions.average_pool(x, (height // rows, width // columns))
-        return functions.resample(x, (height, area(height, rows)), (width, area(width, columns)))
+        parts, window = self._parts(x)
+        if window is not None:
+            return functions.max_pool(x, window)
+        for axis, count in enumerate(parts, start=2):
+            places = _places(x.shape[axis], count)
+            x = functions.max(_taken(x, places, axis), axis=axis + 1)
+        return x
 
 
-class AdaptiveMaxPool2d(_AdaptivePool):
-    """The maximum of each of `output_size` parts of the picture; None keeps an axis as it is.
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """The maximum of each of `output_size` parts of x [N, C, L]; None keeps the axis as it is."""
+
+    rank = 1
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """The maximum of each of `output_size` parts of x [N, C, H, W]; None keeps an axis as it is.
 
     Where the parts are not equal, the gradient is shared among equal maxima.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        (rows, columns), (height, width) = self._parts(x), x.shape[-2:]
-        if height % rows == 0 and width % columns == 0:
-            return functions.max_pool(x, (height // rows, width // columns))
-        for axis, parts in ((2, rows), (3, columns)):
-            places = _places(x.shape[axis], parts)
-            x = functions.max(_taken(x, places, axis), axis=axis + 1)
-        return x
+    rank = 2
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """The maximum of each of `output_size` parts of x [N, C, D, H, W]; None keeps an axis as it is."""
+
+    rank = 3
 
 
 def _places(extent: int, parts: int) -> np.ndarray:

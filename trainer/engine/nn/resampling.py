@@ -13,6 +13,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine import functions
+from trainer.engine.functions.convolution import resampled
 from trainer.engine.graph.primitives.resampling import Run
 from trainer.engine.nn.module import Module
 from trainer.engine.tensor import Tensor
@@ -32,6 +33,7 @@ def interpolate(
     scale_factor: Factors | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
+    antialias: bool = False,
 ) -> Tensor:
     """x [N, C, L] or [N, C, H, W] resampled to `size`, or to floor(extent · `scale_factor`).
 
@@ -41,9 +43,15 @@ def interpolate(
         mode: nearest (floor of the scaled place), nearest-exact (the nearest centre), linear (of [N, C, L]), bilinear
             or bicubic (of [N, C, H, W]), or area: the mean of the pixels that a place covers any of.
         align_corners: for linear, bilinear and bicubic: the corners' centres coincide, instead of the pictures' edges.
+        antialias: for bilinear and bicubic: where the picture shrinks, the weights are stretched over all pixels that a
+            place covers, as Pillow does (bicubic with a = -0.5 then).
 
     Raises:
-        TrainerError: no such mode, both or none of `size` and `scale_factor`, or an empty result.
+        TrainerError: no such mode, both or none of `size` and `scale_factor`, an empty result, or `antialias` with
+            another mode or with `align_corners`.
+
+    >>> nn.functional.interpolate(engine.ones((1, 3, 8, 8)), size=4, mode="bilinear", antialias=True).shape
+    (1, 3, 4, 4)
     """
     spatial = x.shape[2:]
     ranks = {"linear": (3,), "bilinear": (4,), "bicubic": (4,)}.get(mode, (3, 4))
@@ -55,6 +63,9 @@ def interpolate(
         raise TrainerError("interpolate has no such mode", found=f"{mode!r} of shape {x.shape}", expected=expected)
     if align_corners is not None and mode not in _WITH_CORNERS:
         raise TrainerError(f"align_corners belongs to {', '.join(_WITH_CORNERS)}", found=f"mode {mode!r}")
+    if antialias and (mode not in ("bilinear", "bicubic") or align_corners):
+        found = f"mode {mode!r}, align_corners {align_corners}"
+        raise TrainerError("antialias belongs to bilinear and bicubic without align_corners", found=found)
     if (size is None) == (scale_factor is None):
         raise TrainerError("interpolate takes size or scale_factor", found=f"size {size}, scale_factor {scale_factor}")
     factors = None if scale_factor is None else _each(scale_factor, len(spatial))
@@ -72,13 +83,12 @@ def interpolate(
             bands.append((extent, _nearest(extent, count, step, exact=mode.endswith("exact"))))
         elif mode == "area":
             bands.append((extent, area(extent, count)))
+        elif antialias:
+            bands.append((extent, _smoothed(extent, count, step, cubic=mode == "bicubic")))
         else:
             runs = _cubic if mode == "bicubic" else _linear
             bands.append((extent, runs(extent, count, step, bool(align_corners))))
-    if x.ndim == 3:
-        line = functions.resample(functions.expand_dims(x, axis=2), (1, ((0, (1.0,)),)), bands[0])
-        return functions.squeeze(line, axis=2)
-    return functions.resample(x, *bands)
+    return resampled(x, bands)
 
 
 def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
@@ -212,9 +222,24 @@ def _cubic(extent: int, count: int, step: float, align_corners: bool) -> tuple[R
     return tuple(runs)
 
 
-def _keys(distance: float) -> float:
+def _smoothed(extent: int, count: int, step: float, *, cubic: bool) -> tuple[Run, ...]:
+    """All neighbours within reach of a filter as wide as an output place, their weights made to add up to 1."""
+    scale = max(step, 1.0)
+    reach = scale * (2 if cubic else 1)
+    runs: list[Run] = []
+    for place in range(count):
+        center = (place + 0.5) * step
+        first, end = max(int(center - reach + 0.5), 0), min(int(center + reach + 0.5), extent)
+        distances = [abs(neighbour + 0.5 - center) / scale for neighbour in range(first, end)]
+        weights = [_keys(each, -0.5) if cubic else max(0.0, 1 - each) for each in distances]
+        total = sum(weights)
+        runs.append((first, tuple(weight / total for weight in weights)))
+    return tuple(runs)
+
+
+def _keys(distance: float, a: float = _CUBIC) -> float:
     """The weight of a neighbour at a distance below 2: a cubic that is 1 at 0 and 0 at 1 and 2."""
-    d, a = distance, _CUBIC
+    d = distance
     if d <= 1:
         return ((a + 2) * d - (a + 3)) * d * d + 1
     return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a if d < 2 else 0.0

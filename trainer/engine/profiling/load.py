@@ -94,8 +94,12 @@ def _loop(work: Work) -> Load:
 
 def _index(work: Work) -> Load:
     """Each element is read at one place and written at another; the index once for each place it stands for."""
-    (values, indices), target = work.reads, work.writes[0]
-    adds = work.label.startswith("scatter_add")
+    (values, indices, *weights), target = work.reads, work.writes[0]
+    if weights:  # each tap of `gather_sum` reads a row: a multiply-add for each element of it
+        terms = indices.size * target.shape[-1]
+        shares = indices.size * (indices.dtype.itemsize + values.dtype.itemsize)
+        return Load((terms + target.size) * values.dtype.itemsize + shares, 2 * terms)
+    adds = work.label.startswith("scatter")
     elements = values.size if adds else target.size
     places = math.prod(extent for extent, step in zip(indices.shape, indices.strides, strict=True) if step)
     nbytes = 2 * elements * values.dtype.itemsize + places * indices.dtype.itemsize

@@ -14,6 +14,7 @@ from trainer.engine.graph.node import Node, Shape
 from trainer.engine.program.body import Body, Load
 from trainer.engine.program.partition import COPIED, MOMENTS, REDUCTIONS, Partition
 from trainer.engine.program.views import identity
+from trainer.engine.program.work import SCANS
 
 LARGEST_INSTRUCTIONS = 200
 LARGEST_OPERANDS = 24
@@ -70,7 +71,7 @@ def iteration_shape(root: Node) -> Shape:
 
 
 def _single(root: Node, plan: Partition) -> Group:
-    if root.operation.family in _CALLED or root.name in COPIED or root.name == "cumulative_sum":
+    if root.operation.family in _CALLED or root.name in COPIED or root.name in SCANS:
         outputs = plan.users[root] if root.is_bundle else ()
         return Group("call", [root, *outputs], None, call_reads(root, plan))
     body = Body(iteration_shape(root), plan.views)

@@ -16,6 +16,7 @@ from trainer.engine.graph.common import Common
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, make_node
 from trainer.engine.graph.rewrite import on, rebuilt
+from trainer.engine.program.work import SCANS, SCATTERS
 
 _WIDE: dict[DType, DType] = {
     dtypes.bfloat16: dtypes.float32,
@@ -24,7 +25,7 @@ _WIDE: dict[DType, DType] = {
     dtypes.bool_: dtypes.int32,
 }
 _CONTRACTIONS = frozenset({"matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"})
-_ACCUMULATING = _CONTRACTIONS | {"reduce_sum", "reduce_prod", "scatter_add", "scatter_add_along", "cumulative_sum"}
+_ACCUMULATING = _CONTRACTIONS | {"reduce_sum", "reduce_prod", "scatter_add", "gather_sum", *SCATTERS, *SCANS}
 _REARRANGING = frozenset({"reshape", "permute", "expand"})
 _PAIRED_AXES = {"matmul": (-1, -2), "convolution": (1, 1), "convolution_input_gradient": (1, 0)}
 """The axis of each operand along which pairs are summed."""

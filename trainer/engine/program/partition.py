@@ -14,9 +14,10 @@ from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import CHANNELS_LAST, WEIGHTS, Layout, Storage
 from trainer.engine.program.prologues import applied_to, is_all_that_is_read, may_take_prologue
 from trainer.engine.program.views import NodeView, identity, is_dense, through, view_through
+from trainer.engine.program.work import SCANS, SCATTERS
 
 INLINE = frozenset({"leaf", "source", "elementwise", "marker"})
-AFFINE = frozenset({"reshape", "permute", "expand", "slice", "flip"})
+AFFINE = frozenset({"reshape", "permute", "expand", "slice", "flip", "windows"})
 WINDOWS = ("window_argmax", "window_max", "window_max_gradient", "resample")
 COPIED = frozenset({"pad", "concatenate"})
 MOMENTS = frozenset({"reduce_mean", "reduce_deviations"})
@@ -117,7 +118,7 @@ def _wanted_in_memory(
     wanted, offered = set(results), set[Node]()
     for node in order:
         if node.operation.family in ("contraction", "window", "index", "bundle") or node.name in (
-            "cumulative_sum",
+            *SCANS,
             "random_bits",
         ):
             first = 1 if may_take_prologue(node) and takes_prologue(node) else 0
@@ -216,7 +217,7 @@ def _readers(node: Node, users: dict[Node, list[Node]]) -> dict[Node, None]:
 def _grows(node: Node, users: dict[Node, list[Node]]) -> bool:
     """Whether a broadcast repeats `node`: its work would be done again for every copy."""
     for user in users[node]:
-        if user.name == "expand" and user.size > node.size:
+        if user.name in ("expand", "windows") and user.size > node.size:
             return True
         if user.name in AFFINE and _grows(user, users):
             return True
@@ -232,7 +233,7 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         return WEIGHTS
     if node.name in ("convolution", "convolution_input_gradient", *WINDOWS):
         return CHANNELS_LAST
-    if node.name in ("take_along", "scatter_add_along") or (
+    if node.name in ("take_along", *SCATTERS) or (
         node.name in ("gather", "scatter_add") and node.ndim == node.inputs[0].ndim
     ):
         return is_dense(node.inputs[0].shape, plan.views[node.inputs[0]].strides) or default

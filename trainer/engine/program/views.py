@@ -71,6 +71,10 @@ def through(node: Node, coordinates: Coordinates, rank: int) -> Coordinates | No
                 index.scaled(extent - 1, -1) if axis in axes else index
                 for axis, (extent, index) in enumerate(zip(source.shape, coordinates, strict=True))
             )
+        case "windows":
+            axis, _, stride, spacing = node.attributes
+            start, inside = coordinates[axis].scaled(0, stride), coordinates[axis + 1].scaled(0, spacing)
+            return (*coordinates[:axis], start + inside, *coordinates[axis + 2 :])
         case "reshape":
             return _through_reshape(source.shape, node.shape, coordinates, rank)
     raise AssertionError(f"{node.name} does not move elements")

@@ -157,16 +157,21 @@ class Repeat:
 
 Kind = Literal[
     "loop", "reduction", "contraction", "index", "window", "scan", "order", "copy", "rows", "group", "statistics",
-    "host", "repeat", "collective",
+    "custom", "host", "repeat", "collective",
 ]  # fmt: skip
+SCATTERS = ("scatter_add_along", "scatter_prod_along", "scatter_max_along", "scatter_min_along")
+INDEXED = ("gather", "scatter_add", "take_along", *SCATTERS)
+SCANS = ("cumulative_sum", "cumulative_prod")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(
         ("matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"), "contraction"
     ),
-    **dict.fromkeys(("gather", "scatter_add", "take_along", "scatter_add_along"), "index"),
+    **dict.fromkeys(INDEXED, "index"),
     **dict.fromkeys(("window_argmax", "window_max", "window_max_gradient", "resample"), "window"),
-    "cumulative_sum": "scan",
-    **dict.fromkeys(("argsort", "suppress"), "order"),
+    "gather_sum": "index",
+    **dict.fromkeys(SCANS, "scan"),
+    "custom": "custom",
+    **dict.fromkeys(("argsort", "sort", "top_k", "suppress"), "order"),
     **dict.fromkeys(("host_call", "host_effect"), "host"),
 }
 """The kind of item that computes each primitive which is neither a loop nor a reduction."""

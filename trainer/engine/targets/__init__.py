@@ -67,6 +67,10 @@ class Device(Protocol):
     ) -> Any:  # fmt: skip
         """A program whose `run(storages of inputs)` gives a `Run` with `results` and stores `updates` in place."""
 
+    def problem_of(self, source: str, name: str, pointers: int) -> str | None:
+        """Why a module in LLVM IR defines no function `name` of so many pointers and a number, or None."""
+        return None
+
 
 # name -> (module, class): imported when first asked for, since they are heavy
 _CLASSES = {

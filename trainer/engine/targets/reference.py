@@ -22,7 +22,9 @@ _TINY = {
     "float16": 0.0,  # its subnormal numbers are ordinary ones of float32, which they are computed with as
     "float64": np.finfo(np.float64).tiny,
 }
-_MOVES_BITS = frozenset({"negative", "abs", "where", "isfinite", "isnan", "isinf", "gather", "take_along", "argsort"})
+_MOVES_BITS = frozenset(
+    {"negative", "abs", "where", "isfinite", "isnan", "isinf", "gather", "take_along", "argsort", "sort", "top_k"}
+)
 _ARITHMETIC = frozenset({"elementwise", "reduction", "contraction", "window", "index"})
 
 

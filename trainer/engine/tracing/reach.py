@@ -28,8 +28,8 @@ _UNCALLED = frozenset({
     "__repr__", "__str__", "__del__", "__init_subclass__", "__class_getitem__", "__set_name__",
     "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__annotate__", "__annotate_func__",
 })  # fmt: skip
-_TREE = frozenset({"_states", "_children", "_parent"})
-"""Attributes of an `nn.Module` whose entries are guarded by themselves."""
+_TREE = frozenset({"_states", "_children", "_computed", "_parent"})
+"""Attributes of an `nn.Module` whose entries are guarded by themselves, or change with those that are."""
 
 _FUNCTIONS = (types.FunctionType, property, staticmethod, classmethod)
 

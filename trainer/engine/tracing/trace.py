@@ -21,7 +21,7 @@ from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
 from trainer.engine.state import State, prepare_run
-from trainer.engine.tensor import Tensor
+from trainer.engine.tensor import Tensor, as_tensor, watcher
 from trainer.engine.tracing.arguments import as_storage, check_objects, flag, name_of
 from trainer.engine.tracing.guards import Guards
 from trainer.engine.tracing.plain import ARRAYS, PLAIN, is_same_value
@@ -80,6 +80,8 @@ class Traced(Generic[Parameters, Result]):
         if tracing.active() is not None:
             return self.function(*args, **kwargs)  # a part of the step that is being traced
         leaves = list(flatten((args, kwargs)))
+        if watcher.get() is not None:
+            return self._untraced(args, kwargs, leaves)
         arrays: list[Storage] = []
         signature: list[Any] = []
         numbers: list[tuple[str, Any]] = []
@@ -127,6 +129,13 @@ class Traced(Generic[Parameters, Result]):
         tensors = [Tensor(p.buffer(storage)) for storage in results]
         filled = [value if position is None else tensors[position] for position, value in entry.leaves]
         return rebuild(entry.returned, iter(filled))
+
+    def _untraced(self, args: Any, kwargs: Any, leaves: Sequence[tuple[str, Any]]) -> Any:
+        """What the function gives, operation by operation (`engine.eager`)."""
+        handed = [as_tensor(value) if isinstance(value, np.ndarray | np.generic) else value for _, value in leaves]
+        args, kwargs = rebuild((args, kwargs), iter(handed))
+        returned = self.function(*args, **kwargs)
+        return rebuild(returned, iter([frozen(value) for _, value in flatten(returned)]))
 
     @property
     def programs(self) -> list[Any]:

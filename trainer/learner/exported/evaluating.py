@@ -3,36 +3,53 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 from pydantic import ValidationError
 
-from trainer import TrainerError, engine
+from trainer import TrainerError
 from trainer.configs import RunConfig
-from trainer.configs.transforms import TransformsConfig
-from trainer.datasets import loaders
-from trainer.datasets.dataset import gives_batches
-from trainer.datasets.readers import has_files
+from trainer.datasets import Dataset, loaders
+from trainer.datasets import Pipeline as Transformed
+from trainer.datasets.gray import StretchedGray
+from trainer.datasets.readers import detecting, has_files
 from trainer.engine import Tensor, float32
 from trainer.learner.exported.manifest import EVALUATED_DATA, Manifest, names_own_code
 from trainer.learner.exported.read import Exported
-from trainer.learner.inference import Pipeline, Tile, ToPixels
+from trainer.learner.inference import (
+    GroupInstances,
+    Pipeline,
+    Placement,
+    Step,
+    StretchGray,
+    Tile,
+    ToPixels,
+    TransformPicture,
+    finish,
+)
 from trainer.learner.inference.evaluation import EvaluationReport, evaluate_on
+from trainer.learner.inference.instances import INSTANCE_FIELDS, InstanceFigures, InstanceMaps, measured_instances
+from trainer.learner.inference.pipeline import Kind
+from trainer.learner.inference.placing import placed
+from trainer.learner.inference.results import result_from
 from trainer.learner.inference.tiles import Tiles
+from trainer.learner.samples import Sample
 from trainer.learner.task import Batch, DataSplits, Returned, Task
 from trainer.metrics import Predictions
 
-NEEDS: Mapping[str, tuple[str, ...]] = {
-    "classification": ("label",),
-    "detections": ("boxes", "labels", "image_id", "size"),
-    "semantic": ("mask",),
-    "image": ("target",),
+OfStep = TypeVar("OfStep", bound=Step)
+
+NEEDS: Mapping[Kind, tuple[str, ...]] = {
+    "classification": ("image", "label"),
+    "detections": ("image", "boxes", "labels", "image_id", "placement"),
+    "instances": INSTANCE_FIELDS,
+    "semantic": ("image", "mask"),
+    "image": ("image", "target"),
 }
-"""The kinds that can be evaluated, and the fields that a batch must have. For instances, only the task knows the
-targets.
-"""
+"""The fields of items that evaluate results of each kind."""
 
 
 class ExportedTask(Task):
@@ -47,27 +64,23 @@ class ExportedTask(Task):
         self.class_names = list(pipeline.class_names)
 
     def data(self) -> DataSplits:
-        splits = self.read_splits()
-        self.class_names = list(getattr(next(iter(splits.values())), "class_names", ()))
-        tile = next((step for step in self.pipeline_of_file.prepare if isinstance(step, Tile)), None)
-        if tile is not None:
-            splits = {name: Tiles(part, tile.size, tile.margin) for name, part in splits.items()}
-        elif any(map(gives_batches, splits.values())):  # arrays that were read at the network's size, or are rejected
-            return DataSplits(**loaders(splits, without_transforms(self.config)))
-        return DataSplits(**loaders(splits, self.config))
+        kind, (_, *steps) = self.pipeline_of_file.kind, self.pipeline_of_file.prepare
+        splits = self.read_splits(*NEEDS[kind])
+        if kind == "instances":  # of one class, whatever the data calls them
+            splits = {name: InstanceMaps(part) for name, part in splits.items()}
+        else:
+            self.class_names = list(getattr(next(iter(splits.values())), "class_names", ()))
+        made = {name: prepared_by(steps, part, self.config.seed) for name, part in splits.items()}
+        return DataSplits(**loaders(made, self.config))
 
     def build(self) -> None:
-        """Does nothing: the networks are the programs of the file."""
+        """The networks are the programs of the file; for instances, the metric that groups objects."""
+        if self.pipeline_of_file.kind == "instances":
+            self.figures = InstanceFigures(self._step(GroupInstances).made(), self.class_names[0])
 
     def valid_step(self, batch: Batch) -> Returned:
-        kind = self.pipeline_of_file.kind
-        if missing := [name for name in NEEDS[kind] if name not in batch]:
-            raise TrainerError(
-                f"the data has no targets for {kind}", where="data",
-                found=", ".join(batch), expected=", ".join(missing),
-            )  # fmt: skip
+        kind, weight = self.pipeline_of_file.kind, batch["weight"]
         outputs = self.pipeline_of_file.network(batch["image"])
-        weight = batch["weight"]
         if kind == "classification":
             return {"classes": Predictions(logits=outputs["logits"], labels=batch["label"], weight=weight)}
         if kind == "semantic":
@@ -75,35 +88,76 @@ class ExportedTask(Task):
         if kind == "image":
             made, target = self.shares(outputs["picture"]), self.shares_of_pixels(batch["target"])
             return {"pictures": Predictions(predicted=made, target=target, weight=weight)}
-        scale = original_scale(batch)
+        if kind == "instances":
+            return measured_instances(self.figures, outputs["maps"], batch)
         crowd = {name: batch[name] for name in ("crowd",) if name in batch}
         objects = Predictions(
             image_id=batch["image_id"], classes=outputs["classes"], scores=outputs["scores"],
-            boxes=outputs["boxes"] * scale, true_classes=batch["labels"], true_boxes=batch["boxes"] * scale,
-            weight=weight, **crowd,
+            boxes=placed(outputs["boxes"], batch["placement"]), true_classes=batch["labels"],
+            true_boxes=placed(batch["boxes"], batch["placement"]), weight=weight, **crowd,
         )  # fmt: skip
         return {"objects": objects}
 
+    def samples(self, batch: Batch) -> Iterator[Sample]:
+        """Images with their predictions drawn in, at the network's resolution; none if they were normalized."""
+        pipeline, images = self.pipeline_of_file, batch["image"].numpy()
+        if images.dtype != np.uint8:
+            return
+        outputs = {name: values.numpy() for name, values in pipeline.network(batch["image"]).items()}
+        for row, image in enumerate(images):
+            picture = np.ascontiguousarray(np.broadcast_to(image.transpose(1, 2, 0), (*image.shape[1:], 3)))
+            size = picture.shape[:2]
+            arrays = finish(
+                pipeline, {name: values[row : row + 1] for name, values in outputs.items()}, Placement.of(size, size)
+            )
+            result = result_from(pipeline.kind, arrays, path=None, picture=picture, size=size,
+                                 names=pipeline.class_names, category_ids=None)  # fmt: skip
+            yield Sample(f"{row}-predicted", result.drawn(), result.summary())
+
     def shares(self, pictures: Tensor) -> Tensor:
         """The network's output scaled to 0 to 1, the range of the image metrics."""
-        pixels = self._to_pixels()
+        pixels = self._step(ToPixels)
         return (pictures - pixels.low) * (1 / (pixels.high - pixels.low))
 
     def shares_of_pixels(self, pictures: Tensor) -> Tensor:
         """uint8 images in the same range, rounded as the network's images."""
-        pixels = self._to_pixels()
+        pixels = self._step(ToPixels)
         return self.shares(pictures.astype(float32) * ((pixels.high - pixels.low) / 255) + pixels.low)
 
-    def _to_pixels(self) -> ToPixels:
-        return next(step for step in self.pipeline_of_file.finish if isinstance(step, ToPixels))
+    def _step(self, kind: type[OfStep]) -> OfStep:
+        """The step of this kind after the network.
+
+        Raises:
+            TrainerError: the file has none.
+        """
+        found = [step for step in self.pipeline_of_file.finish if isinstance(step, kind)]
+        if not found:
+            raise TrainerError(
+                f"models of {self.pipeline_of_file.kind} need the step {kind.name}", where="finish",
+                found=", ".join(step.name for step in self.pipeline_of_file.finish),
+            )  # fmt: skip
+        return found[0]
 
 
-def original_scale(batch: Batch) -> Tensor:
-    """The matrices that map boxes to the image before it was resized: float32 [N, 1, 4]."""
-    height, width = batch["image"].shape[2:]
-    sizes = batch["size"].astype(float32)
-    down, across = sizes[:, 0] * (1 / height), sizes[:, 1] * (1 / width)
-    return engine.expand_dims(engine.stack([across, down, across, down], axis=1), axis=1)
+def prepared_by(steps: Sequence[Step], dataset: Dataset, seed: int) -> Dataset:
+    """The items of a reader after the steps between decoding and the network, with their annotations.
+
+    Raises:
+        TrainerError: tiles are cut after another step.
+    """
+    for step in steps:
+        if isinstance(step, TransformPicture):
+            dataset = Transformed(dataset, [step.made()], seed)
+        elif isinstance(step, StretchGray):
+            dataset = StretchedGray(dataset, step.dark, step.bright)
+        elif isinstance(step, Tile):
+            if step is not steps[0]:
+                raise TrainerError(
+                    "tiles of transformed images can't be evaluated from an exported file", where="prepare",
+                    found=", ".join(one.name for one in steps), expected="tile first", hint="Evaluate the run.",
+                )  # fmt: skip
+            dataset = Tiles(dataset, step.size, step.margin)
+    return dataset
 
 
 def evaluate_exported(
@@ -115,12 +169,6 @@ def evaluate_exported(
         TrainerError: the file's kind or settings can't be used, or the data does not fit the model.
     """
     manifest, where = exported.manifest, str(exported.path)
-    if manifest.kind not in NEEDS:
-        raise TrainerError(
-            f"exported models of {manifest.kind} can't be evaluated", where=where,
-            expected=", ".join(NEEDS),
-            hint="Evaluate the run instead: only the task's code knows the targets of objects.",
-        )  # fmt: skip
     if data is None:
         raise TrainerError(
             "no data given; an exported model contains none", where=where, expected="a data folder",
@@ -131,7 +179,8 @@ def evaluate_exported(
     config = config_of(manifest, data, device, threads, where)
     reader = config.data.reader
     if reader is None or not has_files(reader, data):
-        config = config_of(manifest, data, device, threads, where, reader={"name": "auto"})
+        detected = detecting(manifest.evaluation["data"]["reader"] or {})
+        config = config_of(manifest, data, device, threads, where, reader=detected)
     names = {"class_names": list(manifest.class_names)} if manifest.class_names else {}
     state = {
         "facts": {"task": names, "category_ids": manifest.category_ids},
@@ -148,7 +197,6 @@ def evaluation_of(config: RunConfig) -> dict[str, Any]:
     data = {name: plain["data"][name] for name in EVALUATED_DATA}
     if names_own_code(data["reader"]):
         data["reader"] = None
-    data["transforms"] = {"valid": plain["data"]["transforms"]["valid"]}
     return {"data": data, "metrics": [one for one in plain["metrics"]["valid"] if not names_own_code(one)]}
 
 
@@ -177,8 +225,3 @@ def config_of(manifest: Manifest, folder: Path, device: str, threads: int | None
             "not an exported model: invalid evaluation settings", where=where,
             found=f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:200],
         ) from error  # fmt: skip
-
-
-def without_transforms(config: RunConfig) -> RunConfig:
-    """The config for data read at the network's size."""
-    return config.model_copy(update={"data": config.data.model_copy(update={"transforms": TransformsConfig()})})

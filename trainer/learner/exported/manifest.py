@@ -29,7 +29,7 @@ FIELDS = {
     "card",
 }  # fmt: skip
 EVALUATED_DATA = ("reader", "batch_size", "valid_batch_size", "max_objects", "max_tokens", "scaled_decoding")
-"""The settings of `data:` that an evaluation needs, in addition to the transforms of validation."""
+"""The settings of `data:` that an evaluation needs."""
 MOST_CLASSES = 100_000
 LONGEST_TEXT = 10_000
 LARGEST_EXTENT = 8192
@@ -179,7 +179,7 @@ class _Reader:
 
     def _evaluation(self, value: Any) -> Mapping[str, Any]:
         self._fields(value, {"data", "metrics"})
-        self._fields(value["data"], {*EVALUATED_DATA, "transforms"})
+        self._fields(value["data"], set(EVALUATED_DATA))
         is_fit = isinstance(value["metrics"], list) and is_plain(value) and not names_own_code(value)
         self.need(is_fit and _stays_inside(value["data"]["reader"]), "evaluation settings", value)
         return dict(value)

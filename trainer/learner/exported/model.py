@@ -33,11 +33,10 @@ def model_in(path: Path, *, device: str | None = None, threads: int | None = Non
     manifest, card = exported.manifest, exported.manifest.card
     if found := other_versions(card.versions):
         warnings.warn(f"{found}: predictions may round differently than in validation.", stacklevel=3)
-    weights = f"exported from {card.weights}" if card.weights else "exported"
     about = About(
         task=card.task,
         source=str(path),
-        weights=f"{weights}, averaged" if card.averaged else weights,
+        weights=f"exported from {card.weights}" if card.weights else "exported",
         metrics=card.metrics,
         parameters=exported.parameters,
         category_ids=manifest.category_ids,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,10 +15,10 @@ from trainer.learner.exported.card import Card
 from trainer.learner.exported.manifest import ENTRY, EVALUATED_DATA, Manifest, manifest_from, program_name
 from trainer.learner.exported.rehearsal import rows_of, sizes_of
 from trainer.learner.inference import Pipeline, Step
-from trainer.learner.inference.steps import Size
+from trainer.learner.inference.steps import Size, line_of
 
 NOTHING_TO_EVALUATE: Mapping[str, Any] = {
-    "data": {**dict.fromkeys(EVALUATED_DATA), "batch_size": 8, "scaled_decoding": True, "transforms": {}},
+    "data": {**dict.fromkeys(EVALUATED_DATA), "batch_size": 8, "scaled_decoding": True},
     "metrics": [],
 }
 """For a model without a config: the layout of a folder is detected, and no metrics are computed."""
@@ -104,12 +103,8 @@ def _check_built_in(step: Step) -> None:
     kind = type(step)
     if kind.__module__.startswith(_BUILT_IN):
         return
-    try:
-        where = f"{inspect.getsourcefile(kind)}:{inspect.getsourcelines(kind)[1]}"
-    except (OSError, TypeError):
-        where = kind.__module__
     raise TrainerError(
-        "a step of the pipeline is custom code, which an exported model can't contain", where=where,
+        "a step of the pipeline is custom code, which an exported model can't contain", where=line_of(kind),
         found=kind.__qualname__, expected="the steps of trainer.learner.inference",
         hint="Compute it in the pipeline's network, with operations of the engine.",
     )  # fmt: skip

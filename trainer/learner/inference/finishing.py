@@ -65,17 +65,19 @@ class GroupInstances(Finishing):
     rules: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        Grouping(**self._settings())
+        self.made()
+
+    def made(self) -> Grouping:
+        """What gathers objects."""
+        settings: dict[str, Any] = dict(self.rules)
+        return Grouping(**settings)
 
     def __call__(self, arrays: Arrays, placement: Placement) -> Arrays:
         maps, shown = arrays["maps"][0], np.zeros(placement.frame, bool)
         shown[placement.visible()] = True
-        segments, scores = Grouping(**self._settings())(np.where(shown, maps[0], 0), maps[1], maps[2:])
+        segments, scores = self.made()(np.where(shown, maps[0], 0), maps[1], maps[2:])
         classes = np.zeros(len(scores), np.int64)
         return {"segments": placement.labels(segments), "scores": scores, "classes": classes}
-
-    def _settings(self) -> dict[str, Any]:
-        return dict(self.rules)
 
 
 @built_in

@@ -17,7 +17,7 @@ from trainer.datasets.transforms.draws import ItemDraws
 from trainer.datasets.transforms.resize import inner_frame
 from trainer.datasets.transforms.transform import Transform
 from trainer.datasets.windows import window_of, window_places
-from trainer.learner.inference.steps import Placement, Prepared, Size, Step, built_in
+from trainer.learner.inference.steps import Placement, Prepared, Size, Step, built_in, line_of
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
@@ -145,9 +145,10 @@ class TransformPicture(Preparing):
 
     def __call__(self, prepared: Prepared) -> Prepared:
         transform = self.made()
-        pixels = transform({"image": prepared.pixels}, _NO_DRAWS)["image"]
+        item = transform({"image": prepared.pixels, "placement": prepared.placement.affine}, _NO_DRAWS)
+        pixels = item["image"]
         placed = _TRANSFORMS[self.transform][1](transform, prepared.placement, pixels.shape[:2])
-        return Prepared(pixels, placed)
+        return Prepared(pixels, replace(placed, affine=item["placement"]))
 
 
 @built_in
@@ -197,7 +198,7 @@ def preparation(
     Args:
         channels: channels of the network's images, if the reader doesn't set them.
         default: the task's own steps, used if the config has no transforms.
-        scales: whether the reader may decode at a lower resolution; false if the task wraps it.
+        scales: whether the reader may decode at a lower resolution; false if the task wraps it, and for pairs.
         largest: (height, width) of the largest validation image, if a transform pads all images to it.
 
     Raises:
@@ -218,8 +219,11 @@ def preparation(
 def _step(section: Any, largest: Size | None) -> Step:
     where = "data.transforms.valid"
     if section.is_own:
+        from trainer.configs.own import own_subclass
+
+        kind = own_subclass(section.name, Transform, "trainer.datasets.Transform")  # type: ignore[type-abstract]
         raise TrainerError(
-            "a transform of validation is custom code", where=where, found=section.name,
+            "a transform of validation is custom code", where=f"{where}: {line_of(kind)}", found=kind.__qualname__,
             expected="the transforms that come with trainer, which a model stores as data",
         )  # fmt: skip
     if section.name not in _TRANSFORMS or section.probability != 1:

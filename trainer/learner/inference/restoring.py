@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def uses_averages(config: RunConfig) -> bool:
     """Whether a model of this config has averaged weights: if the metric that selects checkpoints belongs to them, or
-    if there is no such metric.
+    if no metric selects checkpoints.
     """
     if config.train.ema is None:
         return False

@@ -100,12 +100,12 @@ class Result:
     def _content(self) -> dict[str, Any]:
         return {}
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         """The result in a few words."""
         return ""
 
     def __repr__(self) -> str:
-        summary = self._summary() if self.error is None else self.error.partition("\n")[0]
+        summary = self.summary() if self.error is None else self.error.partition("\n")[0]
         return f"<{type(self).__name__} {self.path or 'of an array'}: {summary}>"
 
     def _repr_png_(self) -> bytes | None:
@@ -175,7 +175,7 @@ class Classification(Result):
         scores = {self._name(number): float(score) for number, score in enumerate(self.scores)}
         return {"class": self.label, "name": self.class_name, "score": self.score, "scores": scores}
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         return f"{self.class_name} {self.score:.3f}"
 
 
@@ -230,7 +230,7 @@ class Detections(Result):
             {"box": box, "score": score, "class": label, "name": self._name(label)} for box, score, label in rows
         ]}  # fmt: skip
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         names, counts = np.unique(np.array(self.class_names, dtype=str), return_counts=True)
         return ", ".join(f"{count} {name}" for name, count in zip(names, counts.tolist(), strict=True)) or "nothing"
 
@@ -294,7 +294,7 @@ class SemanticMask(Result):
         masks = {self._name(number): run_lengths(self.labels == number) for number in present}
         return {"shares": self.shares, "masks": masks}
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         return ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items() if share)
 
 
@@ -318,7 +318,7 @@ class Image(Result):
         height, width, channels = self.image.shape
         return {"image": {"size": [height, width], "channels": channels}}
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         return f"{self.image.shape[1]} x {self.image.shape[0]} pixels"
 
 

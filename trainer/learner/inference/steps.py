@@ -6,13 +6,15 @@ of computing something else.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from trainer import TrainerError
+from trainer.datasets.transforms.objects import placement
 from trainer.datasets.windows import Window
 
 Size = tuple[int, int]
@@ -28,6 +30,7 @@ class Placement:
         frame: size of the network's image; with tiles, of the whole image.
         top, left, height, width: the rectangle of the frame with the original image; parts of it may lie outside.
         windows: the tiles of the frame that are rows of the network's input; none: the frame is the only row.
+        affine: float32 [3, 3], maps (x, y, 1) of the frame to the original image, as the field `placement` of an item.
     """
 
     size: Size
@@ -37,11 +40,12 @@ class Placement:
     height: float
     width: float
     windows: tuple[Window, ...] = ()
+    affine: np.ndarray = field(default_factory=lambda: np.eye(3, dtype=np.float32), compare=False, repr=False)
 
     @classmethod
     def of(cls, size: Size, decoded: Size) -> Placement:
         """The placement of an image of `size` that was decoded as `decoded`, possibly smaller."""
-        return cls(size, decoded, 0, 0, *decoded)
+        return cls(size, decoded, 0, 0, *decoded, affine=placement(size, decoded))
 
     def resized(self, frame: Size) -> Placement:
         """The placement after the frame was resized."""
@@ -54,10 +58,14 @@ class Placement:
         return replace(self, frame=frame, top=self.top + down, left=self.left + right)
 
     def boxes(self, boxes: np.ndarray) -> np.ndarray:
-        """Converts boxes float32 [N, 4] (left, top, right, bottom) from the frame to pixels of the original image."""
-        across, down = self.size[1] / self.width, self.size[0] / self.height
-        start = np.array([-self.left * across, -self.top * down] * 2, np.float32)
-        return boxes * np.array([across, down] * 2, np.float32) + start
+        """Converts boxes float32 [N, 4] (left, top, right, bottom) from the frame to pixels of the original image.
+
+        They have the bits of `placing.placed`, by which validation evaluates boxes.
+        """
+        x, y = boxes[:, 0::2, None], boxes[:, None, 1::2]
+        corners = [row[0] * x + row[1] * y + row[2] for row in self.affine[:2]]
+        edges = [extreme(one, axis=(1, 2)) for extreme in (np.min, np.max) for one in corners]
+        return np.stack(edges, axis=1)
 
     def visible(self) -> tuple[slice, slice]:
         """Rows and columns of the frame that show the original image."""
@@ -113,6 +121,14 @@ class Step:
         return {"name": self.name, "version": self.version, **asdict(self)}
 
 
+def line_of(kind: type) -> str:
+    """The file and line of a class; its module where it is not from a file."""
+    try:
+        return f"{inspect.getsourcefile(kind)}:{inspect.getsourcelines(kind)[1]}"
+    except (OSError, TypeError):
+        return kind.__module__
+
+
 _KINDS: dict[str, type[Step]] = {}
 
 
@@ -151,7 +167,7 @@ def _step(data: Any, where: str) -> Step:
             hint="Export the model again, or use the version of trainer that exported it.",
         )  # fmt: skip
     given = {key: _frozen(value) for key, value in data.items() if key not in ("name", "version")}
-    names = {field.name for field in fields(kind)}
+    names = {one.name for one in fields(kind)}
     if given.keys() != names:
         raise TrainerError(f"unknown parameters of the step {name}", where=where,
                            found=", ".join(given)[:200], expected=", ".join(sorted(names)))  # fmt: skip

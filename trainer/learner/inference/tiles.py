@@ -12,7 +12,7 @@ from trainer import TrainerError
 from trainer.datasets import Dataset, Item, Wrapped
 from trainer.datasets.fields import IGNORED
 from trainer.datasets.known import sizes_of
-from trainer.datasets.windows import own, starts, window_of
+from trainer.datasets.windows import window_of, window_places
 
 
 class Tiles(Wrapped):
@@ -37,27 +37,25 @@ class Tiles(Wrapped):
         super().__init__(dataset)
         self.size, self.margin = size, margin
         self.places = [
-            (index, top, left)
+            (index, window)
             for index, (height, width) in enumerate(sizes_of(dataset).tolist())
-            for top in starts(height, size, margin)
-            for left in starts(width, size, margin)
+            for window in window_places((height, width), size, margin)
         ]
 
     def __len__(self) -> int:
         return len(self.places)
 
     def source(self, index: int) -> str:
-        image, top, left = self.places[index]
-        return f"{self.dataset.source(image)}, window at row {top}, column {left}"
+        image, window = self.places[index]
+        return f"{self.dataset.source(image)}, window at row {window.top}, column {window.left}"
 
     def __getitem__(self, index: int) -> Item:
-        number, top, left = self.places[index]
+        number, window = self.places[index]
         item = self.dataset[number]
         image, mask, size = item["image"], item["mask"], self.size
-        height, width = mask.shape
         labels = np.full((size, size), IGNORED, mask.dtype)
-        rows, columns = own(top, height, size, self.margin), own(left, width, size, self.margin)
-        labels[rows[0] - top : rows[1] - top, columns[0] - left : columns[1] - left] = mask[
-            slice(*rows), slice(*columns)
+        (first, end), (left, right) = window.rows, window.columns
+        labels[first - window.top : end - window.top, left - window.left : right - window.left] = mask[
+            first:end, left:right
         ]
-        return {"image": window_of(image, top, left, size), "mask": labels}
+        return {"image": window_of(image, window.top, window.left, size), "mask": labels}

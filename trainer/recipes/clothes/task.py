@@ -17,7 +17,7 @@ from trainer.metrics import Mean, Predictions
 from trainer.recipes.parts.cutmix import cutmix
 from trainer.recipes.parts.resnet import ResNet
 
-from .options import Options
+from .options import DECLARATION, Options
 
 SHOWN = 2  # photos per class
 
@@ -28,7 +28,7 @@ class Clothes(Task):
     options: Options
 
     def data(self) -> DataSplits:
-        splits = self.read_splits("image", "label")
+        splits = self.read_splits(*DECLARATION.fields)
         self.class_names = splits["train"].class_names
         return DataSplits(**loaders(splits, self.config))
 

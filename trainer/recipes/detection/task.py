@@ -10,6 +10,7 @@ from trainer import engine
 from trainer.datasets import loaders
 from trainer.engine import Tensor, float32, nn
 from trainer.learner import Batch, DataSplits, Task, inference
+from trainer.learner.inference.placing import placed
 from trainer.learner.samples import Sample
 from trainer.metrics import Mean, Predictions
 from trainer.recipes.parts.boxes import Locations, boxes_from_distances, locations
@@ -17,7 +18,7 @@ from trainer.recipes.parts.fcos import Detections, FcosHead, assign, detect
 from trainer.recipes.parts.feature_pyramid import FeaturePyramid
 from trainer.recipes.parts.resnet import ResNet
 
-from .options import Options
+from .options import DECLARATION, Options
 
 STRIDES = (8, 16, 32)
 
@@ -44,7 +45,7 @@ class Detection(Task):
     options: Options
 
     def data(self) -> DataSplits:
-        splits = self.read_splits("image", "boxes", "labels", "image_id", "placement")
+        splits = self.read_splits(*DECLARATION.fields)
         self.class_names = tuple(splits["train"].class_names)
         return DataSplits(**loaders(splits, self.config))
 
@@ -136,15 +137,6 @@ class Detection(Task):
             names = [self.class_names[number] for number in batch["labels"].numpy()[row][there]]
             true = {"boxes": np.round(batch["boxes"].numpy()[row][there], 1).tolist(), "classes": names}
             yield Sample(f"image_{row}-target", picture, f"{len(names)} in the ground truth", true)
-
-
-def placed(boxes: Tensor, placement: Tensor) -> Tensor:
-    """The enclosing boxes [N, M, 4] of `boxes` in the original image, by affine maps `placement` [N, 3, 3]."""
-    x, y = engine.expand_dims(boxes[:, :, 0::2], axis=3), engine.expand_dims(boxes[:, :, 1::2], axis=2)
-    maps = engine.reshape(placement, (-1, 3, 3, 1, 1, 1))
-    corners = [maps[:, row, 0] * x + maps[:, row, 1] * y + maps[:, row, 2] for row in (0, 1)]
-    edges = [extreme(one, axis=(2, 3)) for extreme in (engine.min, engine.max) for one in corners]
-    return engine.stack(edges, axis=2)
 
 
 def boxes_at(places: Locations, distances: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from trainer.engine import Tensor, float32, nn
 from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.metrics import Mean, Predictions
 
-from .options import Options
+from .options import DECLARATION, Options
 
 SHOWN_SAMPLES = 8
 
@@ -28,7 +28,7 @@ class Digits(Task):
         size = self.options.size
         splits = {
             name: part if gives_batches(part) else Pipeline(part, [Resize((size, size))], self.config.seed)
-            for name, part in self.read_splits("image", "label").items()
+            for name, part in self.read_splits(*DECLARATION.fields).items()
         }
         self.class_names = splits["train"].class_names
         made = loaders(splits, self.config, augmentation=RandomShift(self.options.shift))

@@ -18,7 +18,7 @@ from trainer.engine import Tensor, float32, nn, uint8
 from trainer.learner import Batch, DataSplits, Sample, Task
 from trainer.metrics import Mean, Predictions
 
-from .options import Options
+from .options import DECLARATION, Options
 
 SHOWN = 8  # rows and columns of the sheet of samples
 
@@ -29,7 +29,7 @@ class LSGAN(Task):
     options: Options
 
     def data(self) -> DataSplits:
-        splits = DataSplits(**loaders(self.read_splits("image"), self.config))
+        splits = DataSplits(**loaders(self.read_splits(*DECLARATION.fields), self.config))
         self.size = splits.train.batch(0, 0)["image"].shape[2]
         return splits
 

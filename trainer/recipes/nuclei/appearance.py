@@ -1,7 +1,4 @@
-"""Converts fluorescence and stained tissue to one appearance: bright nuclei on a dark background, full gray range.
-
-The rarer appearance, dark on bright or bright on dark, is repeated in training.
-"""
+"""The rarer appearance of nuclei, dark on bright or bright on dark, is repeated in training."""
 
 from __future__ import annotations
 
@@ -10,17 +7,9 @@ from contextlib import suppress
 import numpy as np
 
 from trainer import TrainerError
-from trainer.datasets import Dataset, Item, Subset, Wrapped
-from trainer.datasets.gray import is_bright, stretched
+from trainer.datasets import Dataset, Subset
+from trainer.datasets.gray import is_bright
 from trainer.datasets.readers import Opening
-
-
-class SameAppearance(Wrapped):
-    """The items of `dataset` with `image` (uint8, grayscale) stretched to the full range, bright images inverted."""
-
-    def __getitem__(self, index: int) -> Item:
-        item = self.dataset[index]
-        return {**item, "image": stretched(item["image"])}
 
 
 def balanced(dataset: Dataset, times: int, opening: Opening) -> Subset:

@@ -12,16 +12,17 @@ import numpy as np
 from trainer import engine
 from trainer.datasets import loaders
 from trainer.datasets.fields import IGNORED
+from trainer.datasets.gray import StretchedGray
 from trainer.engine import Tensor, float32, int64, nn
 from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.learner.inference.grouping import PER_CLASS, Grouping
+from trainer.learner.inference.instances import InstanceFigures, InstanceMaps, measured_instances
 from trainer.metrics import Mean, Measured, Predictions
-from trainer.recipes.parts.instance_figures import InstanceFigures
-from trainer.recipes.parts.instances import InstanceMaps, annotations_of, targets
+from trainer.recipes.parts.instances import annotations_of, targets
 from trainer.recipes.parts.unet import UNet
 
-from .appearance import SameAppearance, balanced
-from .options import Options
+from .appearance import balanced
+from .options import DECLARATION, Options
 
 SYMMETRIES = tuple((turned, axes) for turned in (False, True) for axes in ((), (2,), (3,), (2, 3)))
 """The eight rotations and reflections of an image: transposed or not, then flipped along axes."""
@@ -36,10 +37,10 @@ class Nuclei(Task):
     options: Options
 
     def data(self) -> DataSplits:
-        read = self.read_splits("image", "masks", "labels", "crowd", "image_id")
+        read = self.read_splits(*DECLARATION.fields)
         if self.options.rare > 1:
             read["train"] = balanced(read["train"], self.options.rare, self.opening)
-        splits = {name: SameAppearance(InstanceMaps(part)) for name, part in read.items()}
+        splits = {name: StretchedGray(InstanceMaps(part)) for name, part in read.items()}
         names = splits["train"].class_names
         self.class_name = names[0] if len(names) == 1 else "object"
         return DataSplits(**loaders(splits, self.config))
@@ -58,13 +59,12 @@ class Nuclei(Task):
         return {**losses}
 
     def valid_step(self, batch: Batch) -> dict[str, Measured | Predictions]:
-        image, segments, rows = normalized(batch["image"]), batch["mask"], batch["weight"]
+        image = normalized(batch["image"])
         outputs = self.network(image)
-        maps = self.averaged(image, outputs)
-        labels = engine.where(segments == IGNORED, segments, (segments > IGNORED).astype(segments.dtype))
-        objects = self.figures.on(image_id=batch["image_id"], maps=maps, segments=segments, weight=rows)
-        pixels = Predictions(scores=maps[:, 0], labels=labels, weight=rows)
-        return {**self.losses(outputs, batch), "objects": objects, "pixels": pixels}
+        return {
+            **self.losses(outputs, batch),
+            **measured_instances(self.figures, self.averaged(image, outputs), batch),
+        }
 
     def pipeline(self) -> inference.Pipeline:
         def network(images: Tensor) -> dict[str, Tensor]:

@@ -13,31 +13,11 @@ from typing import Any
 import numpy as np
 
 from trainer import engine
-from trainer.datasets import Item, Wrapped
-from trainer.datasets.fields import IGNORED
 from trainer.engine import Tensor, float32, int32
 from trainer.learner.inference.grouping import PER_CLASS, run_lengths
 
 SPREAD = 0.5
 """Standard deviation of a heatmap peak, as a fraction of the radius of a disc with the object's area."""
-
-
-class InstanceMaps(Wrapped):
-    """Items {image, mask, image_id} of `dataset`, with all `masks` combined into one `mask` of segments.
-
-    Where masks overlap, the smaller object is in front. Crowds are ignored.
-    """
-
-    object_counts = None  # the objects are in the mask; no padding of boxes is needed
-
-    def __getitem__(self, index: int) -> Item:
-        item = self.dataset[index]
-        segments = np.zeros(item["image"].shape[:2], np.int32)
-        areas = item["masks"].sum((1, 2))
-        for number in np.argsort(-areas, kind="stable").tolist():
-            value = IGNORED if item["crowd"][number] else (item["labels"][number] + 1) * PER_CLASS + number
-            segments[item["masks"][number]] = value
-        return {"image": item["image"], "mask": segments, "image_id": item["image_id"]}
 
 
 @dataclass(frozen=True)

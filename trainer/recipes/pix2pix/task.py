@@ -19,7 +19,7 @@ from trainer.recipes.parts.patchgan import PatchDiscriminator
 from trainer.recipes.parts.pix2pix_generator import Pix2PixGenerator
 
 from .map_tiles import CLASSES, read_map_tiles
-from .options import Options
+from .options import DECLARATION, Options
 
 
 class Pix2Pix(Task):
@@ -34,7 +34,7 @@ class Pix2Pix(Task):
         if reader is not None and reader.name == "pairs" and (root / CLASSES).exists():
             splits = mark_read(reader, read_map_tiles(root, self.opening))
         else:
-            splits = self.read_splits("image", "target")
+            splits = self.read_splits(*DECLARATION.fields)
         return DataSplits(**loaders(splits, self.config))
 
     def build(self) -> None:
@@ -72,7 +72,7 @@ class Pix2Pix(Task):
         return inference.Pipeline(
             "image",
             (),
-            prepare=inference.preparation(self.config),
+            prepare=inference.preparation(self.config, scales=False),
             network=lambda images: {"picture": self.made(images)},
             finish=(inference.ToPixels(),),
         )

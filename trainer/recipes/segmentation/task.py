@@ -13,7 +13,7 @@ from trainer.learner.inference.tiles import Tiles
 from trainer.metrics import Mean, Predictions
 from trainer.recipes.parts.unet import UNet
 
-from .options import Options
+from .options import DECLARATION, Options
 
 MIRRORS = ((2,), (3,), (2, 3))
 """Axes of the reflections for test-time augmentation."""
@@ -26,7 +26,7 @@ class Segmentation(Task):
 
     def data(self) -> DataSplits:
         """Random crops of training images, all tiles of the other splits."""
-        splits = self.read_splits("image", "mask")
+        splits = self.read_splits(*DECLARATION.fields)
         self.class_names = list(splits["train"].class_names)
         tile, margin = self.options.tile, self.options.margin
         tiled = {name: part if name == "train" else Tiles(part, tile, margin) for name, part in splits.items()}

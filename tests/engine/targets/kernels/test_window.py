@@ -115,7 +115,7 @@ def test_cumulative_sums_add_term_after_term(shape: tuple[int, ...], axis: int, 
     if dtype.is_float and dtype is not bfloat16:
         x = values.astype(dtype.storage)
     strides = strides_of(shape, range(len(shape)))
-    kernel = scan.CumulativeSum(dtype, shape, axis, strides, strides)
+    kernel = scan.Scan("add", dtype, shape, axis, strides, strides)
     result = np.empty(shape, dtype.storage)
     compiled(kernel.render("kernel"))(addresses([x, result]), range(kernel.tasks))
     if dtype is bfloat16:

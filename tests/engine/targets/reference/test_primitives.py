@@ -215,9 +215,51 @@ _PLAIN: dict[str, Callable[..., Any]] = {
         if x.size
         else np.zeros(x.shape, np.int64)
     ),
+    "gather_sum": lambda table, indices, weights: sum(
+        weights[..., tap, None].astype(np.float64)
+        * np.take_along_axis(table, np.clip(indices[..., tap, None], 0, table.shape[1] - 1), 1)
+        for tap in range(indices.shape[2])
+    ),
+    "sort": lambda axis, descending, x: (
+        np.apply_along_axis(
+            lambda row: sorted(row.tolist(), key=lambda value: _rank_of_signs(value, descending)), axis, x
+        ).astype(x.dtype)
+        if x.size
+        else x
+    ),
+    "top_k": lambda axis, count, descending, x: np.take(_PLAIN["argsort"](axis, descending, x), range(count), axis),
+    "windows": lambda axis, size, stride, spacing, x: np.moveaxis(
+        np.lib.stride_tricks.sliding_window_view(x, spacing * (size - 1) + 1, axis)[..., ::spacing], -1, axis + 1
+    )[(slice(None),) * axis + (slice(None, None, stride),)],
+    "cumulative_prod": lambda axis, x: np.multiply.accumulate(x.astype(np.float64) if x.dtype.kind == "f" else x, axis),
+    "scatter_prod_along": lambda axis, size, u, i: _scattered(np.multiply, 1, axis, size, u, i),
+    "scatter_max_along": lambda axis, size, u, i: _scattered(np.maximum, -np.inf, axis, size, u, i),
+    "scatter_min_along": lambda axis, size, u, i: _scattered(np.minimum, np.inf, axis, size, u, i),
     "suppress": lambda overlaps: _each_matrix(_staying, overlaps),
 }
 _ELSEWHERE = {"buffer": "the leaf", "random_bits": "test_philox.py, published vectors"}
+
+
+def _scattered(
+    combine: Any, first: float, axis: int, size: int, updates: np.ndarray, indices: np.ndarray
+) -> np.ndarray:
+    shape = (*updates.shape[:axis], size, *updates.shape[axis + 1 :])
+    if updates.dtype.kind == "f":
+        result = np.full(shape, first, np.float64)
+    else:
+        limits = np.iinfo(updates.dtype)
+        result = np.full(shape, min(max(first, limits.min), limits.max), updates.dtype)
+    for place in np.ndindex(updates.shape):
+        if 0 <= indices[place] < size:
+            target = (*place[:axis], indices[place], *place[axis + 1 :])
+            result[target] = combine(result[target], updates[place])
+    return result
+
+
+def _rank_of_signs(value: Any, descending: bool) -> tuple[Any, ...]:
+    """As `_rank`, with -0 before 0."""
+    is_plus = not np.signbit(value) if isinstance(value, float) else True
+    return (*_rank(value, descending), is_plus is not descending)
 
 
 def _rank(value: Any, descending: bool) -> tuple[bool, float]:

@@ -1,5 +1,5 @@
 """The derivative of every primitive: `GRADIENTS` gives the rule of each name in `TABLE`, or None where it has none;
-and those of host calls and of outputs.
+and those of host calls, of custom kernels and of outputs.
 
 A rule takes (node, cotangent) and returns one node, or None for zero, for each input. It is written in primitives, so
 it can be differentiated again. These files stand above all primitives: a definition knows no other primitive.
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from trainer.engine.graph.derivatives import contraction, elementwise, movement, places, reduction
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Gradient, Node
+from trainer.engine.graph.primitives.custom import CustomKernel
 from trainer.engine.graph.primitives.host import HostFunction
 
 
@@ -25,6 +26,17 @@ def _of_host_call(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Nod
     )
 
 
+def _of_custom(node: Node, dy: Node) -> Sequence[Node | None]:
+    kernel: CustomKernel = node.attributes[0]
+    if kernel.gradient is None:
+        raise refusal(
+            "gradients",
+            f"the custom kernel {kernel.name} has no derivative",
+            hint="Give engine.custom a `gradient`, or pass the kernel's inputs through engine.stop_gradient.",
+        )
+    return kernel.gradient(dy, node, node.inputs)
+
+
 GRADIENTS: dict[str, Gradient | None] = {
     **elementwise.GRADIENTS,
     **movement.GRADIENTS,
@@ -32,6 +44,8 @@ GRADIENTS: dict[str, Gradient | None] = {
     **contraction.GRADIENTS,
     **places.GRADIENTS,
     **dict.fromkeys(("host_call", "host_effect"), _of_host_call),
+    "custom": _of_custom,
+    "with_gradient": lambda node, dy: (None, *node.attributes[0](dy, node, node.inputs[1:])),
     "output": lambda node, dy: (dy,),  # `differentiate` gathers these for the bundle
     **dict.fromkeys(("buffer", "constant", "iota", "random_bits")),
     "barrier": lambda node, dy: (dy,),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Gradient, Node
+from trainer.engine.graph.primitives.compose import scale
 from trainer.engine.graph.primitives.movement import inside
 
 
@@ -34,6 +36,15 @@ def _slice(node: Node, dy: Node) -> tuple[Node]:
     return (p.pad(dy, starts, high, interior, 0),)
 
 
+def _windows(node: Node, dy: Node) -> tuple[Node]:
+    """Each window's cotangent added where its elements lie."""
+    x, (axis, size, stride, spacing) = node.inputs[0], node.attributes
+    shape = (node.shape[axis], size)
+    start, inside = (p.iota(shape, each, dtypes.int32) for each in range(2))
+    places = p.add(scale(start, stride), scale(inside, spacing))
+    return (p.scatter_add(dy, places, axis, x.shape[axis]),)
+
+
 def _concatenate(node: Node, dy: Node) -> list[Node]:
     (axis,), parts, begin = node.attributes, [], 0
     for x in node.inputs:
@@ -50,6 +61,7 @@ GRADIENTS: dict[str, Gradient | None] = {
     "expand": _expand,
     "pad": _pad,
     "slice": _slice,
+    "windows": _windows,
     "flip": lambda node, dy: (p.flip(dy, node.attributes[0]),),
     "concatenate": _concatenate,
 }

@@ -30,6 +30,49 @@ def _read(read: Callable[[Node, Node, int], Node]) -> Gradient:
     return rule
 
 
+def _scattered_extremum(node: Node, dy: Node) -> tuple[Node, None]:
+    """Updates that equal the extremum of their place share its cotangent evenly."""
+    (updates, indices), (axis, size) = node.inputs, node.attributes
+    if not size:
+        return p.full_like(updates, 0.0), None
+    is_taken = p.cast(p.equal(updates, p.take_along(node, indices, axis)), updates.dtype)
+    count = p.scatter_add_along(is_taken, indices, axis, size)
+    share = p.divide(dy, p.maximum(count, p.full_like(count, 1.0)))
+    return p.multiply(is_taken, p.take_along(share, indices, axis)), None
+
+
+def _scattered_product(node: Node, dy: Node) -> tuple[Node, None]:
+    """The product of a place's other updates, right at zeros; second derivatives are right elsewhere."""
+    (updates, indices), (axis, size) = node.inputs, node.attributes
+    zero, one = p.full_like(updates, 0.0), p.full_like(updates, 1.0)
+    if not size:
+        return zero, None
+    is_zero = p.equal(updates, zero)
+    others = p.where(is_zero, one, updates)
+    products = p.take_along(p.scatter_prod_along(others, indices, axis, size), indices, axis)
+    zeros = p.take_along(p.scatter_add_along(p.cast(is_zero, updates.dtype), indices, axis, size), indices, axis)
+    alone = p.where(p.equal(zeros, p.cast(is_zero, updates.dtype)), p.divide(products, others), zero)
+    return p.multiply(alone, p.take_along(dy, indices, axis)), None
+
+
+def _sort(node: Node, dy: Node) -> tuple[Node]:
+    (x,), (axis, descending) = node.inputs, node.attributes
+    return (p.scatter_add_along(dy, p.argsort(x, axis, descending), axis, x.shape[axis]),)
+
+
+def _gather_sum(node: Node, dy: Node) -> tuple[Node, None, Node]:
+    table, indices, weights = node.inputs
+    batch, places, taps = indices.shape
+    each = (batch, places, taps, node.shape[2])
+    flat = (batch, places * taps, node.shape[2])
+    rows = p.expand(p.reshape(indices, (batch, places * taps, 1)), flat)
+    spread_dy = p.expand(p.reshape(dy, (batch, places, 1, node.shape[2])), each)
+    terms = p.multiply(spread_dy, p.expand(p.reshape(weights, (*indices.shape, 1)), each))
+    read = p.reshape(p.take_along(table, rows, 1), each)
+    added = p.scatter_add_along(p.reshape(terms, flat), rows, 1, table.shape[1])
+    return added, None, p.reduce_sum(p.multiply(spread_dy, read), (3,))
+
+
 def _window_max(node: Node, dy: Node) -> tuple[Node]:
     (x,) = node.inputs
     window, strides, padding, dilation = node.attributes
@@ -65,7 +108,13 @@ GRADIENTS: dict[str, Gradient | None] = {
     "scatter_add": _read(p.gather),
     "take_along": _added(p.scatter_add_along),
     "scatter_add_along": _read(p.take_along),
+    "scatter_max_along": _scattered_extremum,
+    "scatter_min_along": _scattered_extremum,
+    "scatter_prod_along": _scattered_product,
+    "gather_sum": _gather_sum,
     "argsort": None,
+    "sort": _sort,
+    "top_k": None,
     "suppress": None,
     "window_argmax": None,
     "window_max": _window_max,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Gradient, Node
 from trainer.engine.graph.primitives.compose import scale, spread
@@ -33,11 +35,11 @@ def _product(node: Node, dy: Node) -> tuple[Node]:
     return (p.multiply(p.permute(others, back), spread(dy, axes, x.shape)),)
 
 
-def _shifted(rows: Node, count: int) -> Node:
-    """Rows moved right by `count`, ones coming in."""
+def _shifted(rows: Node, count: int, value: float = 1) -> Node:
+    """Rows moved right by `count`, ones (or `value`) coming in."""
     height, width = rows.shape
     kept = p.slice_(rows, (0, 0), (height, max(0, width - count)), (1, 1))
-    return p.pad(kept, (0, min(count, width)), (0, 0), (0, 0), 1)
+    return p.pad(kept, (0, min(count, width)), (0, 0), (0, 0), value)
 
 
 def _running_product(rows: Node) -> Node:
@@ -66,6 +68,27 @@ def _cumulative_sum(node: Node, dy: Node) -> tuple[Node]:
     return (p.flip(p.cumulative_sum(p.flip(dy, (axis,)), axis), (axis,)),)
 
 
+def _cumulative_prod(node: Node, dy: Node) -> tuple[Node]:
+    """dx[i] = x[0]·…·x[i - 1] · s[i], where s[i] = dy[i] + x[i + 1]·s[i + 1]: right where elements are zero too.
+
+    The recurrence runs from the end by doubling (Hillis & Steele 1986), as pairs (factor, sum): log2(length) steps.
+    """
+    x, axis = node.inputs[0], node.attributes[0]
+    order = (*(each for each in range(x.ndim) if each != axis), axis)
+    back = tuple(sorted(range(x.ndim), key=order.__getitem__))
+    moved = p.permute(x, order)
+    shape, flat = moved.shape, (math.prod(moved.shape[:-1]), moved.shape[-1])
+    rows = p.reshape(moved, flat)
+    before = p.cumulative_prod(_shifted(rows, 1), 1)
+    factors, sums = _shifted(p.flip(rows, (1,)), 1), p.flip(p.reshape(p.permute(dy, order), flat), (1,))
+    step = 1
+    while step < flat[1]:
+        sums = p.add(sums, p.multiply(factors, _shifted(sums, step, 0)))
+        factors = p.multiply(factors, _shifted(factors, step))
+        step *= 2
+    return (p.permute(p.reshape(p.multiply(before, p.flip(sums, (1,))), shape), back),)
+
+
 GRADIENTS: dict[str, Gradient | None] = {
     "reduce_sum": _sum,
     "reduce_prod": _product,
@@ -74,6 +97,7 @@ GRADIENTS: dict[str, Gradient | None] = {
     "reduce_mean": _mean,
     "reduce_deviations": _deviations,
     "cumulative_sum": _cumulative_sum,
+    "cumulative_prod": _cumulative_prod,
     "argmax": None,
     "argmin": None,
 }

@@ -11,6 +11,7 @@ from trainer.engine.graph.primitives.compose import broadcast, full, full_like
 from trainer.engine.graph.primitives.contraction import (
     convolution, convolution_input_gradient, convolution_weight_gradient, matmul,
 )  # fmt: skip
+from trainer.engine.graph.primitives.custom import custom, with_gradient
 from trainer.engine.graph.primitives.elementwise import (
     abs, add, bitwise_and, bitwise_invert, bitwise_or, bitwise_xor, cast, cast_values, ceil, cos, divide,
     equal, erf, exp, expm1, floor, floor_divide, isfinite, isinf, isnan, less, less_equal, log, log1p, logical_and,
@@ -18,15 +19,19 @@ from trainer.engine.graph.primitives.elementwise import (
     remainder, round, shift_left, shift_right, shift_right_logical, sign, sin, sqrt, subtract, tanh, trunc, where,
 )  # fmt: skip
 from trainer.engine.graph.primitives.host import host_call
-from trainer.engine.graph.primitives.index import gather, scatter_add, scatter_add_along, take_along
+from trainer.engine.graph.primitives.index import (
+    gather, gather_sum, scatter_add, scatter_add_along, scatter_max_along, scatter_min_along, scatter_prod_along,
+    take_along,
+)  # fmt: skip
 from trainer.engine.graph.primitives.marker import anchor, barrier, stop_gradient
 from trainer.engine.graph.primitives.movement import (
-    alias, concatenate, expand, flip, is_alias, origin, pad, permute, reshape, slice_,
+    alias, concatenate, expand, flip, is_alias, origin, pad, permute, reshape, slice_, windows,
 )  # fmt: skip
-from trainer.engine.graph.primitives.order import argsort, suppress
+from trainer.engine.graph.primitives.order import argsort, sort, suppress, top_k
 from trainer.engine.graph.primitives.output import output, outputs_of
 from trainer.engine.graph.primitives.reduction import (
-    argmax, argmin, cumulative_sum, reduce_deviations, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum,
+    argmax, argmin, cumulative_prod, cumulative_sum, reduce_deviations, reduce_max, reduce_mean, reduce_min,
+    reduce_prod, reduce_sum,
 )  # fmt: skip
 from trainer.engine.graph.primitives.resampling import resample
 from trainer.engine.graph.primitives.sources import (

@@ -5,7 +5,7 @@ So does the gradient of a read; that of an addition takes indices to be in range
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Shape, make_node
-from trainer.engine.graph.primitives.table import check_axis, check_index_dtype, register
+from trainer.engine.graph.primitives.table import FLOAT, check_axis, check_index_dtype, first_dtype, named, register
 
 
 def _dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
@@ -154,3 +154,73 @@ def take_along(x: Node, indices: Node, axis: int) -> Node:
 def scatter_add_along(updates: Node, indices: Node, axis: int, size: int) -> Node:
     """The transpose of `take_along`: zeros of `size` along `axis`, to which updates are added in row-major order."""
     return make_node(_SCATTER_ADD_ALONG, (updates, indices), (axis, size))
+
+
+def _scattering(name: str, accumulate: np.ufunc, neutral: Callable[[np.dtype], float | int]) -> Callable[..., Node]:
+    """The primitive like `scatter_add_along` that combines by `accumulate`, from its neutral element on."""
+
+    def reference(attributes: tuple[Any, ...], updates: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        axis, size = attributes
+        wide = np.dtype(np.float64) if updates.dtype.kind == "f" else updates.dtype
+        result = np.full((*updates.shape[:axis], size, *updates.shape[axis + 1 :]), neutral(wide), wide)
+        inside = (indices >= 0) & (indices < size)
+        grid = np.indices(updates.shape)
+        grid[axis] = indices
+        accumulate.at(result, tuple(grid[:, inside]), updates[inside])
+        return result
+
+    primitive = register(name, "index", _scatter_along_shape, _summed_dtype, reference, ("axis", "size"))
+
+    def build(updates: Node, indices: Node, axis: int, size: int) -> Node:
+        return make_node(primitive, (updates, indices), (axis, size))
+
+    return named(name, build)
+
+
+def _lowest(dtype: np.dtype) -> float | int:
+    return -np.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
+
+
+def _highest(dtype: np.dtype) -> float | int:
+    return np.inf if dtype.kind == "f" else int(np.iinfo(dtype).max)
+
+
+scatter_prod_along = _scattering("scatter_prod_along", np.multiply, lambda dtype: 1)
+scatter_max_along = _scattering("scatter_max_along", np.maximum, _lowest)
+scatter_min_along = _scattering("scatter_min_along", np.minimum, _highest)
+
+
+# --- gather_sum -------------------------------------------------------------------------------------------------------
+
+
+def _gather_sum_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    table, indices, weights = inputs
+    fits = table.ndim == indices.ndim == 3 and table.shape[0] == indices.shape[0] and indices.shape == weights.shape
+    if not fits or 0 in (table.shape[1], indices.shape[2]):
+        expected = "table [N, M, C], indices and weights [N, P, T], M and T of at least 1"
+        raise refusal("gather_sum", "shapes don't fit", found=describe(inputs), expected=expected)
+    check_index_dtype("gather_sum", indices)
+    return (*indices.shape[:2], table.shape[2])
+
+
+def _gather_sum_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
+    return first_dtype("gather_sum", FLOAT)((inputs[0], inputs[2]), attributes)
+
+
+def _gather_sum_reference(
+    attributes: tuple[Any, ...], table: np.ndarray, indices: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    held = np.clip(indices, 0, table.shape[1] - 1)
+    rows = table.astype(np.float64)[np.arange(len(table))[:, None, None], held]
+    return np.einsum("npt,nptc->npc", weights.astype(np.float64), rows)
+
+
+_GATHER_SUM = register("gather_sum", "index", _gather_sum_shape, _gather_sum_dtype, _gather_sum_reference)
+
+
+def gather_sum(table: Node, indices: Node, weights: Node) -> Node:
+    """[N, P, C]: sums of rows of `table` [N, M, C] at `indices` [N, P, T], each times its weight [N, P, T].
+
+    Reading a picture between its pixels is of this form: taps are the pixels around a place.
+    """
+    return make_node(_GATHER_SUM, (table, indices, weights), ())

@@ -175,6 +175,44 @@ def slice_(x: Node, start: Ints, stop: Ints, step: Ints) -> Node:
     return make_node(SLICE, (x,), (start, stop, step))
 
 
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+def _windows_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (x,), (axis, size, stride, spacing) = inputs, attributes
+    check_axis("windows", axis, x.ndim)
+    reach = spacing * (size - 1) + 1
+    if min(size, stride, spacing) < 1 or reach > x.shape[axis]:
+        raise refusal(
+            "windows",
+            "no such windows",
+            found=f"{describe(inputs)}, axis {axis}, size {size}, stride {stride}, dilation {spacing}",
+            expected=f"size, stride and dilation of at least 1, and dilation·(size - 1) + 1 of at most {x.shape[axis]}",
+        )
+    return (*x.shape[:axis], (x.shape[axis] - reach) // stride + 1, size, *x.shape[axis + 1 :])
+
+
+def window_places(count: int, size: int, stride: int, spacing: int) -> np.ndarray:
+    """Where along its axis each element of each window lies: [count, size]."""
+    return np.arange(count)[:, None] * stride + np.arange(size) * spacing
+
+
+def _windows_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
+    axis, size, stride, spacing = attributes
+    count = (x.shape[axis] - spacing * (size - 1) - 1) // stride + 1
+    return np.take(x, window_places(count, size, stride, spacing), axis)
+
+
+_WINDOWS = register(
+    "windows", "movement", _windows_shape, ANY, _windows_reference, ("axis", "size", "stride", "spacing")
+)
+
+
+def windows(x: Node, axis: int, size: int, stride: int, spacing: int) -> Node:
+    """Windows of `size` elements, `spacing` apart, which begin every `stride` along `axis`: two axes in its place."""
+    return make_node(_WINDOWS, (x,), (axis, size, stride, spacing))
+
+
 # --- flip and concatenate ---------------------------------------------------------------------------------------------
 
 

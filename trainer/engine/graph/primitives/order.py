@@ -10,7 +10,7 @@ import numpy as np
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Shape, make_node
-from trainer.engine.graph.primitives.table import ANY, BOOLEAN, along_axes, register
+from trainer.engine.graph.primitives.table import ANY, BOOLEAN, along_axes, check_axis, register
 
 
 def _argsort_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
@@ -30,9 +30,55 @@ _ARGSORT = register(
 def argsort(x: Node, axis: int, descending: bool) -> Node:
     """The indices that sort `x` along `axis`, int64. Equal elements keep their order; NaN is greater than any number.
 
-    To sort is to `take_along` them, whose gradient is a `scatter_add_along`: a choice of places has none.
+    A choice of places has no gradient.
     """
     return make_node(_ARGSORT, (x,), (axis, descending))
+
+
+def _bits_in_order(x: np.ndarray) -> np.ndarray:
+    """Floats as integers of the same order, -0 before 0 and NaN last; its own inverse, but that NaN become one."""
+    bits = x.view(f"i{x.dtype.itemsize}")
+    ordered = bits ^ (bits >> (8 * x.dtype.itemsize - 1) & np.iinfo(bits.dtype).max)
+    return np.where(np.isnan(x), np.iinfo(bits.dtype).max, ordered)
+
+
+def _sort_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
+    axis, descending = attributes
+    if x.dtype.kind == "f":
+        ranks = np.sort(_bits_in_order(np.ascontiguousarray(x).reshape(x.shape)), axis=axis)
+        found = (ranks ^ (ranks >> (8 * x.dtype.itemsize - 1) & np.iinfo(ranks.dtype).max)).view(x.dtype)
+    else:
+        found = np.sort(x, axis=axis)
+    return np.flip(found, axis) if descending else found
+
+
+_SORT = register("sort", "index", along_axes("sort"), ANY, _sort_reference, ("axis", "descending"))
+
+
+def sort(x: Node, axis: int, descending: bool) -> Node:
+    """`x` sorted along `axis`: NaN is greater than any number and -0 less than 0; no payload of a NaN is kept."""
+    return make_node(_SORT, (x,), (axis, descending))
+
+
+def _top_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (x,), (axis, count, _) = inputs, attributes
+    check_axis("top_k", axis, x.ndim)
+    if not 0 <= count <= x.shape[axis]:
+        raise refusal("top_k", "no such number of elements", found=f"{count} of {describe(inputs)}, axis {axis}")
+    return (*x.shape[:axis], count, *x.shape[axis + 1 :])
+
+
+def _top_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
+    axis, count, descending = attributes
+    return np.take(_argsort_reference((axis, descending), x), np.arange(count), axis)
+
+
+_TOP = register("top_k", "index", _top_shape, ANY, _top_reference, ("axis", "count", "descending"), result=dtypes.int64)
+
+
+def top_k(x: Node, axis: int, count: int, descending: bool) -> Node:
+    """The first `count` of `argsort(x, axis, descending)`, found without sorting the others where they are few."""
+    return make_node(_TOP, (x,), (axis, count, descending))
 
 
 def _suppress_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:

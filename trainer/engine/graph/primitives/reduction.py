@@ -92,6 +92,17 @@ _SUMS = table.register(
 )  # fmt: skip
 
 
+_PRODUCTS = table.register(
+    "cumulative_prod", "reduction", table.along_axes("cumulative_prod"), table.NUMERIC,
+    lambda attributes, x: _wide(np.cumprod)(x, axis=attributes[0]), ("axis",),
+)  # fmt: skip
+
+
+def cumulative_prod(x: Node, axis: int) -> Node:
+    """Products of the elements up to and including each place along `axis`."""
+    return make_node(_PRODUCTS, (x,), (axis,))
+
+
 def cumulative_sum(x: Node, axis: int) -> Node:
     """Sums of the elements up to and including each place along `axis`."""
     return make_node(_SUMS, (x,), (axis,))

@@ -18,6 +18,7 @@ from trainer.engine.graph.signature import signature
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.build import Request
+from trainer.engine.program.contractions import contracted
 from trainer.engine.program.legalise import legalise
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.states import settle_layouts
@@ -95,7 +96,7 @@ class CpuDevice(Device):
         with self.pool.lock:
             began, compiled, cached = time.perf_counter(), *native.object_counts()
             outputs = simplify([*results, *(node for _, node in updates)])
-            outputs = legalise(outputs, self.target.features.wide_groups)
+            outputs = legalise(contracted(outputs), self.target.features.wide_groups)
             values, targets = outputs[: len(results)], outputs[len(results) :]
             news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
             if updates or flush:
@@ -119,6 +120,9 @@ class CpuDevice(Device):
     def choose(self, spec: Any) -> Any:
         """The parameters of a template to begin with: decided by tuning, or else by the cost model."""
         return self._choose(spec) if self.tuner is None else self.tuner.choose(spec, self._choose)
+
+    def problem_of(self, source: str, name: str, pointers: int) -> str | None:
+        return native.problem_of(source, name, pointers)
 
     def evaluate(self, nodes: Sequence[Node]) -> Run:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""

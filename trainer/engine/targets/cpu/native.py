@@ -122,6 +122,22 @@ def compile_object(ir: str, target: Target | None = None) -> bytes:
     return code
 
 
+@functools.lru_cache(maxsize=256)
+def problem_of(ir: str, name: str, pointers: int) -> str | None:
+    """Why a module defines no function `name` of so many pointers and an i64 without a result, or None."""
+    try:
+        with llvm.parse_assembly(_for_target(ir, host_target())) as module:
+            module.verify()
+            functions = {function.name: function for function in module.functions if not function.is_declaration}
+            if name not in functions:
+                return f"functions: {', '.join(functions) or 'none'}"
+            found = str(functions[name].global_value_type)
+    except RuntimeError as error:
+        return str(error).strip()
+    expected = f"void ({', '.join(['ptr'] * pointers + ['i64'])})"
+    return None if found == expected else f"@{name} of type {found}, where the inputs ask for {expected}"
+
+
 def object_key(ir: str, target: Target) -> str:
     """What the object code of a module is kept under."""
     return hashlib.sha256(f"{target.key}\n{_for_target(ir, target)}".encode()).hexdigest()

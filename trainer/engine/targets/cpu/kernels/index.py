@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
 from trainer.engine.graph.dtypes import DType, float32
 from trainer.engine.targets.cpu.kernels import access, loops
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, cast, combined, widen
+from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, MEMORY, cast, combined, literal, widen
 from trainer.engine.targets.cpu.kernels.loop_kernel import Operand, inner_of
 from trainer.engine.targets.cpu.kernels.vectors import splat
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
@@ -25,7 +27,8 @@ from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 _WIDE = vector("i64", LANES)
 _TASK_ELEMENTS = 16384
 _SCATTER_PART = 64
-Operation = Literal["gather", "scatter_add"]
+Operation = Literal["gather", "scatter_add", "scatter_prod", "scatter_max", "scatter_min"]
+_COMBINING = {"scatter_add": "add", "scatter_prod": "multiply", "scatter_max": "maximum", "scatter_min": "minimum"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class _Split:
 
 def _split(kernel: IndexKernel) -> _Split:
     dimensions = range(len(kernel.sizes))
-    adding = kernel.operation == "scatter_add"
+    adding = kernel.operation != "gather"
     selecting = [d for d in dimensions if adding and kernel.table_strides[d] == 0 and kernel.sizes[d] != 1]
     free = [d for d in dimensions if d not in selecting and kernel.sizes[d] != 1]
     vectors = [d for d in free if kernel.table_strides[d] == 1] if adding else free
@@ -214,11 +217,12 @@ class _Index:
         with loops.counted_loop(writer, 0, kernel.axis_size, 1, "axis") as axis:
             place = self._table_place(table, axis.index)
             if self.split.vector is None:
-                zero = "0.0" if dtype.is_float else "0"
-                writer.emit(f"store {MEMORY[dtype.name]} {zero}, ptr {place}, align {dtype.itemsize}")
+                first = self._neutral or ("0.0" if dtype.is_float else "0")
+                writer.emit(f"store {MEMORY[dtype.name]} {first}, ptr {place}, align {dtype.itemsize}")
             else:
+                first = splat(COMPUTE[dtype.name], self._neutral) if self._neutral else "zeroinitializer"
                 for part in loops.vectors(writer, start, stop, "clear"):
-                    access.store_operand(writer, Operand(dtype, "contiguous"), place, part, "zeroinitializer")
+                    access.store_operand(writer, Operand(dtype, "contiguous"), place, part, first)
         total = math.prod(kernel.sizes[d] for d in self.split.colliding)
         with self._points(places, self.split.colliding, 0, total) as here:
             here = [table, *here[1:]]
@@ -229,14 +233,25 @@ class _Index:
             else:
                 self._add_row(here, start, stop)
 
+    @property
+    def _neutral(self) -> str:
+        """The literal with which an update is combined first; nothing for zeros."""
+        dtype, operation = self.kernel.table_dtype, self.kernel.operation
+        if operation == "scatter_add":
+            return ""
+        if operation == "scatter_prod":
+            return literal(dtype, 1)
+        limits = (-math.inf, math.inf) if dtype.is_float else (np.iinfo(dtype.storage).min, np.iinfo(dtype.storage).max)
+        return literal(dtype, limits[operation == "scatter_min"])
+
     def _inside(self, index: str) -> str:
         return self.writer.value(f"icmp ult i64 {index}, {self.kernel.axis_size}")
 
     def _sum(self, table: str, update: str, lanes: int = LANES) -> str:
-        """table + update, in the table's dtype; the update is in its own."""
+        """table + update, or what else combines them, in the table's dtype; the update is in its own."""
         dtype = self.kernel.table_dtype
         addend = cast(self.writer, update, self.kernel.dtype, dtype, lanes)
-        return combined(self.writer, "add", dtype, table, addend, lanes)
+        return combined(self.writer, _COMBINING[self.kernel.operation], dtype, table, addend, lanes)
 
     def _table_place(self, table: str, index: Integer) -> str:
         return loops.stepped(self.writer, MEMORY[self.kernel.table_dtype.name], table, index, self.kernel.axis_stride)

@@ -1,9 +1,10 @@
-"""Cumulative sums along one axis, term after term, whatever the layout; shapes and strides are baked in."""
+"""Cumulative sums and products along one axis, term after term, in any layout; shapes and strides are baked in."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from trainer.engine.graph.dtypes import DType, float32
 from trainer.engine.targets.cpu.kernels import loops
@@ -16,12 +17,13 @@ _TASK_ELEMENTS = 16384
 
 
 @dataclass(frozen=True, slots=True)
-class CumulativeSum:
-    """y = numpy.cumsum(x, axis) in x's dtype; 16-bit floats accumulate in float32. Addresses: (x, y).
+class Scan:
+    """y = numpy.cumsum(x, axis), or cumprod, in x's dtype; 16-bit floats accumulate in float32. Addresses: (x, y).
 
     Strides are in elements along the logical axes.
     """
 
+    operation: Literal["add", "multiply"]
     dtype: DType
     shape: tuple[int, ...]
     axis: int
@@ -72,12 +74,13 @@ class CumulativeSum:
         return writer.module(name)
 
 
-def _scan(writer: Writer, kernel: CumulativeSum, places: list[str], part: loops.Part | None) -> None:
+def _scan(writer: Writer, kernel: Scan, places: list[str], part: loops.Part | None) -> None:
     """A part of the kept axes (None: one element), along the whole axis."""
     dtype, lanes = kernel.dtype, part.lanes if part else 1
     working = float32 if dtype.is_half else dtype
     operand = Operand(dtype, "contiguous")
-    start = constant(working, -0.0 if working.is_float else 0)  # -0 + x is x, also for x = -0
+    neutral = 1 if kernel.operation == "multiply" else -0.0 if working.is_float else 0  # -0 + x is x, also for x = -0
+    start = constant(working, neutral)
     initial = [("ptr", places[0]), ("ptr", places[1]), (compute_type(working, lanes), start)]
     with loops.counted_loop(writer, 0, kernel.shape[kernel.axis], 1, "scan", initial) as loop:
         source, target, total = loop.carried
@@ -85,7 +88,7 @@ def _scan(writer: Writer, kernel: CumulativeSum, places: list[str], part: loops.
             value = widen(writer, load_vector(writer, dtype, source, 1), dtype, 1)
         else:
             value = load_operand(writer, operand, source, part)
-        total = combined(writer, "add", working, total, value, lanes)
+        total = combined(writer, kernel.operation, working, total, value, lanes)
         rounded = cast(writer, total, working, dtype, lanes)
         if part is None:
             store_vector(writer, dtype, narrow(writer, rounded, dtype, 1), target, 1)

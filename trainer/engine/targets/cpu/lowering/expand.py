@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from trainer.engine.program.work import Call, Work
-from trainer.engine.targets.cpu.lowering import contraction, routines
+from trainer.engine.program.work import INDEXED, SCANS, Call, Work
+from trainer.engine.targets.cpu.lowering import contraction, routines, sorting
+from trainer.engine.targets.cpu.lowering.custom import expand_custom
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Expansion, Numerics
 from trainer.engine.targets.cpu.lowering.host import expand_host
 from trainer.engine.targets.cpu.lowering.reductions import expand_reduction
@@ -21,14 +22,16 @@ _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
     "convolution": contraction.expand_convolution,
     "convolution_input_gradient": contraction.expand_input_gradient,
     "convolution_weight_gradient": contraction.expand_weight_gradient,
-    **dict.fromkeys(("gather", "take_along", "scatter_add", "scatter_add_along"), routines.expand_index),
+    **dict.fromkeys(INDEXED, routines.expand_index),
     "window_argmax": routines.expand_window,
     "window_max": routines.expand_window,
     "window_max_gradient": routines.expand_window_gradient,
     "resample": routines.expand_resample,
-    "cumulative_sum": routines.expand_cumulative_sum,
-    "argsort": routines.expand_order,
-    "suppress": routines.expand_order,
+    "gather_sum": routines.expand_gather_sum,
+    **dict.fromkeys(SCANS, routines.expand_scan),
+    **dict.fromkeys(("argsort", "sort", "top_k"), sorting.expand_sort),
+    "suppress": routines.expand_suppress,
+    "custom": expand_custom,
     "host_call": expand_host,
     "host_effect": expand_host,
 }

@@ -52,12 +52,15 @@ class Coded(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """What an item without parameters becomes; `keep` is what must live as long as its code runs."""
+    """What an item without parameters becomes; `keep` is what must live as long as its code runs, `scratch` what a
+    thread's memory must hold, in bytes.
+    """
 
     code: KernelSource
     words: tuple[int | View, ...]
     tasks: int
     keep: object = None
+    scratch: int = 0
 
     @classmethod
     def of(cls, kernel: Coded, *words: int | View) -> Routine:

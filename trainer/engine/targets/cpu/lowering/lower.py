@@ -38,7 +38,7 @@ def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
     spec = work.spec
     if isinstance(spec, Routine):
         words: list[Word] = [word if isinstance(word, int) else word_of(word) for word in spec.words]
-        return Launch(work, spec.code, words, spec.tasks)
+        return Launch(work, spec.code, words, spec.tasks, spec.scratch)
     if isinstance(spec, Templated):
         tunable = Tunable(spec.template, spec.spec, choose(spec.spec))
         views = (*work.reads[:OPERANDS], work.writes[0], *work.reads[OPERANDS:], *work.writes[1:])
@@ -122,7 +122,8 @@ def _places(part: Work) -> list[int]:
     if isinstance(part.spec, Routine):
         return [part.spec.words.index(view) for view in (*part.reads, *part.writes)]
     if isinstance(part.spec, Templated):
-        return [*range(OPERANDS), *range(OPERANDS + 1, reads + 1), OPERANDS, *range(reads + 1, count)]
+        first = min(OPERANDS, reads)
+        return [*range(first), *range(first + 1, reads + 1), first, *range(reads + 1, count)]
     return list(range(count))
 
 

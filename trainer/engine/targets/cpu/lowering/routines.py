@@ -1,15 +1,16 @@
-"""Indexing, sorting and suppression, pooling windows, resampling and cumulative sums: kernels without parameters."""
+"""Indexing, suppression, pooling windows, resampling and cumulative sums: kernels without parameters."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from trainer.engine.graph.primitives.resampling import Band
-from trainer.engine.graph.storage import CHANNELS_LAST
+from trainer.engine.graph.storage import CHANNELS_LAST, Layout
 from trainer.engine.program.work import KernelSource, View, Work
-from trainer.engine.targets.cpu.kernels import index, order, resample, scan, window, window_gradient
+from trainer.engine.targets.cpu.kernels import gather_sum, index, resample, scan, suppress, window, window_gradient
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
-from trainer.engine.targets.cpu.lowering.launch import Coded, Routine
+from trainer.engine.targets.cpu.lowering.launch import Routine
 
 
 def expand_index(expansion: Expansion, work: Work) -> None:
@@ -17,25 +18,38 @@ def expand_index(expansion: Expansion, work: Work) -> None:
     (values, indices), target, name = work.reads, work.writes[0], work.spec.operation.name
     if target.size == 0:
         return
-    adds, along = name.startswith("scatter_add"), name.endswith("along")
-    table, dense = (target, values) if adds else (values, target)
+    scatters, along = name.startswith("scatter"), name.endswith("along")
+    table, dense = (target, values) if scatters else (values, target)
+    operation: Any = name.removesuffix("_along") if scatters else "gather"
     kernel = index.indexed(
-        "scatter_add" if adds else "gather", along, table.shape, indices.shape, work.spec.attribute("axis"),
+        operation, along, table.shape, indices.shape, work.spec.attribute("axis"),
         values.dtype, indices.dtype,
         table_strides=table.strides, index_strides=indices.strides, dense_strides=dense.strides,
     )  # fmt: skip
     expansion.add(replace(work, spec=Routine.of(kernel, values, indices, target)))
 
 
-def expand_order(expansion: Expansion, work: Work) -> None:
-    """The indices that sort along an axis, or which candidates stay; operands as they lie."""
-    (x,), (target,), call = work.reads, work.writes, work.spec
+def expand_gather_sum(expansion: Expansion, work: Work) -> None:
+    """Weighted sums of rows of a table, whose elements are brought next to each other."""
+    (table, indices, weights), (target,) = work.reads, work.writes
     if target.size == 0:
         return
-    kernel: Coded = order.Suppress(x.shape, x.strides, target.strides)
-    if call.operation.name == "argsort":
-        axis, descending = call.attribute("axis"), call.attribute("descending")
-        kernel = order.Argsort(x.dtype, x.shape, axis, descending, x.strides, target.strides)
+    table = expansion.dense(table, lambda strides: strides[2] == 1, Layout.row_major(3))
+    (batch, rows, taps), (_, size, channels) = indices.shape, table.shape
+    kernel = gather_sum.GatherSum(
+        table.dtype, indices.dtype, batch, rows, taps, channels, size, table.strides, indices.strides, weights.strides,
+        target.strides,
+    )  # fmt: skip
+    routine = Routine.of(kernel, table, indices, weights, target)
+    expansion.add(replace(work, spec=routine, reads=(table, indices, weights), label=f"{work.label} {indices.shape}"))
+
+
+def expand_suppress(expansion: Expansion, work: Work) -> None:
+    """Which candidates stay; operands as they lie."""
+    (x,), (target,) = work.reads, work.writes
+    if target.size == 0:
+        return
+    kernel = suppress.Suppress(x.shape, x.strides, target.strides)
     expansion.add(replace(work, spec=Routine.of(kernel, x, target), label=f"{work.label} {x.shape}"))
 
 
@@ -84,12 +98,13 @@ def _expand_runs(expansion: Expansion, work: Work, rows: Band, columns: Band, ki
     expansion.add(replace(work, spec=routine, reads=reads, label=f"{name} {first.shape}"))
 
 
-def expand_cumulative_sum(expansion: Expansion, work: Work) -> None:
-    """Sums of all elements up to each one along an axis."""
+def expand_scan(expansion: Expansion, work: Work) -> None:
+    """Sums or products of all elements up to each one along an axis."""
     (x,), (target,) = work.reads, work.writes
     if target.size == 0:
         return
-    kernel = scan.CumulativeSum(x.dtype, x.shape, work.spec.attribute("axis"), x.strides, target.strides)
+    axis, multiplies = work.spec.attribute("axis"), work.spec.operation.name == "cumulative_prod"
+    kernel = scan.Scan("multiply" if multiplies else "add", x.dtype, x.shape, axis, x.strides, target.strides)
     expansion.add(replace(work, spec=Routine.of(kernel, x, target)))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from trainer.engine.targets.cpu.template import Template
 from trainer.engine.targets.cpu.templates.contraction import TEMPLATE as MATMUL
 from trainer.engine.targets.cpu.templates.convolution import TEMPLATE as CONVOLUTION
+from trainer.engine.targets.cpu.templates.custom import TEMPLATE as CUSTOM
 from trainer.engine.targets.cpu.templates.depthwise import TEMPLATE as DEPTHWISE
 from trainer.engine.targets.cpu.templates.depthwise_weights import TEMPLATE as DEPTHWISE_WEIGHTS
 from trainer.engine.targets.cpu.templates.few_outputs import TEMPLATE as FEW_OUTPUTS
@@ -27,6 +28,7 @@ TEMPLATES = (
     DEPTHWISE_WEIGHTS,
     WINOGRAD,
     WINOGRAD_GRADIENT,
+    CUSTOM,
 )
 
 

@@ -1,4 +1,4 @@
-"""COCO metrics of objects grouped from center heatmaps and offsets, computed in a separate process during training."""
+"""Instances in validation: the masks of objects as one mask of segments, and COCO metrics of grouped objects."""
 
 from __future__ import annotations
 
@@ -6,12 +6,35 @@ from collections.abc import Hashable, Mapping
 
 import numpy as np
 
+from trainer import engine
+from trainer.datasets import Item, Wrapped
 from trainer.datasets.fields import IGNORED
 from trainer.engine import Tensor
 from trainer.learner.inference.grouping import PER_CLASS, Grouping
-from trainer.metrics import Predictions
+from trainer.metrics import Measured, Predictions
 from trainer.metrics.detection import CocoFigures
 from trainer.metrics.metric import WEIGHT, Part, State
+
+INSTANCE_FIELDS = ("image", "masks", "labels", "crowd", "image_id")
+"""The fields of items that `InstanceMaps` needs."""
+
+
+class InstanceMaps(Wrapped):
+    """Items {image, mask, image_id} of `dataset`, with all `masks` combined into one `mask` of segments.
+
+    Where masks overlap, the smaller object is in front. Crowds are ignored.
+    """
+
+    object_counts = None  # the objects are in the mask; no padding of boxes is needed
+
+    def __getitem__(self, index: int) -> Item:
+        item = self.dataset[index]
+        segments = np.zeros(item["image"].shape[:2], np.int32)
+        areas = item["masks"].sum((1, 2))
+        for number in np.argsort(-areas, kind="stable").tolist():
+            value = IGNORED if item["crowd"][number] else (item["labels"][number] + 1) * PER_CLASS + number
+            segments[item["masks"][number]] = value
+        return {"image": item["image"], "mask": segments, "image_id": item["image_id"]}
 
 
 class InstanceFigures(CocoFigures):
@@ -53,3 +76,15 @@ class InstanceFigures(CocoFigures):
 
     def state_key(self) -> Hashable:
         return InstanceFigures, self.grouping
+
+
+def measured_instances(
+    figures: InstanceFigures, maps: Tensor, batch: Mapping[str, Tensor]
+) -> dict[str, Measured | Predictions]:
+    """What a validation step returns for a network's `maps` [B, 4, H, W]: the objects and the foreground pixels."""
+    segments, weight = batch["mask"], batch["weight"]
+    labels = engine.where(segments == IGNORED, segments, (segments > IGNORED).astype(segments.dtype))
+    return {
+        "objects": figures.on(image_id=batch["image_id"], maps=maps, segments=segments, weight=weight),
+        "pixels": Predictions(scores=maps[:, 0], labels=labels, weight=weight),
+    }

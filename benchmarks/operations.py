@@ -1,0 +1,91 @@
+"""Operations of arrays and networks against PyTorch and NumPy: each against the better of the two.
+
+python benchmarks/operations.py [operations chain written_out …] [--peer-python PATH] [--json] [--rounds N]
+
+    operations            sorting, selecting, reading and writing at places, resampling, norms, einsums, convolutions:
+                          each at least 0.8 of the better peer's speed, their geometric mean at least 1.2
+    chain                 ten element-wise operations on 4 million numbers: at least 5 times PyTorch
+    written_out           a convolution from a windows view, broadcasts, a product and a sum: at least a quarter of the
+                          speed of the built-in one
+
+A ratio is the better peer's milliseconds divided by ours. Both libraries and the engine get as many threads; the engine
+runs each case as a traced step, but for those whose result is as long as the data says. NumPy takes part where it has
+the operation. PyTorch has no deformable convolution of its own: it is put together there from `grid_sample` and a
+product, as here. PyTorch comes from the environment of `--peer-python`.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from harness import ROOT, BestPolicy, Companion, Family, Figure, checkout_environment, run_figures
+
+from trainer.engine.targets.cpu.pool import available_threads
+
+SCRIPT = str(ROOT / "benchmarks" / "workloads" / "operations.py")
+IN_NUMPY = ("sort", "argsort", "top_k", "unique", "cumulative_sum", "gather", "scatter", "boolean_selection")
+EINSUMS = ("einsum_transposed", "einsum_batched", "einsum_scores", "einsum_values", "einsum_dots")
+CASES = (
+    *IN_NUMPY, "interpolate", "grid_sample", "deformable_convolution", "embedding_backward", "softmax", "layer_norm",
+    *EINSUMS, "conv1d", "conv3d",
+)  # fmt: skip
+
+NO_SLOWER_THAN = 0.8
+A_FIFTH_FASTER = 1.2
+FIVE_TIMES = 5.0
+A_QUARTER = 0.25
+
+
+def _environment() -> dict[str, str]:
+    threads = str(available_threads())
+    return {f"{library}_NUM_THREADS": threads for library in ("OMP", "OPENBLAS", "MKL")}
+
+
+@functools.cache
+def ours() -> Companion:
+    """The engine."""
+    return Companion(sys.executable, "-P", SCRIPT, "trainer")
+
+
+@functools.cache
+def in_numpy() -> Companion:
+    """NumPy of this environment."""
+    environment = checkout_environment(**_environment())
+    return Companion(sys.executable, "-P", SCRIPT, "numpy", environment=environment, rests=True)
+
+
+@functools.cache
+def in_torch(python: str) -> BestPolicy:
+    """PyTorch, its threads waiting by either policy."""
+    return BestPolicy(python, "-P", SCRIPT, "torch", **_environment())
+
+
+def better_peer(case: str, python: str) -> float:
+    """Milliseconds of the faster library."""
+    times = [in_torch(python)(case)]
+    if case in IN_NUMPY or case in EINSUMS:
+        times.append(in_numpy()(case))
+    return min(times)
+
+
+def figure(case: str, bar: float) -> Figure:
+    """One operation against the better peer."""
+    return Figure(case, lambda: ours()(case), lambda python: better_peer(case, python), bar)
+
+
+FIGURES = [
+    Family("operations", tuple(figure(case, NO_SLOWER_THAN) for case in CASES), A_FIFTH_FASTER),
+    figure("chain", FIVE_TIMES),
+    Figure(
+        "written_out",
+        lambda: ours()("written_out"),
+        lambda python: ours()("built_in"),
+        A_QUARTER,
+        needs_peer_python=False,
+    ),
+]
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_figures(FIGURES))

@@ -1,0 +1,66 @@
+"""Every public name of the engine has a docstring and an example, and the examples print what the pages say."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from tests.engine.examples import PAGES, failures, used_names
+from trainer import engine
+from trainer.engine import functions, nn, random
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.nn import functional
+
+
+def public_names() -> list[str]:
+    """Classes and functions of `engine`, `engine.random`, `nn` and `nn.functional`, as examples write them."""
+    modules = {
+        "engine": (engine, engine.__all__),
+        "engine.random": (random, [name for name in vars(random) if not name.startswith("_")]),
+        "nn": (nn, [name for name in vars(nn) if not name.startswith("_")]),
+        "functional": (functional, functional.__all__),
+    }
+    found = []
+    for prefix, (module, names) in modules.items():
+        for name in names:
+            value = getattr(module, name)
+            is_own = getattr(value, "__module__", "").startswith("trainer.engine")
+            is_here = prefix != "engine.random" or getattr(value, "__module__", "") == random.__name__
+            if is_own and is_here and callable(value) and not isinstance(value, DType):
+                found.append(f"{prefix}.{name}")
+    return found
+
+
+def docstring(name: str) -> str:
+    """That of a name as examples write it."""
+    module, _, last = name.rpartition(".")
+    spaces = {"engine": engine, "nn": nn, "functional": functional, "random": random}
+    return inspect.getdoc(getattr(spaces[module.rpartition(".")[2]], last)) or ""
+
+
+def test_every_public_name_has_an_example():
+    """On one of the pages, or in its docstring."""
+    used = set().union(*(used_names(page) for page in PAGES))
+    missing = [name for name in public_names() if name not in used and ">>> " not in docstring(name)]
+    assert not missing, "add examples to docs/functions.md or docs/layers.md, then run python -m tests.engine.examples"
+
+
+def test_every_public_name_has_a_docstring():
+    assert not [name for name in public_names() if not docstring(name)]
+
+
+def test_what_counts_as_public_is_what_the_engine_hands_out():
+    assert set(functions.__all__) <= {name.removeprefix("engine.") for name in public_names()}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_print_what_the_page_says(page):
+    with engine.device("reference"):
+        assert not failures(page)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_run_on_the_cpu_device(page):
+    assert not failures(page)

@@ -1,0 +1,1 @@
+"""Finding errors in programs: wrong gradients, operations that fail, the first NaN."""

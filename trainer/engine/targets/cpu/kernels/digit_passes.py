@@ -1,0 +1,189 @@
+"""Sorting rows that are too long for a thread's scratch memory, or alone: many tasks pass over digit by digit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trainer.engine.targets.cpu.kernels.lines import Line, mapped, row_of
+from trainer.engine.targets.cpu.kernels.loops import bounds, counted_loop, word
+from trainer.engine.targets.cpu.kernels.sort import Digits, digit_bits, widened
+from trainer.engine.targets.cpu.kernels.sort_keys import Keys
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+
+
+@dataclass(frozen=True, slots=True)
+class DigitPass:
+    """One pass over one digit of rows that many tasks sort together, a chunk of a row each.
+
+    The first pass reads x, the last writes y; between them keys and, with `places`, indices (int32) are rows of dense
+    arrays. Three kernels make a pass: `CountDigits`, `PlaceDigits` and `MoveDigits`.
+    """
+
+    keys: Keys
+    shape: tuple[int, ...]
+    axis: int
+    places: bool
+    number: int
+    input_strides: tuple[int, ...]
+    output_strides: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        return self.shape[self.axis]
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.shape) // self.length
+
+    @property
+    def chunk(self) -> int:
+        """Elements of a chunk: the shape alone decides."""
+        return max(16384, -(-self.length // 16))
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.length // self.chunk)
+
+    @property
+    def digits(self) -> Digits:
+        return Digits(self.keys.element, digit_bits(self.keys.width, self.length))
+
+    @property
+    def passes(self) -> int:
+        return -(-self.keys.width // self.digits.bits)
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == self.passes - 1
+
+    @property
+    def counters(self) -> int:
+        return self.rows * self.chunks * self.digits.count
+
+    @property
+    def row_axes(self) -> tuple[int, ...]:
+        return tuple(axis for axis in range(len(self.shape)) if axis != self.axis)
+
+    def row(self, writer: Writer, base: str, element: str, row: Integer, strides: tuple[int, ...]) -> Line:
+        """The row of that number of x or y."""
+        begin = row_of(writer, base, element, row, self.shape, self.row_axes, strides)
+        return Line(begin, element, strides[self.axis])
+
+    def dense(self, writer: Writer, base: str, element: str, row: Integer) -> Line:
+        """The row of that number of an array between passes."""
+        return Line(base, element).later(writer, writer.multiply(row, self.length))
+
+    def source(self, writer: Writer, base: str, row: Integer) -> Callable[[Integer], str]:
+        """What gives the key at a place of the row."""
+        if self.number:
+            line = self.dense(writer, base, self.keys.element, row)
+            return lambda place: line.load(writer, place)
+        line = self.row(writer, base, self.keys.element, row, self.input_strides)
+        return lambda place: self.keys.encode(writer, line.load(writer, place))
+
+    def part(self, writer: Writer) -> tuple[Integer, str, str]:
+        """A task's row, and where its chunk begins and ends."""
+        row, chunk = writer.divide("%task", self.chunks)
+        return row, *bounds(writer, chunk, self.chunk, self.length)
+
+
+@dataclass(frozen=True, slots=True)
+class CountDigits:
+    """How often each digit is in each chunk. Addresses: (keys or x, counters [rows, chunks, digits])."""
+
+    of: DigitPass
+
+    @property
+    def tasks(self) -> int:
+        return self.of.rows * self.of.chunks
+
+    def render(self, name: str) -> str:
+        writer, digits = Writer(), self.of.digits
+        source, target = (word(writer, place, "ptr") for place in range(2))
+        row, first, last = self.of.part(writer)
+        key = self.of.source(writer, source, row)
+        counters = Line(target, "i32").later(writer, writer.multiply("%task", digits.count))
+        digits.clear(writer, counters, digits.count)
+        with counted_loop(writer, first, last, 1, "count") as loop:
+            digits.increment(writer, counters, digits.of(writer, key(loop.index), self.of.number))
+        return writer.module(name)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceDigits:
+    """Where each chunk's elements of each digit begin. Addresses: (counters, places), both [rows, chunks, digits]."""
+
+    rows: int
+    chunks: int
+    digits: int
+
+    @property
+    def tasks(self) -> int:
+        return self.rows
+
+    def render(self, name: str) -> str:
+        writer = Writer()
+        begin = writer.multiply("%task", self.chunks * self.digits)
+        counters, places = (Line(word(writer, place, "ptr"), "i32").later(writer, begin) for place in range(2))
+        with counted_loop(writer, 0, self.digits, 1, "digit", [("i32", "0")]) as digit:
+            total = digit.carried[0]
+            for chunk in range(self.chunks):
+                place = writer.add(digit.index, chunk * self.digits)
+                places.store(writer, total, place)
+                total = writer.value(f"add i32 {total}, {counters.load(writer, place)}")
+            digit.next = [total]
+        return writer.module(name)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveDigits:
+    """Elements moved into the order of a digit.
+
+    Addresses: (keys or x, places[, indices]) and what is written: y, or keys[, indices]. The first pass reads no
+    indices. A chunk's places are copied to the scratch, where they count on.
+    """
+
+    of: DigitPass
+
+    @property
+    def tasks(self) -> int:
+        return self.of.rows * self.of.chunks
+
+    @property
+    def scratch_bytes(self) -> int:
+        return 4 * self.of.digits.count
+
+    def render(self, name: str) -> str:
+        writer, of, digits = Writer(), self.of, self.of.digits
+        reads_order = of.places and of.number > 0
+        addresses = [word(writer, place, "ptr") for place in range(3 + reads_order + (of.places and not of.is_last))]
+        row, first, last = of.part(writer)
+        key = of.source(writer, addresses[0], row)
+        places = Line("%scratch", "i32")
+        mapped(
+            writer,
+            digits.count,
+            Line(addresses[1], "i32").later(writer, writer.multiply("%task", digits.count)),
+            places,
+        )
+        order = of.dense(writer, addresses[2], "i32", row) if reads_order else None
+        targets = addresses[2 + reads_order :]
+        if of.is_last:
+            line = of.row(writer, targets[0], "i64" if of.places else of.keys.element, row, of.output_strides)
+        else:
+            lines = [of.dense(writer, base, element, row)
+                     for base, element in zip(targets, (of.keys.element, "i32"), strict=False)]  # fmt: skip
+        with counted_loop(writer, first, last, 1, "move") as loop:
+            own = key(loop.index)
+            place = digits.increment(writer, places, digits.of(writer, own, of.number))
+            index = order.load(writer, loop.index) if order else writer.value(f"trunc i64 {loop.index} to i32")
+            if not of.is_last:
+                for value, line in zip((own, index), lines, strict=False):
+                    line.store(writer, value, place)
+            elif of.places:
+                line.store(writer, widened(writer, index), place)
+            else:
+                line.store(writer, of.keys.decode(writer, own), place)
+        return writer.module(name, scratch=True)
