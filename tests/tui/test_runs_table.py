@@ -59,7 +59,9 @@ async def test_runs_are_sorted_and_filtered(tmp_path: Path, clock: Clock) -> Non
 def test_settings_that_are_equal_in_all_runs_have_no_column() -> None:
     configs = [{"a.rate": 1, "b.rate": 2, "c": 3, "name": "x"}, {"a.rate": 2, "b.rate": 3, "c": 3, "name": "y", "d": 1}]
     assert differing_keys(configs) == ["a.rate", "b.rate", "d"]
-    assert short_keys(["a.rate", "b.rate", "train.epochs"]) == ["a.rate", "b.rate", "epochs"]
+    assert short_keys(["a.rate", "optimizer.learning_rate"]) == ["a.rate", "learning_rate"]
+    long = ["optimizer.learning_rate", "discriminator.learning_rate"]
+    assert short_keys(long) == long
 
 
 def test_validations_are_read_incrementally_and_taken_back(tmp_path: Path) -> None:

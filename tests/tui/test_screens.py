@@ -160,8 +160,8 @@ async def test_evaluation_lists_the_worst_items_with_their_pictures(shown: RunPa
         await pilot.press("4", "left")
         text = await settle(app, pilot)
         assert "valid/worst_items  step 120" in text and "worst 1/photo" in text
-        assert [line.split()[2:4] for line in text.splitlines() if "says" in line][:3] == [
-            ["6.25", "says"], ["3.5", "says"], ["nan", "says"],
+        assert [line.split()[2:4] for line in text.splitlines() if "predicted" in line and "true" in line][:3] == [
+            ["6.25", "predicted"], ["3.5", "predicted"], ["nan", "predicted"],
         ]  # fmt: skip
         assert "/data/animals/valid/000017.jpg" in text and any("▀" in line for line in text.splitlines())
         await pilot.press("s", "s", "r", "home")  # by score, the other way round: nan comes last all the same
@@ -172,7 +172,7 @@ async def test_evaluation_lists_the_worst_items_with_their_pictures(shown: RunPa
         assert "worst 2/photo" in text and "/data/animals/valid/000004.jpg" in text
         await pilot.press("enter")
         text = await settle(app, pilot)
-        assert "worst 2/photo" in text and "000004.jpg" not in text and "says bird, is cat" in text
+        assert "worst 2/photo" in text and "000004.jpg" not in text and "predicted bird, true cat" in text
         assert "cat" in next(line for line in text.splitlines() if "▀cat" in line or " cat" in line)
         await pilot.press("enter", "down")
         assert "worst 3/photo" in await settle(app, pilot)
@@ -183,7 +183,7 @@ async def test_a_click_chooses_an_item_and_a_double_click_enlarges_its_picture(s
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("4", "left")
         lines = (await settle(app, pilot)).splitlines()
-        row = next(y for y, line in enumerate(lines) if "3.5  says" in line)
+        row = next(y for y, line in enumerate(lines) if "3.5  predicted" in line)
         await pilot.click(offset=(12, row))
         assert "worst 2/photo" in await settle(app, pilot)
         await pilot.click(offset=(80, 10))  # beside the list nothing is chosen

@@ -94,7 +94,7 @@ class Dashboard(App[str], inherit_bindings=False):
         self.theme = "ansi-dark"
         self.feed = feed
         self.owner = owner
-        self._look_after, self._looked_after_at = look_after, 0.0
+        self._look_after, self._last_call_at = look_after, 0.0
         self._wake = asyncio.Event()
         self.environment, self.first_frame = environment, first_frame
         self.glyphs = choose_glyphs(environment)
@@ -394,8 +394,8 @@ class Dashboard(App[str], inherit_bindings=False):
 
     def _look_after_worker(self) -> None:
         now = self.feed.clock()
-        if self._look_after is not None and not 0 <= now - self._looked_after_at < LOOK_AFTER_SECONDS:
-            self._looked_after_at = now
+        if self._look_after is not None and not 0 <= now - self._last_call_at < LOOK_AFTER_SECONDS:
+            self._last_call_at = now
             try:
                 self._look_after()
             except TrainerError as error:  # a full disk; the caller checks once more after the dashboard

@@ -15,17 +15,17 @@ def step_range(last: float) -> float:
     return math.ceil(last / unit) * unit
 
 
-def value_range(low: float, high: float) -> tuple[float, float]:
+def value_range(low: float, high: float, parts: int = 4) -> tuple[float, float]:
     """A range around [low, high] whose ends are round numbers; never empty.
 
-    Ends lie on multiples of 1, 2 or 5 times a power of ten, about a quarter of the span.
+    Ends are multiples of 1, 2 or 5 times a power of ten, of about the span divided by `parts`.
     """
     if not (math.isfinite(low) and math.isfinite(high)):
         return 0.0, 1.0
     if high - low <= 1e-9 * max(abs(low), abs(high), 1e-30):
         margin = abs(low) / 2 or 1.0
         low, high = low - margin, high + margin
-    rough = (high - low) / 4
+    rough = (high - low) / parts
     power = 10.0 ** math.floor(math.log10(rough))
     unit = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
     return math.floor(low / unit + 1e-9) * unit, math.ceil(high / unit - 1e-9) * unit

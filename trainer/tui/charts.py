@@ -57,7 +57,7 @@ class Chart:
 
     Attributes:
         best: the step and the value to mark.
-        log_scale: None: logarithmic if the values span a factor of 30.
+        log_scale: None: logarithmic if the values span a factor of 20.
     """
 
     title: str

@@ -77,7 +77,7 @@ def _differences(trees: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...
 
 
 def leaves(tree: Mapping[str, Any], at: str = "") -> list[tuple[str, Any]]:
-    """(dotted key, value) of everything that is no mapping, and of empty mappings."""
+    """(dotted key, value) of everything but mappings, and of empty mappings."""
     pairs: list[tuple[str, Any]] = []
     for key, value in tree.items():
         dotted = f"{at}{key}"

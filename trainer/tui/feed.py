@@ -90,7 +90,7 @@ class Feed:
         self._preview: View | None = None
         self._lock_read = -LOCK_SECONDS
         self._pulse = Pulse()
-        self._has_caught_up = self._has_said_dead = False
+        self._has_caught_up = self._has_logged_loss = False
         self._samples: dict[str, Sample | None] = {}
 
     @cached_property
@@ -138,21 +138,21 @@ class Feed:
         if now - self._lock_read >= LOCK_SECONDS or now < self._lock_read:
             self._lock_read = now
             self.lock = self._pulse.feel(read_lock(self.paths), now)
-            self._say_whether_dead(now)
+            self._log_loss(now)
 
     @property
     def worker_time(self) -> float:
         """The time on the worker's machine in seconds since 1970, by which records are stamped."""
         return self._pulse.clock_of(self.view.host, self.clock())
 
-    def _say_whether_dead(self, now: float) -> None:
+    def _log_loss(self, now: float) -> None:
         """Log once, below the last lines, that the worker is gone without an end."""
-        is_dead = self._has_caught_up and self.status() == LOST
-        if is_dead and not self._has_said_dead:
+        is_lost = self._has_caught_up and self.status() == LOST
+        if is_lost and not self._has_logged_loss:
             beat = None if self.lock is None else datetime.fromtimestamp(self.lock.heartbeat)
             last_beat = f"; last heartbeat at {beat:%Y-%m-%d %H:%M:%S}" if beat is not None else ""
             self.complete.say(now, "error", f"{self._worker()} is gone without an end{last_beat}")
-        self._has_said_dead = is_dead
+        self._has_logged_loss = is_lost
 
     def _worker(self) -> str:
         """The training process in words."""

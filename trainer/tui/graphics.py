@@ -49,24 +49,24 @@ class Hanging:
     _shown: dict[tuple[object, ...], tuple[int, Placed]] = field(default_factory=dict)
     _number: int = 0
 
-    def stale(self, wanted: Iterable[Placed]) -> list[Placed]:
-        """Pictures on the terminal that are not in `wanted`."""
-        kept = {_name(picture) for picture in wanted}
+    def stale(self, pictures: Iterable[Placed]) -> list[Placed]:
+        """Pictures on the terminal that are not in `pictures`."""
+        kept = {_name(picture) for picture in pictures}
         return [picture for name, (_, picture) in self._shown.items() if name not in kept]
 
-    def show(self, wanted: Sequence[Placed], overwritten: Sequence[tuple[int, int, int, int]] = ()) -> str:
+    def show(self, pictures: Sequence[Placed], overwritten: Sequence[tuple[int, int, int, int]] = ()) -> str:
         """What to write for these and no others to be shown.
 
         Args:
             overwritten: rectangles (column, row, columns, rows) in which text has been written since: a sixel picture
                 is gone there.
         """
-        text = self.take_down(self.stale(wanted))
+        text = self.take_down(self.stale(pictures))
         if self.form == "sixel":
             for name, (_, picture) in list(self._shown.items()):
                 if any(_overlap(picture.place, place) for place in overwritten):
                     del self._shown[name]
-        for picture in wanted:
+        for picture in pictures:
             if _name(picture) not in self._shown:
                 self._number += 1
                 self._shown[_name(picture)] = self._number, picture

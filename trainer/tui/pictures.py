@@ -78,7 +78,7 @@ def _read_png(path: Path, mode: str) -> tuple[Pixels, tuple[int, int]] | None:
 
 
 def render(sample: Sample, width: int, height: int, layers: Layers) -> Pixels:
-    """The picture scaled to fit `width` by `height` pixels, its proportions kept, with its annotations."""
+    """The picture scaled to fit `width` by `height` pixels, with its aspect ratio and its annotations."""
     from PIL import Image
 
     assert sample.image is not None
@@ -93,7 +93,7 @@ def render(sample: Sample, width: int, height: int, layers: Layers) -> Pixels:
 def draw_picture(
     sample: Sample, width: int, height: int, glyphs: Glyphs, *, has_color: bool, layers: Layers
 ) -> list[Line]:
-    """The picture scaled to fit `height` lines of `width` cells, its proportions kept."""
+    """The picture scaled to fit `height` lines of `width` cells, with its aspect ratio."""
     legend = legend_of(sample.annotations, sample.mask, glyphs, layers)
     pixels = render(sample, width, 2 * max(1, height - bool(legend)), layers)
     if len(pixels) % 2:

@@ -54,7 +54,10 @@ LEGEND_HEIGHT = 7
 
 ROWS_PER_TICK, COLUMNS_PER_TICK = 4, 16
 
-DECADES = 1.5
+LOG_PARTS = 8
+"""The ends of a logarithmic axis are rounded less: half a decade of nothing is much of a chart."""
+
+DECADES = 1.3
 """A chart that may choose its scale has a logarithmic one if its values span this many powers of ten."""
 
 
@@ -350,7 +353,7 @@ def _current_values(chart: Chart, canvas: _Canvas, layout: _Layout, glyphs: Glyp
             found.append((row, layer, value))
     found = sorted(found, key=lambda item: item[0])[:rows]
     edge: dict[int, list[Span]] = {}
-    for row, (_, layer, value) in zip(_apart([row for row, *_ in found], rows), found, strict=True):
+    for row, (_, layer, value) in zip(_spread([row for row, *_ in found], rows), found, strict=True):
         text = f" {_short(value):<{LABEL_WIDTH}}"
         if layout.has_names:
             text += " " + crop(layer.name, layout.gutter - len(text) - 1, glyphs.ellipsis)
@@ -358,7 +361,7 @@ def _current_values(chart: Chart, canvas: _Canvas, layout: _Layout, glyphs: Glyp
     return edge
 
 
-def _apart(rows: Sequence[int], count: int) -> list[int]:
+def _spread(rows: Sequence[int], count: int) -> list[int]:
     """Different rows of `count`, near the given ones and in their order."""
     placed: list[int] = []
     for row in rows:
@@ -433,7 +436,8 @@ def _found_limits(chart: Chart, start: float, end: float) -> tuple[float, float]
             low, high = robust_range(y, fence) if chart.window.is_robust else full_range(y)
             lows.append(low)
             highs.append(high)
-    return value_range(min(lows, default=math.nan), max(highs, default=math.nan))
+    parts = LOG_PARTS if chart.log_scale else 4
+    return value_range(min(lows, default=math.nan), max(highs, default=math.nan), parts)
 
 
 def _paint_line(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> Columns:

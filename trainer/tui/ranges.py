@@ -46,8 +46,8 @@ def robust_range(values: Floats, fence: float = FENCE) -> tuple[float, float]:
     if len(values) < FEW:
         return low, high
     lower, upper = tails(values)
-    reach = fence * (upper - lower) * (FAR if len(values) < MANY else 1.0)
-    if reach <= 0 or (low >= lower - reach and high <= upper + reach):
+    distance = fence * (upper - lower) * (FAR if len(values) < MANY else 1.0)
+    if distance <= 0 or (low >= lower - distance and high <= upper + distance):
         return low, high
-    inside = values[(values >= lower - reach) & (values <= upper + reach)]
+    inside = values[(values >= lower - distance) & (values <= upper + distance)]
     return full_range(inside)

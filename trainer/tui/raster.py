@@ -81,7 +81,7 @@ def running_average(values: Floats, factor: float) -> Floats:
 def connect(columns: Columns) -> tuple[Floats, Floats]:
     """Lowest and highest value of each column once its points are joined into a line; nan outside the line.
 
-    Empty columns between points are interpolated, and neighbours meet half way, so that the line has no holes.
+    Empty columns between points are interpolated, and neighbors meet half way, so that the line has no holes.
     """
     low, high, first, last = (np.array(part) for part in (columns.low, columns.high, columns.first, columns.last))
     known = np.flatnonzero(~np.isnan(low))

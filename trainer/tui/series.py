@@ -62,7 +62,7 @@ class Series:
         if kept == len(self.steps):
             return
         steps, values, version = self.steps[:kept], self.values[:kept], self.version
-        self.__init__()  # type: ignore[misc]  # the average is summed anew over what is left
+        self.__init__()  # type: ignore[misc]  # the average starts again with the remaining values
         for step, value in zip(steps, values, strict=True):
             self.append(step, value)
         self.version += version + 1

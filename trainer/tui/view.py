@@ -285,7 +285,7 @@ def _bad_item(view: View, event: BadItemEvent, time: float) -> None:
     view.say(time, "warning", f"bad item {event.action} ({event.count} so far): {event.source}: {event.reason}")
 
 
-def _said(view: View, event: WarningEvent | LogEvent, time: float) -> None:
+def _message(view: View, event: WarningEvent | LogEvent, time: float) -> None:
     view.say(time, event.level, event.message + (f" ({event.where})" if event.where else ""))
 
 
@@ -338,8 +338,8 @@ HANDLERS: dict[type, Callable[[View, Any, float], None]] = {
     SystemEvent: _system,
     CheckpointEvent: _checkpoint,
     BadItemEvent: _bad_item,
-    WarningEvent: _said,
-    LogEvent: _said,
+    WarningEvent: _message,
+    LogEvent: _message,
     RequestEvent: _request,
     ResumedEvent: _resumed,
     EndEvent: _end,

@@ -58,9 +58,9 @@ def empty_chart(text: str, width: int, height: int, glyphs: Glyphs) -> list[Line
 
 
 def chart_version(name: str) -> Callable[[Frame], Hashable]:
-    """What a chart's drawing depends on; equal values mean that nothing need be drawn anew.
+    """What a chart's drawing depends on; an equal version is not drawn again.
 
-    New values wait for the next half second: a chart is most of what a frame costs, and a point more hardly shows.
+    New values wait for the next half second: a chart is most of the cost of a frame, and one more point hardly shows.
     """
     shown: tuple[Hashable, Hashable] = (None, None)
 

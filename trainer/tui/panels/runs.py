@@ -22,6 +22,9 @@ ROLES = ("train", "valid", "third", "second", "rate", "best")
 NOT_COMPARED = ("name", "runs_dir")
 """Keys of the configuration that identify a run and configure nothing."""
 
+MAX_KEY_WIDTH = 16
+"""A longer configuration key loses its section in the title of its column."""
+
 FIRST_KEY_RANK = 6
 """Columns of configuration keys are left out before all others, the last of them first."""
 
@@ -103,9 +106,12 @@ def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def short_keys(keys: Sequence[str]) -> list[str]:
-    """The last part of each dotted key; the whole key where two have the same."""
+    """A title for each dotted key: a long key without its section, unless two keys would be the same."""
     last = [key.rpartition(".")[2] for key in keys]
-    return [short if last.count(short) == 1 else key for key, short in zip(keys, last, strict=True)]
+    return [
+        short if len(key) > MAX_KEY_WIDTH and last.count(short) == 1 else key
+        for key, short in zip(keys, last, strict=True)
+    ]
 
 
 def best_value(

@@ -125,8 +125,8 @@ class Overview(RunScreen):
         return body_places(*bodies.first().size, content) if bodies else {}
 
     def _arrange_body(self) -> None:
-        """Place the boxes anew."""
-        self.query_one(f"#{self.pane}").refresh(layout=True)  # of a child: it clears what its parent has placed
+        """Place the boxes again."""
+        self.query_one(f"#{self.pane}").refresh(layout=True)  # of a child, which clears the placements of its parent
 
     def body(self) -> Iterable[Widget]:
         source = self.dashboard
