@@ -215,9 +215,9 @@ def _metric(view: View, event: MetricEvent, time: float) -> None:
 def _say_metrics(view: View, event: MetricEvent, time: float) -> None:
     """One line for all metrics of a split at a step, although some of them come later: it takes the former's place."""
     values = {f"{event.split}/{name}": value for name, value in event.values.items()}
-    told = view.validation
-    if told is not None and told.at == (event.split, event.step) and view.log and view.log[-1] is told.line:
-        values = {**told.values, **values}
+    before = view.validation
+    if before is not None and before.at == (event.split, event.step) and view.log and view.log[-1] is before.line:
+        values = {**before.values, **values}
         view.log.pop()
     names = _named(values, view.leading, f"{event.split}/")
     view.say(time, "good" if event.final else "info", f"{event.split} at step {event.step}: {names}")
@@ -225,7 +225,7 @@ def _say_metrics(view: View, event: MetricEvent, time: float) -> None:
 
 
 def _named(values: Mapping[str, float], leading: str | None, prefix: str = "") -> str:
-    """The most important metrics in words, without their split where it is told already."""
+    """The most important metrics in words, without their split where it is before already."""
     shown, left_out = named_first(values, leading)
     words = [f"{name.removeprefix(prefix)} {number(value)}" for name, value in shown.items()]
     return " ".join([*words, *([f"and {left_out} more"] if left_out else [])])
