@@ -111,7 +111,7 @@ NAMES = re.compile(
     r"(^|_)(seen|told|wanted|apart|borne|wished|meant|said|unsaid|heard|hear|hears|looked|looked_at|askew|reach|judgement)($|_)"
 )
 """Participles and verbs used as nouns, and words that need an explanation."""
-EXACT_NAMES = {"Folder": "a process is not a folder", "EXIT_CODES_OF_DASHBOARD": "name the table for its values"}
+EXACT_NAMES = {"Folder": "a process is not a folder", "BY_WAY_OF_LEAVING": "name the table for its values"}
 OPAQUE_FILES = {"reach", "states", "structure", "rows", "looks"}
 """File names that don't say what is in them."""
 ALLOWED_FILES = {"trainer/metrics/rows.py"}  # metrics of table rows
