@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 
 def duration(seconds: float) -> str:
@@ -21,6 +22,11 @@ def duration(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}"
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def moment(seconds: float) -> str:
+    """A point in time, in seconds since 1970, as the local date and time: `2026-11-23 02:44`."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def clock(seconds: float) -> str:

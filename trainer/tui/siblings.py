@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainer.rundir import EventTail, Pulse, RunPaths, RunSummary, list_runs, open_run, summarize
+from trainer.rundir import ALIVE, EventTail, Pulse, RunPaths, RunSummary, list_runs, open_run, summarize
 from trainer.tui.validations import Validations
 from trainer.tui.view import View
 
@@ -124,7 +124,7 @@ class Siblings:
         except OSError:
             size = 0
         known = self.summaries.get(paths.root)
-        may_change = known is None or known.status in ("running", "starting", "lost")
+        may_change = known is None or known.status in (*ALIVE, "lost")
         if not may_change and self._read.get(paths.root) == size:
             return False
         self._read[paths.root] = size

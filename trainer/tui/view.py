@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -25,6 +25,8 @@ from trainer.rundir import (
     SystemEvent,
     TimeTaken,
     WarningEvent,
+    named_first,
+    task_name,
 )
 from trainer.tui.numbers import duration, number, size
 from trainer.tui.series import Series
@@ -71,6 +73,15 @@ class LogLine:
     message: str
 
 
+@dataclass(frozen=True)
+class Validation:
+    """Metrics of a split at a step, `at`, by "split/name", and the line of the log that tells them."""
+
+    at: tuple[str, int]
+    values: Mapping[str, float]
+    line: LogLine
+
+
 @dataclass(eq=False)
 class View:
     """A run according to the records so far.
@@ -110,6 +121,7 @@ class View:
     histories: dict[str, deque[float]] = field(default_factory=dict)
     log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
     log_count: int = 0
+    validation: Validation | None = None
     requests: dict[str, RequestEvent] = field(default_factory=dict)
     recent_steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=256))
 
@@ -160,7 +172,7 @@ def speed_up(events: Iterable[AutotuneEvent]) -> float | None:
 
 
 def _run(view: View, event: RunEvent, time: float) -> None:
-    view.name, view.task, view.device, view.threads = event.name, event.task, event.device, event.threads
+    view.name, view.task, view.device, view.threads = event.name, task_name(event.task), event.device, event.threads
     view.pid, view.host = event.pid, event.host
 
 
@@ -197,8 +209,26 @@ def _metric(view: View, event: MetricEvent, time: float) -> None:
         view.step, view.epoch = event.step, event.epoch
         view.recent_steps.append((time, event.step))
         return
-    values = " ".join(f"{name} {number(value)}" for name, value in event.values.items())
-    view.say(time, "good" if event.final else "info", f"{event.split} at step {event.step}: {values}")
+    _say_metrics(view, event, time)
+
+
+def _say_metrics(view: View, event: MetricEvent, time: float) -> None:
+    """One line for all metrics of a split at a step, although some of them come later: it takes the former's place."""
+    values = {f"{event.split}/{name}": value for name, value in event.values.items()}
+    before = view.validation
+    if before is not None and before.at == (event.split, event.step) and view.log and view.log[-1] is before.line:
+        values = {**before.values, **values}
+        view.log.pop()
+    names = _named(values, view.leading, f"{event.split}/")
+    view.say(time, "good" if event.final else "info", f"{event.split} at step {event.step}: {names}")
+    view.validation = Validation((event.split, event.step), values, view.log[-1])
+
+
+def _named(values: Mapping[str, float], leading: str | None, prefix: str = "") -> str:
+    """The most important metrics in words, without their split where it is before already."""
+    shown, left_out = named_first(values, leading)
+    words = [f"{name.removeprefix(prefix)} {number(value)}" for name, value in shown.items()]
+    return " ".join([*words, *([f"and {left_out} more"] if left_out else [])])
 
 
 def _sample(view: View, event: SampleEvent, time: float) -> None:
@@ -290,7 +320,7 @@ def _end(view: View, event: EndEvent, time: float) -> None:
     if event.step is not None:
         view.step = event.step
     level = "good" if event.status == "done" else "error" if event.status == "failed" else "warning"
-    numbers = " ".join(f"{name} {number(value)}" for name, value in event.metrics.items())
+    numbers = _named(event.metrics, view.leading)
     view.say(time, level, " ".join(filter(None, (event.status, event.reason, numbers))))
     for phase in view.phases.values():
         if phase.is_active:
