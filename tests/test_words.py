@@ -14,15 +14,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from trainer.configs import json_schema, load
 from trainer.configs.gallery import RecipeIndex
 
 ROOT = Path(__file__).resolve().parent.parent
-CLEAN_ROOMS = ("configs", "cli", "learner", "datasets", "rundir", "metrics", "recipes")
-ROOMS_TO_COME = ("engine", "tui")
+CLEAN_ROOMS = ("configs", "cli", "learner", "datasets", "rundir", "metrics", "recipes", "tui")
+ROOMS_TO_COME = ("engine",)
 """Rooms whose texts and names have not been edited yet; a room that is done moves to CLEAN_ROOMS."""
-CLEAN_PAGES = ("CHANGELOG.md", "docs/reference.md", "trainer/recipes/*/README.md")
-"""Pages that have been edited; a page that is done joins the list."""
+PAGES_TO_COME = ("CONTRIBUTING.md", "docs/inference.md", "docs/export.md")
+"""Pages that have not been edited yet; a page that is done leaves the list."""
 
 PHRASES: Mapping[str, str] = {
     # fillers and nominal clauses
@@ -88,9 +90,7 @@ PHRASES: Mapping[str, str] = {
 """By pattern, what to say instead."""
 ANY = re.compile("|".join(PHRASES), re.IGNORECASE)
 
-ALLOWED: Mapping[str, tuple[str, ...]] = {
-    r"\bwhole numbers?\b": ("docs/reference.md",),  # the kinds of values, written by docs/reference.py
-}
+ALLOWED: Mapping[str, tuple[str, ...]] = {}
 """By pattern, the files that may use it."""
 
 FRAGMENT = re.compile(
@@ -149,8 +149,9 @@ def texts_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def pages() -> list[Path]:
-    """The Markdown files that have been edited."""
-    return [path for pattern in CLEAN_PAGES for path in sorted(ROOT.glob(pattern))]
+    """The Markdown files of the project that have been edited."""
+    found = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "trainer").glob("recipes/*/*.md")]
+    return [path for path in found if str(path.relative_to(ROOT)) not in PAGES_TO_COME]
 
 
 def clean_files() -> list[Path]:
@@ -239,7 +240,7 @@ def test_files_of_clean_rooms_say_what_is_in_them() -> None:
     assert not [path for path in found if str(path.relative_to(ROOT)) not in ALLOWED_FILES]
 
 
-def test_every_room_is_clean_or_to_come() -> None:
-    rooms = {path.parent.name for path in (ROOT / "trainer").glob("*/__init__.py")}
-    assert rooms == {*CLEAN_ROOMS, *ROOMS_TO_COME}
-    assert len(pages()) >= len(CLEAN_PAGES)
+@pytest.mark.parametrize("name", [*PAGES_TO_COME, *(f"trainer/{room}" for room in ROOMS_TO_COME)])
+def test_what_is_to_come_exists(name: str) -> None:
+    """A page or room that was removed or renamed leaves the list."""
+    assert (ROOT / name).exists()
