@@ -8,8 +8,14 @@ import pytest
 from pane_use import SIZES, count
 from recorded_states import STATES
 
+SMALLEST, *LARGER = SIZES
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+
+@pytest.mark.parametrize(
+    "size",
+    [SMALLEST, *(pytest.param(size, marks=pytest.mark.full) for size in LARGER)],
+    ids=lambda size: f"{size[0]}x{size[1]}",
+)
 @pytest.mark.parametrize("state", STATES)
 async def test_a_third_of_the_rows_of_each_pane_is_used(state: str, size: tuple[int, int], tmp_path: Path) -> None:
     panes = await count(state, size, tmp_path)

@@ -148,6 +148,7 @@ def test_the_footer_lists_keys_or_says_what_became_of_a_request() -> None:
         assert (action.label in keys) or not action.in_footer
     narrow = plain(draw_footer(frame(), 80, 1))
     assert "1-7 screens" in narrow and narrow.endswith("? help")
+    assert plain(draw_footer(frame(), 34, 1)).split("  ")[-2:] == ["q detach", "? help"]
     over = plain(draw_footer(frame(status=DONE), 120, 1))
     assert "checkpoint" not in over and "q quit" in over
     assert plain(draw_footer(frame(message="pause: done"), 120, 1)).strip() == "pause: done"

@@ -138,6 +138,11 @@ async def test_evaluation_shows_matrix_curves_and_table(shown: RunPaths, clock: 
         text = await settle(app, pilot)
         assert "valid/confusion  step 120  (1 of 5)" in text and "22 of 25 (88.0%)" in text
         assert any(line.split()[1:5] == ["cat", "80", "20", "·"] for line in text.splitlines())
+        assert "predicted (% of the true class)" in text and "predicted dog, true cat  2 (20% of cat)" in text
+        await pilot.press("percent_sign")
+        text = await settle(app, pilot)
+        assert any(line.split()[1:5] == ["cat", "8", "2", "·"] for line in text.splitlines())
+        assert "predicted (counts)" in text
         await pilot.press("tab")
         assert "true positive rate over false positive rate  A cat  B dog" in await settle(app, pilot)
         await pilot.press("tab", "s", "s", "r")
@@ -318,7 +323,7 @@ async def test_every_screen_fits_the_terminal(shown: RunPaths, clock: Clock, siz
             await pilot.press(key)
             lines = (await settle(app, pilot)).splitlines()
             assert len(lines) == size[1] and max(map(len, lines)) <= size[0]
-            assert lines[-1].strip()
+            assert " q quit" in lines[-1] and lines[-1].rstrip().endswith("? help")
 
 
 async def test_a_frame_may_come_before_a_screen_has_its_widgets(shown: RunPaths, clock: Clock) -> None:

@@ -21,8 +21,10 @@ from trainer.engine.program.work import SCANS, SCATTERS
 _WIDE: dict[DType, DType] = {
     dtypes.bfloat16: dtypes.float32,
     dtypes.float16: dtypes.float32,
-    dtypes.uint8: dtypes.int32,
-    dtypes.bool_: dtypes.int32,
+    **dict.fromkeys(
+        (dtypes.bool_, dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.int8, dtypes.int16), dtypes.int32
+    ),
+    dtypes.uint64: dtypes.int64,
 }
 _CONTRACTIONS = frozenset({"matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"})
 _EXTREMA = frozenset({"scatter_max_along", "scatter_min_along"})
