@@ -51,7 +51,7 @@ async def test_it_draws_and_keys_work(commands: Commands, tmp_path: Path) -> Non
     address = served(commands, tmp_path)
     async with browser(tmp_path / "profile") as page:
         await page.open(address)
-        await page.until(lambda: "FINISHED" in page.received and "valid/accuracy" in page.received)
+        await page.until(lambda: "DONE" in page.received and "valid/accuracy" in page.received)
         while len((before := await page.picture()).getcolors() or ()) < 32:  # letters and lines, smoothed
             pass
         await page.press("7")
@@ -72,7 +72,7 @@ async def test_a_wrong_token_and_another_site_are_refused(commands: Commands, tm
         await page.open(f"{base}?token=wrong")
         assert "invalid token" in await page.run("document.body.innerText")
         await page.open(address)  # which leaves a cookie
-        await page.until(lambda: "FINISHED" in page.received)
+        await page.until(lambda: "DONE" in page.received)
         assert await page.run(connects) == "opened", "from its own page"
         await page.open(other)
         assert await page.run(connects) == "refused"

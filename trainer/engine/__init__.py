@@ -13,11 +13,28 @@ from trainer.engine import functions, random
 from trainer.engine.autocast import autocast
 from trainer.engine.functions import *
 from trainer.engine.gradients import gradients
-from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
+from trainer.engine.graph.dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)  # fmt: skip
 from trainer.engine.promotion import can_cast, result_type
 from trainer.engine.state import State
 from trainer.engine.targets import device, per_item, set_default_device
-from trainer.engine.tensor import Tensor, evaluate
+from trainer.engine.tensor import API_VERSIONS, Tensor, evaluate
 
 if TYPE_CHECKING:
     from trainer.engine import nn as nn
@@ -37,15 +54,61 @@ if TYPE_CHECKING:
     from trainer.engine.tracing.trace import Traced as Traced
     from trainer.engine.tracing.trace import trace as trace
 
+__array_api_version__ = API_VERSIONS[-1]
 bool = bool_
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 __all__ = [
-    "DType", "FoundNaN", "LoadedProgram", "MemoryReport", "Profile", "State", "Tensor", "Traced", "autocast",
-    "bfloat16", "bool", "bool_", "can_cast", "check_gradient", "device", "e", "eager", "evaluate", "explain",
-    "find_nan", "float16", "float32", "float64", "gradients", "inf", "int32", "int64", "load_program",
-    "memory_report", "nan", "newaxis", "nn", "per_item", "pi", "profile", "random", "result_type", "save_program",
-    "set_default_device", "trace", "tuning", "uint8",
+    "DType",
+    "FoundNaN",
+    "LoadedProgram",
+    "MemoryReport",
+    "Profile",
+    "State",
+    "Tensor",
+    "Traced",
+    "__array_api_version__",
+    "autocast",
+    "bfloat16",
+    "bool",
+    "bool_",
+    "can_cast",
+    "check_gradient",
+    "complex64",
+    "complex128",
+    "device",
+    "e",
+    "eager",
+    "evaluate",
+    "explain",
+    "find_nan",
+    "float16",
+    "float32",
+    "float64",
+    "gradients",
+    "inf",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "load_program",
+    "memory_report",
+    "nan",
+    "newaxis",
+    "nn",
+    "per_item",
+    "pi",
+    "profile",
+    "random",
+    "result_type",
+    "save_program",
+    "set_default_device",
+    "trace",
+    "tuning",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
 ]  # fmt: skip
 __all__ += functions.__all__
 

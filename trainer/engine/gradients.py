@@ -14,12 +14,14 @@ def gradients(output: Tensor, wrt: Sequence[Tensor], *, cotangent: Tensor | None
     """The derivatives of the scalar `output` with respect to each of `wrt`, as tensors of their shapes and dtypes.
 
     They are graph code like any other, so their gradients can be taken in turn. With `cotangent` (of `output`'s shape
-    and dtype) `output` may have any shape: the derivatives of sum(output * cotangent).
+    and dtype) `output` may have any shape: the derivatives of sum(output * cotangent). The derivative by a complex
+    z = x + iy is dL/dx + i dL/dy, the direction of steepest ascent, as in PyTorch; a complex `output` counts as
+    real(sum(output * conj(cotangent))).
 
     Raises:
         TrainerError: `output` is no floating-point scalar, or does not depend on one of `wrt`.
     """
-    if not output.dtype.is_float or (cotangent is None and output.shape != ()):
+    if not output.dtype.is_inexact or (cotangent is None and (output.shape != () or output.dtype.is_complex)):
         raise refusal(
             "gradients",
             "the output is no floating-point scalar",

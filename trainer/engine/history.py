@@ -89,7 +89,7 @@ def _held(node: Node) -> int:
 
 def _is_named(node: Node) -> bool:
     """Whether someone can ask for a derivative with respect to the node."""
-    return node.handle is not None and node.dtype.is_float and node.handle() is not None
+    return node.handle is not None and node.dtype.is_inexact and node.handle() is not None
 
 
 def _is_kept(node: Node) -> bool:
@@ -116,4 +116,4 @@ def _nearest(node: Node, dead: set[Node]) -> Node | None:
 
 
 def _passes_gradients(node: Node) -> bool:
-    return node.dtype.is_float and GRADIENTS[node.name] is not None
+    return node.dtype.is_inexact and GRADIENTS[node.name] is not None

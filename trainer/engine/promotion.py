@@ -1,12 +1,14 @@
 """Which dtype operands meet in, by the Python array API standard.
 
-Dtypes of one kind promote to the wider one, bfloat16 and float16 to float32. Kinds never mix by themselves: where an
-integer meets a float, or a bool a number, the user says what is meant with `astype`. A Python number takes the dtype of
-the array beside it, if it is of its kind or of a wider one.
+Integers meet in the narrowest integer that holds both, floats in the wider one (bfloat16 and float16 in float32), a
+float and a complex number in a complex one. Other kinds never mix by themselves: where an integer meets a float, or a
+bool a number, the user says what is meant with `astype`. A Python number takes the dtype of the array beside it, if it
+is of its kind or of a wider one; a Python complex makes a complex result of a floating-point array.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,42 +16,71 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import refusal
 
-_RANK = {dtype.name: rank for rank, dtype in enumerate(dtypes.ALL)}  # within a kind, later is wider
-_FAMILY = {"bool": "bool", "uint": "integer", "int": "integer", "float": "float"}
+Number = bool | int | float | complex
+_KINDS: dict[type, tuple[str, ...]] = {
+    bool: ("bool", "uint", "int", "float", "complex"),
+    int: ("uint", "int", "float", "complex"),
+    float: ("float", "complex"),
+    complex: ("complex",),
+}
 
-DEFAULT = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float32}
+DEFAULT: dict[type, DType] = {
+    bool: dtypes.bool_,
+    int: dtypes.int64,
+    float: dtypes.float32,
+    complex: dtypes.complex64,
+}
 """The dtype of a Python number that stands alone."""
+
+
+def default_of(value: Number) -> DType:
+    """The dtype of a Python number that stands alone, of a subclass too."""
+    return DEFAULT.get(type(value)) or next(dtype for kind, dtype in DEFAULT.items() if isinstance(value, kind))
+
+
+@functools.cache
+def _meeting(a: DType, b: DType) -> DType | None:
+    """The dtype in which two meet, None where they don't."""
+    kinds = {a.kind, b.kind}
+    if len(kinds) == 1:
+        return dtypes.float32 if a.is_half and b.is_half and a is not b else max(a, b, key=lambda each: each.itemsize)
+    if kinds == {"int", "uint"}:
+        signed, unsigned = (a, b) if a.kind == "int" else (b, a)
+        return signed if signed.itemsize > unsigned.itemsize else dtypes.BY_NAME.get(f"int{16 * unsigned.itemsize}")
+    if kinds == {"float", "complex"}:
+        return max(a.with_imaginary, b.with_imaginary, key=lambda each: each.itemsize)
+    return None
 
 
 def promoted(operation: str, found: Sequence[DType]) -> DType:
     """The dtype in which arrays of dtypes `found` meet.
 
     Raises:
-        TrainerError: they are of different kinds.
+        TrainerError: they are of different kinds, or no integer holds both a uint64 and a signed integer.
     """
     widest = found[0]
     for dtype in found[1:]:
         if dtype is widest:
             continue
-        if _FAMILY[dtype.kind] != _FAMILY[widest.kind]:
+        meeting = _meeting(widest, dtype)
+        if meeting is None:
             raise refusal(
                 operation,
-                "dtypes of different kinds don't mix",
+                "no integer dtype holds both"
+                if widest.is_integer and dtype.is_integer
+                else "dtypes of different kinds don't mix",
                 found=" and ".join(map(repr, found)),
                 expected="dtypes of one kind: bool, integer or floating-point",
                 hint="Convert one of them with `.astype(...)`.",
             )
-        if dtype.is_half and widest.is_half:
-            widest = dtypes.float32  # neither holds the other's values
-        else:
-            widest = max(dtype, widest, key=lambda candidate: _RANK[candidate.name])
+        widest = meeting
     return widest
 
 
-def check_scalar(operation: str, value: bool | int | float, dtype: DType) -> None:
+def check_scalar(operation: str, value: Number, dtype: DType) -> None:
     """Raise unless the Python number `value` may stand beside an array of `dtype`."""
-    fits = dtype.kind == "float" or isinstance(value, bool) or (isinstance(value, int) and dtype.kind != "bool")
-    if not fits:
+    kinds = _KINDS.get(type(value)) or next(found for kind, found in _KINDS.items() if isinstance(value, kind))
+    if dtype.kind not in kinds:
         raise refusal(
             operation,
             f"a Python {type(value).__name__} doesn't fit beside {dtype}",
@@ -59,24 +90,31 @@ def check_scalar(operation: str, value: bool | int | float, dtype: DType) -> Non
         )
 
 
-def result_type(*operands: Any) -> DType:
+def beside(operation: str, value: Number, dtype: DType) -> DType:
+    """The dtype in which the Python number `value` and an array of `dtype` meet; raises as `check_scalar`."""
+    if isinstance(value, complex) and dtype.is_float:
+        return dtype.with_imaginary
+    check_scalar(operation, value, dtype)
+    return dtype
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype in which arrays, dtypes and Python numbers meet."""
-    strong = [operand if isinstance(operand, DType) else operand.dtype for operand in operands if _is_strong(operand)]
-    weak = [operand for operand in operands if not _is_strong(operand)]
+    given = arrays_and_dtypes
+    strong = [operand if isinstance(operand, DType) else operand.dtype for operand in given if _is_strong(operand)]
+    weak = [operand for operand in given if not _is_strong(operand)]
     if not strong:
-        strong = [max((DEFAULT[type(value)] for value in weak), key=lambda dtype: _RANK[dtype.name])]
+        strong = [max(map(default_of, weak), key=dtypes.ALL.index)]
     dtype = promoted("result_type", strong)
     for value in weak:
-        check_scalar("result_type", value, dtype)
+        dtype = beside("result_type", value, dtype)
     return dtype
 
 
 def _is_strong(operand: Any) -> bool:
-    return not isinstance(operand, bool | int | float)
+    return not isinstance(operand, bool | int | float | complex)
 
 
-def can_cast(source: DType, target: DType) -> bool:
-    """Whether promotion may take values of dtype `source` to `target`."""
-    if _FAMILY[source.kind] != _FAMILY[target.kind]:
-        return False
-    return promoted("can_cast", [source, target]) == target
+def can_cast(from_: DType | Any, to: DType, /) -> bool:
+    """Whether promotion may take values of dtype `from_` (or those of an array) to `to`."""
+    return _meeting(from_ if isinstance(from_, DType) else from_.dtype, to) is to

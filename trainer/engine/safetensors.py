@@ -18,8 +18,9 @@ from trainer.engine.graph.dtypes import DType
 
 LARGEST_HEADER = 100_000_000
 METADATA = "__metadata__"
-_TAGS = {"bool": "BOOL", "uint8": "U8", "int32": "I32", "int64": "I64", "bfloat16": "BF16", "float16": "F16",
-         "float32": "F32", "float64": "F64"}  # fmt: skip
+_TAGS = {"bool": "BOOL", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "int8": "I8", "int16": "I16",
+         "int32": "I32", "int64": "I64", "bfloat16": "BF16", "float16": "F16", "float32": "F32", "float64": "F64",
+         "complex64": "C64"}  # fmt: skip
 _DTYPES = {tag: dtypes.BY_NAME[name] for name, tag in _TAGS.items()}
 
 Arrays = dict[str, tuple[np.ndarray, DType]]
@@ -38,6 +39,13 @@ def pieces(arrays: Mapping[str, tuple[np.ndarray, DType]], metadata: Mapping[str
     # Wider elements first, so that every array starts at a multiple of its item's size.
     ordered = sorted(arrays.items(), key=lambda item: (-item[1][1].itemsize, item[0]))
     for name, (values, dtype) in ordered:
+        if dtype.name not in _TAGS:
+            raise TrainerError(
+                f"safetensors: {name!r} can't be stored",
+                found=repr(dtype),
+                expected=", ".join(_TAGS),
+                hint="Store its real and imaginary parts.",
+            )
         end = offset + values.size * dtype.itemsize
         header[name] = {"dtype": _TAGS[dtype.name], "shape": list(values.shape), "data_offsets": [offset, end]}
         offset = end

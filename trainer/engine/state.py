@@ -117,6 +117,10 @@ class State(Tensor):
                 self._pending, self._pending_since = node, tensor._since
                 _in_graphs[id(self)] = weakref.ref(self, functools.partial(_in_graphs.pop, id(self)))
 
+    def rebind(self, other: Tensor) -> None:
+        """What in-place assignment does: `assign`."""
+        self.assign(other)
+
     def set_value(self, value: Any) -> None:
         """Write `value`, an array of the state's shape, into the memory now, converted to the state's dtype."""
         source = stored_copy(value, self.dtype, self.name)
@@ -177,7 +181,7 @@ class State(Tensor):
         with targets.lock:
             super().read_into(target)
 
-    def _scalar(self, operation: str) -> bool | int | float:
+    def _scalar(self, operation: str) -> Any:
         with targets.lock:
             return super()._scalar(operation)
 

@@ -17,15 +17,19 @@ from trainer.engine.graph import dtypes, half, lines
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, describe, refusal
-from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.node import Node, Shape, nobody
 from trainer.engine.graph.primitives.compose import transpose_last
 from trainer.engine.graph.storage import HOST, Storage
-from trainer.engine.promotion import DEFAULT, check_scalar, promoted
+from trainer.engine.promotion import beside, default_of, promoted
 
 NO_HISTORY = sys.maxsize
 """`_since` of a tensor that was computed from nothing."""
 
-NUMBERS = (bool, int, float)
+NUMBERS = (bool, int, float, complex)
+
+
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+"""Versions of the Python array API standard whose names and signatures the engine has."""
 
 watcher: ContextVar[Any] = ContextVar("watcher", default=None)
 """What receives each new tensor and each assignment inside `engine.eager`, or None; asked while lines are noted."""
@@ -113,8 +117,8 @@ class Tensor:
         values = storage.flat() if is_flat else np.ascontiguousarray(storage.view()).reshape(-1)
         target[:] = memoryview(values).cast("B")[: len(target)]  # type: ignore[arg-type]
 
-    def item(self) -> bool | int | float:
-        """The only element as a Python number."""
+    def item(self) -> Any:
+        """The only element as a Python number: bool, int, float or complex."""
         return self._scalar("item")
 
     def tolist(self) -> Any:
@@ -127,15 +131,40 @@ class Tensor:
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """The values for another library: the memory itself, read-only, where it takes such (DLPack 1.0), else a copy.
+
+        With `copy=False` older libraries get the memory too, and must not write to it.
+
+        Raises:
+            BufferError: `copy` is False, and the value is a state's, which steps write to.
+        """
         if self.dtype is dtypes.bfloat16:
             raise refusal("__dlpack__", "NumPy can't hand on bfloat16", hint="Convert with `.astype(engine.float32)`.")
-        return self.numpy().__dlpack__(**{**options, "copy": None})
+        storage = self._read("__dlpack__")
+        knows_read_only = max_version is not None and max_version >= (1, 0)
+        if storage.is_state or storage.owner is not HOST:
+            if copy is False:
+                raise BufferError("the memory of a state is not shared: steps write to it")
+        elif copy is False or (copy is None and knows_read_only):
+            view = storage.view()
+            if knows_read_only:
+                view.flags.writeable = False
+            return view.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
+        return self.numpy().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)  # kDLCPU
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        if api_version not in (None, *API_VERSIONS):
+            expected = ", ".join(API_VERSIONS)
+            raise refusal(
+                "__array_namespace__", "no such version of the standard", found=api_version, expected=expected
+            )
         return sys.modules["trainer.engine"]
 
     def __bool__(self) -> bool:
@@ -180,7 +209,7 @@ class Tensor:
         assert node.value is not None
         return node.value
 
-    def _scalar(self, operation: str) -> bool | int | float:
+    def _scalar(self, operation: str) -> Any:
         if self.size != 1:
             raise refusal(
                 operation, "one element is needed", found=f"{self.dtype}{list(self.shape)}", expected="size 1"
@@ -191,6 +220,24 @@ class Tensor:
     def _computed(self) -> None:
         """The node has its value now."""
         self._since = NO_HISTORY
+
+    def rebind(self, other: Tensor) -> None:
+        """Stand for the value of `other`, of the same shape and dtype, from here on: what in-place assignment does.
+
+        Raises:
+            TrainerError: in a traced step, of a tensor that was made outside of it.
+        """
+        recorder = tracing.active()
+        if recorder is not None and self.node.sequence < recorder.began:
+            raise refusal(
+                "setitem",
+                "a traced step assigns to a tensor that was made outside of it",
+                found=describe([self]),
+                expected="a tensor of the step, or a State",
+                hint="Make it a State, or assign to a copy: `x = +x`.",
+            )
+        self.node.handle, self.node = nobody, other.node
+        self.node.handle, self._since = weakref.ref(self), other._since
 
     def __copy__(self) -> Tensor:
         return wrapped(self.node, self)
@@ -262,6 +309,7 @@ class Tensor:
     __abs__: Callable[..., Tensor]
     __invert__: Callable[..., Tensor]
     __getitem__: Callable[..., Tensor]
+    __setitem__: Callable[..., None]
     __contains__: Callable[..., bool]
     reshape: Callable[..., Tensor]
     sum: Callable[..., Tensor]
@@ -334,11 +382,13 @@ def as_tensor(value: Any, dtype: DType | None = None, operation: str = "asarray"
     """`value` as a tensor: a tensor, a Python number, an array, or nested lists of numbers. Arrays are copied."""
     if isinstance(value, Tensor):
         return value if dtype is None or value.dtype is dtype else value.astype(dtype)
-    if isinstance(value, NUMBERS) and not isinstance(value, np.generic):
+    is_nan = isinstance(value, float) and value != value  # it has a sign, which a constant has not
+    if isinstance(value, NUMBERS) and not (isinstance(value, np.generic) or is_nan):
         if dtype is None:
-            return Tensor(p.constant(value, DEFAULT[type(value)]))
+            return Tensor(p.constant(value, default_of(value)))
         check_dtype(operation, dtype)
         array = np.asarray(value)
+        _check_real(operation, array, dtype)
         is_converted = dtype.is_integer and array.dtype.kind in "biuf"  # a larger int is refused as a constant
         return Tensor(p.constant(p.cast_values(array, dtype).item() if is_converted else value, dtype))
     return Tensor(p.buffer(stored_copy(value, dtype, "", operation)))
@@ -348,10 +398,10 @@ def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "as
     """`value` in memory of its own, row-major, converted to `dtype` as `cast` does.
 
     Nested lists of Python floats are converted from float64, and are float32 where no dtype is given. With a dtype, an
-    array may be of a NumPy dtype that no tensor has (int8, uint16, uint32, uint64, longdouble).
+    array may be of a NumPy dtype that no tensor has (longdouble).
 
     Raises:
-        TrainerError: lists are not of one shape, or hold something else than bools and real numbers.
+        TrainerError: lists are not of one shape, or hold something else than bools and numbers.
     """
     if isinstance(value, Tensor):
         if value.dtype is (dtype or value.dtype):
@@ -369,10 +419,12 @@ def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "as
     found = dtypes.from_numpy(array.dtype)
     if dtype is None and found is dtypes.float64 and not isinstance(value, np.ndarray | np.generic):
         dtype = dtypes.float32  # Python's floats have the default dtype
+    if dtype is None and found is dtypes.complex128 and not isinstance(value, np.ndarray | np.generic):
+        dtype = dtypes.complex64
     target = dtype or found
     if found is dtypes.bfloat16:  # as NumPy has it from ml_dtypes
         array, found = array.astype(np.float32), dtypes.float32
-    if target is None or array.dtype.kind not in "biuf":
+    if target is None or array.dtype.kind not in "biufc":
         raise refusal(
             operation,
             "there is no such element type",
@@ -380,10 +432,18 @@ def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "as
             expected=", ".join(map(repr, dtypes.ALL)),
             hint="Convert the array first, or give `dtype`.",
         )
+    _check_real(operation, array, target)
     if target is not found:
         with np.errstate(all="ignore"):
             array = half.stored(p.cast_values(array, target), target)
     return Storage.of(array, target, name=name)
+
+
+def _check_real(operation: str, array: np.ndarray, dtype: DType) -> None:
+    """Raise where complex numbers are to be real ones."""
+    if array.dtype.kind == "c" and not dtype.is_complex and dtype is not dtypes.bool_:
+        hint = "Take the real part, the imaginary part or the absolute value first."
+        raise refusal(operation, f"complex numbers are not of {dtype}", found=array.dtype, hint=hint)
 
 
 def operands(operation: str, *values: Any) -> tuple[list[Node], list[Tensor]]:
@@ -400,11 +460,12 @@ def operands(operation: str, *values: Any) -> tuple[list[Node], list[Tensor]]:
         dtype = max((tensor.dtype for tensor in lone), key=dtypes.ALL.index)
         return [cast(tensor.node, dtype) for tensor in lone], lone
     dtype = promoted(operation, [node.dtype for node in nodes])
+    for tensor, number in zip(tensors, numbers, strict=True):
+        dtype = dtype if tensor is not None else beside(operation, number, dtype)
     shape = broadcast_shape(operation, [node.shape for node in nodes])
     result, position = [], 0
     for tensor, number in zip(tensors, numbers, strict=True):
         if tensor is None:
-            check_scalar(operation, number, dtype)
             result.append(p.full(shape, number, dtype))
         else:
             node = nodes[position]

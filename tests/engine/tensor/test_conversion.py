@@ -88,13 +88,10 @@ def test_values_out_of_range(values: Any, dtype: DType, expected: Any) -> None:
         ([2**63], float32, [2.0**63]),
     ],
 )
-def test_dtypes_that_no_tensor_has_are_taken_with_a_dtype_and_refused_without(
-    values: Any, dtype: DType, expected: Any
-) -> None:
+def test_arrays_of_any_integer_dtype_are_converted(values: Any, dtype: DType, expected: Any) -> None:
     assert engine.asarray(values, dtype=dtype).tolist() == expected
     assert State(values, dtype=dtype).tolist() == expected
-    with pytest.raises(TrainerError, match="no such element type"):
-        engine.asarray(values)
+    assert engine.asarray(values).numpy().dtype == np.asarray(values).dtype
 
 
 def test_long_doubles_are_taken_with_a_dtype() -> None:
@@ -103,8 +100,8 @@ def test_long_doubles_are_taken_with_a_dtype() -> None:
     assert engine.asarray(values, dtype=float64).tolist() == [1e30, 2.5, -0.1]
 
 
-@pytest.mark.parametrize("values", [np.array([1j]), np.array(["1"]), np.array([None]), np.array(["2020"], "M8[Y]")])
-def test_what_holds_no_real_numbers_is_refused(values: np.ndarray) -> None:
+@pytest.mark.parametrize("values", [np.array(["1"]), np.array([None]), np.array(["2020"], "M8[Y]")])
+def test_what_holds_no_numbers_is_refused(values: np.ndarray) -> None:
     with pytest.raises(TrainerError, match="no such element type"):
         engine.asarray(values, dtype=float32)
 
@@ -127,5 +124,5 @@ def test_copy_false_raises_where_a_copy_is_needed() -> None:
     with pytest.raises(ValueError, match="copy=False"):
         engine.asarray(x, dtype=int32, copy=False)
     with pytest.raises(ValueError, match="copy=False"):
-        engine.from_dlpack(np.ones(2, np.float32), copy=False)
+        engine.from_dlpack(np.ones((2, 2), np.float32)[:, :1], copy=False)
     assert engine.asarray(np.ones(2), copy=True).tolist() == [1.0, 1.0]

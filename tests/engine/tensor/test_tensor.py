@@ -63,6 +63,17 @@ def test_dlpack_both_ways() -> None:
         np.from_dlpack(x.astype(engine.bfloat16))
 
 
+def test_dlpack_shares_memory_where_nobody_writes_to_it() -> None:
+    x, state = engine.asarray([1.0, 2.0]), engine.State(np.zeros(2))
+    ours, theirs = np.from_dlpack(x), np.ones(3)
+    assert np.shares_memory(ours, np.from_dlpack(x)) and not ours.flags.writeable
+    assert np.shares_memory(np.from_dlpack(engine.from_dlpack(theirs)), theirs)
+    assert not np.shares_memory(np.from_dlpack(engine.from_dlpack(theirs, copy=True)), theirs)
+    assert not np.shares_memory(np.from_dlpack(state), np.from_dlpack(state))
+    with pytest.raises(BufferError, match="a state"):
+        state.__dlpack__(copy=False)
+
+
 def test_bfloat16_comes_as_float32() -> None:
     x = engine.asarray([1.00390625, 3.0], dtype=engine.bfloat16)
     assert x.dtype is engine.bfloat16

@@ -13,7 +13,8 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, refusal
-from trainer.engine.promotion import DEFAULT, check_scalar
+from trainer.engine.graph.storage import Storage
+from trainer.engine.promotion import check_scalar, default_of
 from trainer.engine.tensor import NUMBERS, Tensor, as_tensor, wrapped
 
 Extents = int | Sequence[int]
@@ -23,13 +24,13 @@ def asarray(x: Any, /, *, dtype: DType | None = None, device: Any = None, copy: 
     """`x` (tensor, number, array or nested lists of numbers) as a tensor of its shape, converted to `dtype`.
 
     The conversion is `astype`'s: floats to integers truncate and saturate (NaN becomes 0), integers wrap, anything but
-    zero is True. Without `dtype` arrays keep theirs, and Python numbers become bool, int64 or float32. With `dtype`,
-    arrays of NumPy dtypes that no tensor has (int8, uint16, uint32, uint64, longdouble) are taken too. Arrays, numbers
+    zero is True. Without `dtype` arrays keep theirs, and Python numbers become bool, int64, float32 or complex64.
+    Arrays, numbers
     and lists are always copied; a tensor of that dtype is returned itself unless `copy` is True.
 
     Raises:
-        TrainerError: lists are not of one shape; `x` has another element type and there is no `dtype`, or it is neither
-            bools nor real numbers.
+        TrainerError: lists are not of one shape; `x` has another element type and there is no `dtype`, or it holds
+            neither bools nor numbers; complex numbers are to be real ones.
         ValueError: `copy` is False, and `x` is no tensor of that dtype.
     """
     if copy is False and not (isinstance(x, Tensor) and x.dtype is (dtype or x.dtype)):
@@ -39,15 +40,25 @@ def asarray(x: Any, /, *, dtype: DType | None = None, device: Any = None, copy: 
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A copy of another library's array in host memory, of its shape and dtype.
+    """Another library's array in host memory, of its shape and dtype; a tensor as it is.
+
+    Row-major memory is shared unless `copy` is True: nobody may write to it while the tensor lives. Other is copied.
 
     Raises:
         TrainerError: no tensor has its element type.
-        ValueError: `copy` is False, and `x` is no tensor.
+        ValueError: `copy` is False, and the memory is not row-major.
     """
-    if copy is False:
-        return asarray(x, copy=False)
-    return as_tensor(np.from_dlpack(x), operation="from_dlpack")
+    if isinstance(x, Tensor):
+        return asarray(x, copy=copy or None)
+    array = np.from_dlpack(x)
+    dtype = dtypes.from_numpy(array.dtype)
+    if copy or dtype is None or not array.flags.c_contiguous or not array.size:
+        if copy is False and dtype is not None and array.size:
+            raise ValueError("from_dlpack: copy=False needs row-major memory; other is copied")
+        return as_tensor(array, operation="from_dlpack")
+    storage = Storage(array.shape, dtype)
+    storage.put(array.reshape(-1), storage.layout)
+    return Tensor(p.buffer(storage))
 
 
 def full(shape: Extents, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
@@ -56,7 +67,7 @@ def full(shape: Extents, fill_value: Any, *, dtype: DType | None = None, device:
     if isinstance(fill_value, NUMBERS):
         if dtype is not None:
             check_scalar("full", fill_value, dtype)
-        return Tensor(p.full(target, fill_value, dtype or DEFAULT[type(fill_value)]))
+        return Tensor(p.full(target, fill_value, dtype or default_of(fill_value)))
     value = as_tensor(fill_value, dtype)
     if value.ndim:
         raise refusal("full", "the value is one number", found=list(value.shape), expected="shape ()")
@@ -123,17 +134,31 @@ def arange(
     target = dtype or (dtypes.int64 if is_whole else dtypes.float32)
     check_dtype("arange", target)
     count = max(0, math.ceil((stop - start) / step)) if not is_whole else len(range(int(start), int(stop), int(step)))
-    if is_whole and target.kind != "float":
-        node = p.iota((count,), 0, target)
-        node = node if step == 1 else p.multiply(node, p.full((count,), step, target))
-        return Tensor(node if start == 0 else p.add(node, p.full((count,), start, target)))
+    if is_whole and target.is_integer:
+        limits = np.iinfo(target.storage)
+        narrow = not (limits.min <= min(start, step) and max(start, step) <= limits.max)  # such as steps down of uint8
+        wide = dtypes.int64 if narrow else target
+        node = p.iota((count,), 0, wide)
+        node = node if step == 1 else p.multiply(node, p.full((count,), _wrapping(step, wide), wide))
+        node = node if start == 0 else p.add(node, p.full((count,), _wrapping(start, wide), wide))
+        return Tensor(p.cast(node, target) if narrow else node)
     return linear(count, float(start), float(step), target)
 
 
+def _wrapping(number: Any, dtype: DType) -> int:
+    """A number up to 2**64 in int64, where arithmetic wraps as that of uint64 does; otherwise as it is."""
+    return (int(number) + 2**63) % 2**64 - 2**63 if dtype is dtypes.int64 else int(number)
+
+
 def linspace(
-    start: float, stop: float, /, num: int, *, dtype: DType | None = None, device: Any = None, endpoint: bool = True
+    start: Any, stop: Any, /, num: int, *, dtype: DType | None = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
     """`num` numbers at equal distances from `start` to `stop`, which is the last one (with `endpoint`)."""
+    if isinstance(start, complex) or isinstance(stop, complex) or (dtype is not None and dtype.is_complex):
+        target, begin, end = dtype or dtypes.complex64, complex(start), complex(stop)
+        real = linspace(begin.real, end.real, num, dtype=target.part, endpoint=endpoint)
+        imaginary = linspace(begin.imag, end.imag, num, dtype=target.part, endpoint=endpoint)
+        return wrapped(p.complex_(real.node, imaginary.node), real, imaginary)
     parts = how_many("linspace", "`num`", num) - (1 if endpoint else 0)
     step = (stop - start) / parts if parts > 0 else 0.0
     result = linear(num, float(start), step, dtype or dtypes.float32)
@@ -176,7 +201,8 @@ def one_hot(labels: Any, classes: int, /, *, ignore_index: int | None = None, dt
     if not tensor.dtype.is_integer:
         raise refusal("one_hot", "labels are whole numbers", found=repr(tensor.dtype), expected="an integer dtype")
     shape = (*tensor.shape, how_many("one_hot", "the number of classes", classes))
-    node = p.cast(tensor.node, dtypes.int32) if classes > 256 and tensor.dtype is dtypes.uint8 else tensor.node
+    is_narrow = classes > 2 ** (8 * tensor.dtype.itemsize - (tensor.dtype.kind == "int"))
+    node = p.cast(tensor.node, dtypes.int32) if is_narrow else tensor.node
     spread = p.expand(p.reshape(node, (*tensor.shape, 1)), shape)
     place = p.iota(shape, len(shape) - 1, node.dtype)
     node = p.equal(spread, place)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from trainer.engine.autocast import widened
+from trainer.engine.functions import complex_functions
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.primitives.table import named
-from trainer.engine.promotion import check_scalar
-from trainer.engine.tensor import NUMBERS, Tensor, as_tensor, broadcast_shape, operands, wrapped
+from trainer.engine.promotion import beside
+from trainer.engine.tensor import NUMBERS, Tensor, as_tensor, broadcast_shape, cast, operands, wrapped
 
 Unary = Callable[[Any], Tensor]
 Binary = Callable[[Any, Any], Tensor]
@@ -24,11 +26,23 @@ def _unary(build: Callable[[Node], Node], purpose: str, *, wide: bool = False) -
 
     def function(x: Any, /) -> Tensor:
         tensor = x if isinstance(x, Tensor) else as_tensor(x, operation=build.__name__)
+        if tensor.dtype.is_complex and build.__name__ in complex_functions.DERIVATIVES:
+            return complex_functions.apply(build.__name__, tensor)
         if wide:
             tensor = widened(tensor)
         return wrapped(build(tensor.node), tensor)
 
     return _documented(function, build.__name__, purpose, _OF_ONE)
+
+
+def _composed(build: Callable[..., Node]) -> Callable[..., Node]:
+    """`build`, which rounds more than once: of 16-bit floats in float32."""
+
+    def function(*nodes: Node) -> Node:
+        dtype = nodes[0].dtype
+        return cast(build(*[cast(node, dtypes.float32) for node in nodes]), dtype) if dtype.is_half else build(*nodes)
+
+    return named(build.__name__, function)
 
 
 def _binary(build: Callable[[Node, Node], Node], purpose: str, name: str = "") -> Binary:
@@ -43,11 +57,11 @@ def _binary(build: Callable[[Node, Node], Node], purpose: str, name: str = "") -
                 if a.shape == b.shape and a.dtype is b.dtype:
                     return wrapped(build(a, b), x1, x2)
             elif isinstance(x2, NUMBERS):
-                check_scalar(name, x2, a.dtype)
+                a = cast(a, beside(name, x2, a.dtype))
                 return wrapped(build(a, p.full(a.shape, x2, a.dtype)), x1)
         elif isinstance(x2, Tensor) and isinstance(x1, NUMBERS):
             b = x2.node
-            check_scalar(name, x1, b.dtype)
+            b = cast(b, beside(name, x1, b.dtype))
             return wrapped(build(p.full(b.shape, x1, b.dtype), b), x2)
         (a, b), tensors = operands(name, x1, x2)
         return wrapped(build(a, b), *tensors)
@@ -96,9 +110,86 @@ def _classifying(build: Callable[[Node], Node], of_integers: bool) -> Callable[[
     )
 
 
+def _number(x: Node, value: float) -> Node:
+    return p.full(x.shape, value, x.dtype)
+
+
+def _half(x: Node) -> Node:
+    return p.multiply(x, _number(x, 0.5))
+
+
+def _logarithm(name: str, base: float) -> Callable[[Node], Node]:
+    """log(x) / log(base), computed in float64 and rounded once."""
+    wide = dtypes.float64
+    return named(name, lambda x: cast(p.divide(p.log(cast(x, wide)), p.full(x.shape, math.log(base), wide)), x.dtype))
+
+
+def _powers(x: Node) -> tuple[Node, Node]:
+    """exp(x) / 2 and exp(-x) / 2, from exp(x / 2): the result is in range where exp(x) is not."""
+    half = _half(x)
+    root, inverse = p.exp(half), p.exp(p.negative(half))
+    return p.multiply(_half(root), root), p.multiply(_half(inverse), inverse)
+
+
+def _sinh(x: Node) -> Node:
+    is_small = p.less(p.abs(x), _number(x, 1))
+    inner = p.where(is_small, x, _number(x, 0))
+    near = _half(p.subtract(p.expm1(inner), p.expm1(p.negative(inner))))
+    return p.where(is_small, near, p.subtract(*_powers(x)))
+
+
+def _asinh(x: Node) -> Node:
+    one = _number(x, 1)
+    is_small = p.less(p.abs(x), one)
+    inner, outer = p.where(is_small, x, _number(x, 0)), p.where(is_small, one, x)
+    ratio = p.divide(inner, p.add(one, p.sqrt(p.add(one, p.multiply(inner, inner)))))
+    near = p.subtract(p.log1p(ratio), p.log1p(p.negative(ratio)))
+    inverse = p.divide(one, outer)
+    far = p.add(p.log(p.abs(outer)), p.log1p(p.sqrt(p.add(one, p.multiply(inverse, inverse)))))
+    return p.where(is_small, near, p.multiply(p.sign(outer), far))
+
+
+def _acosh(x: Node) -> Node:
+    one, two = _number(x, 1), _number(x, 2)
+    is_far = p.less(two, x)
+    inner, outer = p.where(is_far, two, x), p.where(is_far, x, two)
+    excess = p.subtract(inner, one)
+    near = p.log1p(p.add(excess, p.multiply(p.sqrt(excess), p.sqrt(p.add(excess, two)))))
+    inverse = p.divide(one, outer)
+    far = p.add(p.log(outer), p.log1p(p.sqrt(p.subtract(one, p.multiply(inverse, inverse)))))
+    return p.where(is_far, far, near)
+
+
+def _beside(x: Node) -> Node:
+    """sqrt(1 - x * x)."""
+    one = _number(x, 1)
+    return p.sqrt(p.multiply(p.subtract(one, x), p.add(one, x)))
+
+
+def _logaddexp(a: Node, b: Node) -> Node:
+    is_first = p.less_equal(b, a)
+    high = p.where(is_first, a, b)
+    distance = p.where(is_first, p.subtract(b, a), p.subtract(a, b))
+    is_same = p.logical_and(p.isinf(high), p.equal(a, b))
+    return p.add(high, p.log1p(p.exp(p.where(is_same, _number(high, 0), distance))))
+
+
+def _sign(x: Node) -> Node:
+    """Of complex numbers x / |x|, and 0 of 0."""
+    if not x.dtype.is_complex:
+        return p.sign(x)
+    size = p.abs(x)
+    is_zero = p.equal(size, _number(size, 0))
+    return p.where(is_zero, _number(x, 0), p.divide(x, cast(p.where(is_zero, _number(size, 1), size), x.dtype)))
+
+
+def _conj(x: Node) -> Node:
+    return p.complex_(p.real(x), p.negative(p.imag(x))) if x.dtype.is_complex else x
+
+
 negative = _unary(p.negative, "-x.")
 abs = _unary(p.abs, "The magnitude.")
-sign = _unary(p.sign, "-1, 0 or 1; NaN stays NaN.")
+sign = _unary(named("sign", _sign), "-1, 0 or 1; NaN stays NaN. Of complex numbers x / abs(x).")
 exp = _unary(p.exp, "e to the power x.", wide=True)
 expm1 = _unary(p.expm1, "exp(x) - 1, exact near 0.", wide=True)
 log = _unary(p.log, "The natural logarithm.", wide=True)
@@ -108,6 +199,30 @@ square = _unary(named("square", lambda x: p.multiply(x, x)), "x * x.")
 reciprocal = _unary(named("reciprocal", lambda x: p.divide(p.full(x.shape, 1, x.dtype), x)), "1 / x.", wide=True)
 sin = _unary(p.sin, "The sine of radians.")
 cos = _unary(p.cos, "The cosine of radians.")
+tan = _unary(_composed(named("tan", lambda x: p.divide(p.sin(x), p.cos(x)))), "The tangent of radians.")
+asin = _unary(_composed(named("asin", lambda x: p.atan2(x, _beside(x)))), "The angle in [-pi/2, pi/2] of sine x.")
+acos = _unary(_composed(named("acos", lambda x: p.atan2(_beside(x), x))), "The angle in [0, pi] of cosine x.")
+atan = _unary(named("atan", lambda x: p.atan2(x, _number(x, 1))), "The angle in [-pi/2, pi/2] of tangent x.")
+sinh = _unary(_composed(named("sinh", _sinh)), "The hyperbolic sine.")
+cosh = _unary(_composed(named("cosh", lambda x: p.add(*_powers(x)))), "The hyperbolic cosine.")
+asinh = _unary(_composed(named("asinh", _asinh)), "The inverse of sinh.")
+acosh = _unary(_composed(named("acosh", _acosh)), "The inverse of cosh, at least 0; NaN below 1.")
+atanh = _unary(
+    _composed(named("atanh", lambda x: _half(p.subtract(p.log1p(x), p.log1p(p.negative(x)))))),
+    "The inverse of tanh; NaN outside of [-1, 1].",
+)
+log2 = _unary(_logarithm("log2", 2.0), "The logarithm to base 2.", wide=True)
+log10 = _unary(_logarithm("log10", 10.0), "The logarithm to base 10.", wide=True)
+conj = _unary(named("conj", _conj), "The complex conjugate; real numbers as they are.")
+real = _unary(named("real", lambda x: p.real(x) if x.dtype.is_complex else x), "The real part.")
+imag = _unary(
+    named("imag", lambda x: p.imag(x) if x.dtype.is_complex else _number(x, 0)),
+    "The imaginary part; 0 of real numbers.",
+)
+signbit = _unary(
+    named("signbit", lambda x: p.less(p.copysign(_number(x, 1), x), _number(x, 0))),
+    "Whether the sign of floating-point x is minus, of -0 and NaN too.",
+)
 tanh = _unary(p.tanh, "The hyperbolic tangent.")
 erf = _unary(p.erf, "The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x.")
 logistic = _unary(p.logistic, "1 / (1 + exp(-x)).")
@@ -150,6 +265,12 @@ bitwise_xor = _binary(_by_kind(p.logical_xor, p.bitwise_xor, "bitwise_xor"), "Th
 bitwise_left_shift = _binary(p.shift_left, "Bits moved up by x2 places.", "bitwise_left_shift")
 bitwise_right_shift = _binary(p.shift_right, "Bits moved down by x2 places.", "bitwise_right_shift")
 
+atan2 = _binary(p.atan2, "The angle of the point (x2, x1) in (-pi, pi]; signed zeros and infinities as in C99.")
+copysign = _binary(p.copysign, "|x1| with the sign of x2, of -0 and NaN too.")
+nextafter = _binary(p.nextafter, "The number next to x1 in the direction of x2; float32 or float64.")
+hypot = _binary(_composed(p.hypot), "sqrt(x1 * x1 + x2 * x2) without overflow; derivatives at (0, 0) are 0.")
+logaddexp = _binary(_composed(named("logaddexp", _logaddexp)), "log(exp(x1) + exp(x2)) without overflow.")
+
 _power = _binary(p.power, "x1 to the power x2.", "pow")
 
 
@@ -167,6 +288,9 @@ def pow(x1: Any, x2: Any, /) -> Tensor:
             return sqrt(x1)
         if x1.dtype.is_float and x2 == -1:
             return reciprocal(x1)
+    if any(isinstance(x, complex) or (isinstance(x, Tensor) and x.dtype.is_complex) for x in (x1, x2)):
+        (a, b), tensors = operands("pow", x1, x2)
+        return complex_functions.power(*(wrapped(node, *tensors) for node in (a, b)))
     return _power(x1, x2)
 
 
@@ -195,10 +319,10 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     return result if max is None else minimum(result, max)
 
 
-def astype(x: Any, dtype: DType, /, *, copy: bool = True) -> Tensor:
+def astype(x: Any, dtype: DType, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """x rounded to `dtype`: floats to integers truncate and saturate, integers wrap, anything but zero is True.
 
-    With `copy=False`, x itself if it has that dtype.
+    Complex numbers become complex or bool only. With `copy=False`, x itself if it has that dtype.
     """
     tensor = as_tensor(x)
     return tensor if not copy and tensor.dtype is dtype else tensor.astype(dtype)

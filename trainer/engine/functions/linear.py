@@ -8,7 +8,7 @@ from typing import Any
 
 from trainer.engine.autocast import precision_of, rounded
 from trainer.engine.functions.axes import one_axis
-from trainer.engine.functions.elementwise import multiply
+from trainer.engine.functions.elementwise import conj, multiply
 from trainer.engine.functions.movement import moveaxis, permute_dims, reshape
 from trainer.engine.functions.reductions import sum as sum_of
 from trainer.engine.graph import primitives as p
@@ -55,6 +55,8 @@ def matrix_transpose(x: Any, /) -> Tensor:
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """The sum of products along `axis` of both, in the dtype in which they meet; the other axes broadcast.
 
+    Complex x1 is conjugated.
+
     Raises:
         TrainerError: the axis is not of one extent in both, or other axes don't broadcast.
     """
@@ -63,8 +65,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
         raise refusal("vecdot", "shapes don't fit", found=f"{describe([a, b])}, axis {axis}", expected="equal extents")
     if axis >= 0 and a.ndim != b.ndim:  # broadcasting counts axes from the end
         a, b, axis = moveaxis(a, axis, -1), moveaxis(b, axis, -1), -1
-    products = multiply(a, b)
-    return sum_of(products, axis=axis, dtype=None if products.dtype.is_float else products.dtype)
+    products = multiply(conj(a), b)
+    return sum_of(products, axis=axis, dtype=None if products.dtype.is_inexact else products.dtype)
 
 
 def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:

@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from trainer.engine.functions.axes import diagonal, extents, how_many, one_axis, rising_axes, whole_numbers
 from trainer.engine.functions.places import as_indices, as_places
 from trainer.engine.graph import dtypes
@@ -57,7 +59,7 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
     return permute_dims(tensor, order)
 
 
-def expand_dims(x: Any, /, *, axis: int | Sequence[int] = 0) -> Tensor:
+def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> Tensor:
     """New axes of extent 1 at the places `axis` of the result."""
     tensor = as_tensor(x)
     count = 1 if isinstance(axis, int) else len(axis)
@@ -87,11 +89,32 @@ def broadcast_to(x: Any, /, shape: Sequence[int] | int) -> Tensor:
     return wrapped(p.broadcast(tensor.node, target), tensor)
 
 
-def broadcast_arrays(*arrays: Any) -> list[Tensor]:
+def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
     """`arrays`, each broadcast to the shape that all have in common."""
     tensors = [as_tensor(array) for array in arrays]
-    shape = broadcast_shape("broadcast_arrays", [tensor.shape for tensor in tensors])
-    return [broadcast_to(tensor, shape) for tensor in tensors]
+    shape = broadcast_shapes(*[tensor.shape for tensor in tensors])
+    return tuple(broadcast_to(tensor, shape) for tensor in tensors)
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that `shapes` broadcast to; () of none."""
+    return broadcast_shape("broadcast_shapes", [(), *(tuple(shape) for shape in shapes)])
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Coordinates of a grid: of each vector its values along its axis, repeated along those of the others.
+
+    Axes are in the vectors' order with `indexing` "ij"; "xy" swaps the first two.
+    """
+    tensors = [reshape(array, (-1,)) for array in arrays]
+    if indexing not in ("xy", "ij"):
+        raise refusal("meshgrid", "no such order of axes", found=repr(indexing), expected="'xy' or 'ij'")
+    count = len(tensors)
+    order = [1, 0, *range(2, count)] if indexing == "xy" and count > 1 else list(range(count))
+    lines = [
+        reshape(tensor, [-1 if axis == order[n] else 1 for axis in range(count)]) for n, tensor in enumerate(tensors)
+    ]
+    return broadcast_arrays(*lines)
 
 
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
@@ -172,10 +195,18 @@ def roll(x: Any, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | N
     return tensor
 
 
-def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Tensor:
-    """Each element `repeats` times in a row along `axis`; None flattens first."""
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
+    """Each element `repeats` times in a row along `axis`; None flattens first.
+
+    `repeats` is a number, or an array of one for each element along the axis: the shape then depends on its values,
+    which are read at once, and not in a traced step.
+    """
     tensor = reshape(x, (-1,)) if axis is None else as_tensor(x)
     number = one_axis("repeat", 0 if axis is None else axis, tensor.ndim)
+    if isinstance(repeats, Tensor | np.ndarray | list):
+        counts = np.broadcast_to(np.asarray(repeats), (tensor.shape[number],))
+        places = np.repeat(np.arange(tensor.shape[number]), counts)
+        return take(tensor, places, axis=number)
     how_many("repeat", "`repeats`", repeats)
     shape = tensor.shape
     wider = p.reshape(tensor.node, (*shape[: number + 1], 1, *shape[number + 1 :]))
@@ -249,12 +280,11 @@ def bincount(x: Any, /, *, length: int, weights: Any | None = None, axis: int = 
     """How often each number from 0 to length - 1 is among the integers along `axis`; others count for nothing.
 
     The axis has `length` elements in the result, the other axes stay. With `weights` (of the shape of `x`) each counts
-    as its weight, in the weights' dtype and in the order of the elements; without, the counts are float32, which are
-    exact up to 2**24.
+    as its weight, in the weights' dtype and in the order of the elements; without, the counts are int64.
     """
     tensor = as_tensor(x)
     number = one_axis("bincount", axis, tensor.ndim)
-    counts = p.full(tensor.shape, 1.0, dtypes.float32) if weights is None else as_tensor(weights).node
+    counts = p.full(tensor.shape, 1, dtypes.int64) if weights is None else as_tensor(weights).node
     return wrapped(p.scatter_add_along(counts, as_indices("bincount", tensor), number, length), tensor)
 
 

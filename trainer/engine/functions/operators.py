@@ -38,6 +38,7 @@ _UNARY = {"neg": e.negative, "pos": e.positive, "abs": e.abs, "invert": e.bitwis
 
 _METHODS: dict[str, Callable[..., Any]] = {
     "__getitem__": indexing.getitem,
+    "__setitem__": indexing.setitem,
     "__contains__": lambda self, value: bool(reductions.any(self == value)),
     "sum": reductions.sum,
     "mean": reductions.mean,

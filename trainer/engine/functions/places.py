@@ -26,7 +26,9 @@ def as_indices(operation: str, places: Tensor) -> Node:
     """
     if not places.dtype.is_integer:
         raise refusal(operation, "indices are whole numbers", found=describe([places]), expected="an integer dtype")
-    return p.cast(places.node, dtypes.int32) if places.dtype is dtypes.uint8 else places.node
+    if places.dtype in (dtypes.int32, dtypes.int64):
+        return places.node
+    return p.cast(places.node, dtypes.int64 if places.dtype.itemsize >= 4 else dtypes.int32)
 
 
 def as_places(operation: str, indices: Any, extent: int) -> tuple[Tensor, Node]:
@@ -65,7 +67,7 @@ def _limit(node: Node) -> int | None:
 
 
 def _converts_integers(node: Node) -> bool:
-    return node.name == "cast" and node.inputs[0].dtype.is_integer
+    return node.name == "cast" and node.inputs[0].dtype.is_integer and node.dtype in (dtypes.int32, dtypes.int64)
 
 
 def _limit_of_values(places: Tensor) -> int | None:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainer.engine.autocast import widened
-from trainer.engine.functions.axes import one_axis, rising_axes
+from trainer.engine.functions.axes import how_many, one_axis, rising_axes
+from trainer.engine.functions.elementwise import equal, logical_not, not_equal, subtract
+from trainer.engine.functions.movement import concat
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
@@ -21,12 +23,12 @@ Axes = tuple[int, ...]
 
 
 def sum(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
-    """The sum. Bools and small integers are summed in int64, floats in their own dtype (or `dtype`)."""
+    """The sum. Bools and signed integers are summed in int64, unsigned in uint64, others in their own (or `dtype`)."""
     return _total("sum", p.reduce_sum, x, axis, dtype, keepdims)
 
 
 def prod(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
-    """The product. Bools and small integers are multiplied in int64, floats in their own dtype (or `dtype`)."""
+    """The product. Integers are multiplied as `sum` adds them, others in their own dtype (or `dtype`)."""
     return _total("prod", p.reduce_prod, x, axis, dtype, keepdims)
 
 
@@ -136,6 +138,35 @@ def cumulative_prod(
     return _accumulated("cumulative_prod", p.cumulative_prod, x, axis, dtype, 1 if include_initial else None)
 
 
+def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """How many elements are not zero: int64."""
+    tensor = as_tensor(x, operation="count_nonzero")
+    return sum(tensor.astype(dtypes.bool_), axis=axis, dtype=dtypes.int64, keepdims=keepdims)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
+    """Whether each element of x1 is equal to one of x2 (or to none, with `invert`): bool. Compares all pairs."""
+    tensor, others = as_tensor(x1, operation="isin"), as_tensor(x2, operation="isin")
+    pairs = equal(tensor[..., None], others.reshape((-1,)))
+    found = any(pairs, axis=-1)
+    return logical_not(found) if invert else found
+
+
+def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any | None = None, append: Any | None = None) -> Tensor:
+    """Each element less the one before it along `axis`, `n` times; one element fewer each time. Bools give bools.
+
+    `prepend` and `append` are put before and after `x` first.
+    """
+    parts = [as_tensor(part, operation="diff") for part in (prepend, x, append) if part is not None]
+    number = one_axis("diff", axis, parts[0].ndim)
+    tensor = concat(parts, axis=number)
+    for _ in range(how_many("diff", "`n`", n)):
+        front = (slice(None),) * number
+        high, low = tensor[(*front, slice(1, None))], tensor[(*front, slice(None, -1))]
+        tensor = not_equal(high, low) if tensor.dtype is dtypes.bool_ else subtract(high, low)
+    return tensor
+
+
 # --- what they share --------------------------------------------------------------------------------------------------
 
 
@@ -150,7 +181,8 @@ def _kept(node: Node, axes: Axes, tensor: Tensor, keepdims: bool) -> Node:
 
 
 def _summable(node: Node, dtype: DType | None) -> Node:
-    return cast(node, dtype or (node.dtype if node.dtype.is_float else dtypes.int64))
+    default = node.dtype if node.dtype.is_inexact else dtypes.uint64 if node.dtype.kind == "uint" else dtypes.int64
+    return cast(node, dtype or default)
 
 
 def _total(name: str, build: Any, x: Any, axis: Axis, dtype: DType | None, keepdims: bool) -> Tensor:
@@ -212,7 +244,7 @@ def _of_bools(name: str, reduce: Any, x: Any, axis: Axis, keepdims: bool, *, emp
 
 def _floating(name: str, x: Any) -> Tensor:
     tensor = widened(as_tensor(x, operation=name))
-    if not tensor.dtype.is_float:
+    if not (tensor.dtype.is_float or (name == "mean" and tensor.dtype.is_complex)):
         hint = "Convert it first: `x.astype(engine.float32)`."
         raise refusal(name, "of whole numbers", found=describe([tensor]), expected="a floating-point dtype", hint=hint)
     return tensor

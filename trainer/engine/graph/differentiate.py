@@ -84,12 +84,12 @@ def _distinct(output: Node, targets: set[Node]) -> tuple[dict[Node, tuple[Node, 
 
 
 def _varying(sources: Mapping[Node, Sequence[Node]], targets: set[Node]) -> set[Node]:
-    """The floating-point nodes that change when one of `targets` does, by a path that gradients can pass."""
-    varying = {node for node in targets if node.dtype.is_float}
+    """The real and complex nodes that change when one of `targets` does, by a path that gradients can pass."""
+    varying = {node for node in targets if node.dtype.is_inexact}
     for node, inputs in sources.items():
         if (
             GRADIENTS[node.name] is not None
-            and node.dtype.is_float
+            and node.dtype.is_inexact
             and node not in varying
             and not varying.isdisjoint(inputs)
         ):

@@ -1,7 +1,8 @@
 """The element types and their promotion, after the Python array API standard.
 
 bfloat16 and float16 are for storing: operations on them compute in float32 and round to nearest even (`half.py`).
-NumPy has no bfloat16, so its arrays are carried as ``uint16`` bit patterns (`DType.storage`).
+NumPy has no bfloat16, so its arrays are carried as ``uint16`` bit patterns (`DType.storage`). Complex numbers are pairs
+of floats, which primitives only move, join and part (`primitives/complex.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-Kind = Literal["bool", "uint", "int", "float"]
+Kind = Literal["bool", "uint", "int", "float", "complex"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +36,15 @@ class DType:
         return self.kind == "float"
 
     @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex"
+
+    @property
+    def is_inexact(self) -> bool:
+        """Whether gradients pass through its values: a real or complex floating-point dtype."""
+        return self.kind in ("float", "complex")
+
+    @property
     def is_integer(self) -> bool:
         return self.kind in ("int", "uint")
 
@@ -43,20 +53,38 @@ class DType:
         """Whether it is a float of 16 bits, which operations widen to float32."""
         return self.kind == "float" and self.itemsize == 2
 
+    @property
+    def part(self) -> DType:
+        """The dtype of the real and the imaginary part; of real numbers their own."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    @property
+    def with_imaginary(self) -> DType:
+        """The complex dtype whose parts hold its values: complex128 for float64, complex64 for narrower floats."""
+        return self if self.is_complex else complex128 if self.itemsize == 8 else complex64
+
 
 bool_ = DType("bool", "bool", 1, np.dtype(np.bool_))
 uint8 = DType("uint8", "uint", 1, np.dtype(np.uint8))
+uint16 = DType("uint16", "uint", 2, np.dtype(np.uint16))
+uint32 = DType("uint32", "uint", 4, np.dtype(np.uint32))
+uint64 = DType("uint64", "uint", 8, np.dtype(np.uint64))
 int8 = DType("int8", "int", 1, np.dtype(np.int8))
-"""Of kernels alone, for now: no tensor has it."""
-
+int16 = DType("int16", "int", 2, np.dtype(np.int16))
 int32 = DType("int32", "int", 4, np.dtype(np.int32))
 int64 = DType("int64", "int", 8, np.dtype(np.int64))
 bfloat16 = DType("bfloat16", "float", 2, np.dtype(np.uint16))
 float16 = DType("float16", "float", 2, np.dtype(np.float16))
 float32 = DType("float32", "float", 4, np.dtype(np.float32))
 float64 = DType("float64", "float", 8, np.dtype(np.float64))
+complex64 = DType("complex64", "complex", 8, np.dtype(np.complex64))
+complex128 = DType("complex128", "complex", 16, np.dtype(np.complex128))
 
-ALL: tuple[DType, ...] = (bool_, uint8, int32, int64, bfloat16, float16, float32, float64)
+UNSIGNED: tuple[DType, ...] = (uint8, uint16, uint32, uint64)
+SIGNED: tuple[DType, ...] = (int8, int16, int32, int64)
+FLOATS: tuple[DType, ...] = (bfloat16, float16, float32, float64)
+COMPLEX: tuple[DType, ...] = (complex64, complex128)
+ALL: tuple[DType, ...] = (bool_, *UNSIGNED, *SIGNED, *FLOATS, *COMPLEX)
 BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
 
 

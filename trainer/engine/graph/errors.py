@@ -16,6 +16,14 @@ _LIBRARY = os.path.dirname(os.path.abspath(os.__file__))  # contextlib and the l
 _RECIPES = os.path.join(_PACKAGE, "recipes") + os.sep  # written like a user's code, and copied to become one
 
 
+class ArgumentError(TrainerError, ValueError):
+    """What an operation can't do; a `ValueError` too, as the array API standard has it."""
+
+
+class IndexingError(ArgumentError, IndexError):
+    """What is no index of an array; an `IndexError` too."""
+
+
 def user_line() -> str | None:
     """`file.py:12` of the innermost frame outside the package (recipes count as outside); None where there is none."""
     frame = sys._getframe(1)
@@ -44,4 +52,5 @@ def refusal(
     operation: str, problem: str, *, found: object = None, expected: object = None, hint: str | None = None
 ) -> TrainerError:
     """The error to raise when `operation` can't do what it was asked for."""
-    return TrainerError(f"{operation}: {problem}", where=user_line(), found=found, expected=expected, hint=hint)
+    kind = IndexingError if operation == "index" else ArgumentError
+    return kind(f"{operation}: {problem}", where=user_line(), found=found, expected=expected, hint=hint)

@@ -12,6 +12,11 @@ ticks = 0
 _ticking = threading.Lock()
 
 
+def now() -> int:
+    """The sequence that the next node would have; taken by nobody."""
+    return next(count) + ticks
+
+
 def tick(nbytes: int) -> None:
     """Count `BYTES_PER_TICK` of new memory as one node: what bounds unread history then bounds its memory too."""
     global ticks

@@ -16,7 +16,7 @@ import numpy as np
 from trainer.engine.graph import half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import Common
-from trainer.engine.graph.dtypes import DType, float64
+from trainer.engine.graph.dtypes import ALL, DType, float64
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.primitives import NEGATIVE_ZERO
 from trainer.engine.graph.rewrite import on, rebuilt
@@ -133,13 +133,29 @@ def _where(node: Node) -> Node | None:
 
 # --- casts ------------------------------------------------------------------------------------------------------------
 
+_DIGITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
+"""Bits of a float's significand."""
+
+
+def _holds(wide: DType, narrow: DType) -> bool:
+    if wide is narrow or "bool" in (wide.kind, narrow.kind):
+        return wide is not narrow and narrow.kind == "bool"
+    if wide.is_float and narrow.is_float:
+        return wide.itemsize > narrow.itemsize
+    digits = 8 * narrow.itemsize - (narrow.kind == "int")
+    if wide.is_float:
+        return narrow.is_integer and digits <= _DIGITS[wide.name]
+    if wide.kind == "uint" and narrow.kind == "int":
+        return False
+    return narrow.is_integer and digits < 8 * wide.itemsize - (wide.kind == "int") + (
+        wide.kind == narrow.kind == "uint"
+    )
+
+
 _HOLDS = {
-    "uint8": ("int32", "int64", "bfloat16", "float16", "float32", "float64"),
-    "int32": ("int64", "float64"),
-    "bfloat16": ("float32", "float64"),
-    "float16": ("float32", "float64"),
-    "float32": ("float64",),
-    "bool": ("uint8", "int32", "int64", "bfloat16", "float16", "float32", "float64"),
+    narrow.name: tuple(wide.name for wide in ALL if not wide.is_complex and _holds(wide, narrow))
+    for narrow in ALL
+    if not narrow.is_complex
 }
 """dtype -> the wider ones that hold each of its values exactly."""
 
@@ -194,6 +210,11 @@ def _expand(node: Node) -> Node | None:
     return p.expand(inner.inputs[0], node.shape) if inner.name == "expand" else None
 
 
+def _part(node: Node) -> Node | None:
+    inner = node.inputs[0]
+    return inner.inputs[0 if node.name == "real" else 1] if inner.name == "complex" else None
+
+
 def _flip(node: Node) -> Node | None:
     inner = node.inputs[0]
     if inner.name == "flip" and inner.attributes == node.attributes:
@@ -227,5 +248,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "flip": (_flip,),
     "windows": (_uniform,),
     "pad": (_unmoved,),
+    "real": (_part,),
+    "imag": (_part,),
     "concatenate": (_concatenate,),
 }

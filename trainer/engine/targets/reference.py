@@ -24,6 +24,7 @@ _TINY = {
 }
 _MOVES_BITS = frozenset(
     {"negative", "abs", "where", "isfinite", "isnan", "isinf", "gather", "take_along", "argsort", "sort", "top_k"}
+    | {"copysign", "nextafter", "complex", "real", "imag"}
 )
 _ARITHMETIC = frozenset({"elementwise", "reduction", "contraction", "window", "index"})
 

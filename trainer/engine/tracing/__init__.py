@@ -17,6 +17,9 @@ class ActiveTrace(Protocol):
     effect: Node | None
     """The token of the last effect."""
 
+    began: int
+    """The sequence of the first node of the trace: older ones come from outside."""
+
     def on_host_call(self, function: Callable[..., Any], token: Node | None) -> None:
         """`function` is called on arrays; `token` stands for an effect, which runs whatever becomes of its results."""
 

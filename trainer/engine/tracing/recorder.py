@@ -12,6 +12,7 @@ import numpy as np
 
 from trainer.engine import tracing
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph import sequence
 from trainer.engine.graph.node import Node, uncomputed
 from trainer.engine.graph.rewrite import replaced, typed
 from trainer.engine.graph.storage import Storage
@@ -29,6 +30,7 @@ class Recorder:
         self.assigned: dict[State, Node] = {}
         self.effect: Node | None = None
         self.hosts: set[CodeType] = set()
+        self.began = sequence.now()
 
     def on_read(self, operation: str) -> None:
         """There is no value to read while a step is traced."""

@@ -148,6 +148,7 @@ class Traced(Generic[Parameters, Result]):
         self, args: Any, kwargs: Any, leaves: Sequence[tuple[str, Any]], arrays: Sequence[Storage]
     ) -> tuple[Any, Recorder, list[Node]]:
         """Run the function on placeholders: what it returned, what it did to states, and the placeholders."""
+        recorder = Recorder()
         placeholders: list[Node] = []
         handed: list[Any] = []
         given = iter(arrays)
@@ -161,7 +162,6 @@ class Traced(Generic[Parameters, Result]):
             else:
                 handed.append(value)
         args, kwargs = rebuild((args, kwargs), iter(handed))
-        recorder = Recorder()
         with tracing.recording(recorder):
             returned = self.function(*args, **kwargs)
             returned = rebuild(returned, iter([frozen(value) for _, value in flatten(returned)]))

@@ -18,7 +18,7 @@ from trainer.engine.graph.storage import Storage
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.reference import ReferenceDevice
 
-APPROXIMATED = {"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "logistic", "power"}
+APPROXIMATED = {"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "logistic", "power", "atan2"}
 SUMMED = {
     "reduce_sum",
     "reduce_prod",

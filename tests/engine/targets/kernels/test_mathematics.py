@@ -92,6 +92,19 @@ def test_power_error(dtype: DType) -> None:
     assert units_in_the_last_place(result, exact) <= MAXIMUM_ULP["power"][dtype is float64]
 
 
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+def test_atan2_error(dtype: DType) -> None:
+    if dtype is float64 and not EXTENDED:
+        pytest.skip("long double is no wider than double here")
+    y = all_exponents(dtype, 20_000)
+    near = np.random.default_rng(1).uniform(-3, 3, y.size).astype(y.dtype) * np.where(np.abs(y) < 1e30, y, 1)
+    for x in (np.random.default_rng(2).permutation(y), near, np.ones_like(y)):
+        exact = np.arctan2(y.astype(np.longdouble), x.astype(np.longdouble))
+        kept = np.abs(exact) > np.finfo(dtype.storage).tiny
+        result = apply("atan2", [(dtype, y), (dtype, x)], dtype)
+        assert units_in_the_last_place(result[kept], exact[kept]) <= MAXIMUM_ULP["atan2"][dtype is float64]
+
+
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e30, -1e30, 200.0, -1000.0]
 
 
@@ -110,13 +123,13 @@ def test_special_values(name: str, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [float32, float64], ids=str)
-@pytest.mark.parametrize("name", ["power", "floor_divide", "remainder"])
+@pytest.mark.parametrize("name", ["power", "floor_divide", "remainder", "atan2", "copysign", "nextafter"])
 def test_special_values_of_two_arguments(name: str, dtype: DType) -> None:
     x, y = (grid.ravel() for grid in np.meshgrid(*[np.array(SPECIAL, dtype.storage)] * 2))
     with np.errstate(all="ignore"):
-        wanted = getattr(np, name)(x, y)
+        wanted = getattr(np, {"atan2": "arctan2"}.get(name, name))(x, y)
     result = apply(name, [(dtype, x), (dtype, y)], dtype)
-    np.testing.assert_allclose(result, wanted, rtol=1e-6)
+    np.testing.assert_allclose(result, wanted, rtol=0 if name == "nextafter" else 1e-6)
     zero = wanted == 0
     np.testing.assert_array_equal(np.signbit(result[zero]), np.signbit(wanted[zero]))
 

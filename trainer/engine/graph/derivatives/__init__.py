@@ -18,6 +18,8 @@ from trainer.engine.graph.primitives.host import HostFunction
 
 def _of_host_call(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None]:
     call: HostFunction = node.attributes[0]
+    if call.gradient is not None:
+        return call.gradient(node, cotangents)
     raise refusal(
         "gradients",
         "a host call has no derivative",

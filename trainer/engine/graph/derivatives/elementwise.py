@@ -68,6 +68,22 @@ def _greatest(node: Node, dy: Node) -> tuple[Node, Node]:
     return p.where(loser_of_a, dy, tie), p.where(loser_of_b, dy, tie)
 
 
+def _atan2(node: Node, dy: Node) -> tuple[Node, Node]:
+    a, b = node.inputs
+    scaled = p.divide(dy, p.add(p.multiply(a, a), p.multiply(b, b)))
+    return p.multiply(scaled, b), p.negative(p.multiply(scaled, a))
+
+
+def _copysign(node: Node, dy: Node) -> tuple[Node, None]:
+    """As of |a|, times the sign of b: 0 where a is 0 (as PyTorch has it)."""
+    a, b = node.inputs
+    return p.multiply(dy, p.multiply(p.sign(a), p.copysign(_one(node), b))), None
+
+
+def _parts(node: Node, dz: Node) -> tuple[Node, Node]:
+    return p.real(dz), p.imag(dz)
+
+
 def _where(node: Node, dy: Node) -> tuple[None, Node, Node]:
     condition, zero = _x(node), p.full_like(dy, 0.0)
     return None, p.where(condition, dy, zero), p.where(condition, zero, dy)
@@ -99,6 +115,12 @@ GRADIENTS: dict[str, Gradient | None] = {
     "maximum": _greatest,
     "minimum": _greatest,
     "where": _where,
+    "atan2": _atan2,
+    "copysign": _copysign,
+    "nextafter": lambda node, dy: (dy, None),
+    "complex": _parts,
+    "real": lambda node, dy: (p.complex_(dy, p.full_like(dy, 0.0)),),
+    "imag": lambda node, dy: (p.complex_(p.full_like(dy, 0.0), dy),),
     **dict.fromkeys(("equal", "not_equal", "less", "less_equal", "isfinite", "isnan", "isinf")),
     **dict.fromkeys(("logical_not", "logical_and", "logical_or", "logical_xor")),
     **dict.fromkeys(("bitwise_invert", "bitwise_and", "bitwise_or", "bitwise_xor")),

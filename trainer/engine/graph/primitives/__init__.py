@@ -1,5 +1,5 @@
 """The primitives: `TABLE` holds one entry for each that computes from arrays alone, and a function of its name builds
-a node of it.
+a node of it, or of complex inputs what primitives of their parts compute (`complex.py`).
 
 Everything the engine computes is composed of these. Inputs of element-wise primitives have one shape and dtype: the
 tensor layer broadcasts and promotes.
@@ -7,16 +7,18 @@ tensor layer broadcasts and promotes.
 
 # ruff: noqa: F401, I001
 
+from trainer.engine.graph.primitives.complex import complex_, hypot, imag, real
 from trainer.engine.graph.primitives.compose import broadcast, full, full_like
 from trainer.engine.graph.primitives.contraction import (
     convolution, convolution_input_gradient, convolution_weight_gradient, matmul,
 )  # fmt: skip
 from trainer.engine.graph.primitives.custom import custom, with_gradient
 from trainer.engine.graph.primitives.elementwise import (
-    abs, add, bitwise_and, bitwise_invert, bitwise_or, bitwise_xor, cast, cast_values, ceil, cos, divide,
-    equal, erf, exp, expm1, floor, floor_divide, isfinite, isinf, isnan, less, less_equal, log, log1p, logical_and,
-    logical_not, logical_or, logical_xor, logistic, maximum, minimum, multiply, negative, not_equal, power,
-    remainder, round, shift_left, shift_right, shift_right_logical, sign, sin, sqrt, subtract, tanh, trunc, where,
+    abs, add, atan2, bitwise_and, bitwise_invert, bitwise_or, bitwise_xor, cast, cast_values, ceil, copysign, cos,
+    divide, equal, erf, exp, expm1, floor, floor_divide, isfinite, isinf, isnan, less, less_equal, log, log1p,
+    logical_and, logical_not, logical_or, logical_xor, logistic, maximum, minimum, multiply, negative, nextafter,
+    not_equal, power, remainder, round, shift_left, shift_right, shift_right_logical, sign, sin, sqrt, subtract, tanh,
+    trunc, where,
 )  # fmt: skip
 from trainer.engine.graph.primitives.host import host_call
 from trainer.engine.graph.primitives.index import (

@@ -9,10 +9,14 @@ from trainer.engine.graph.node import Node, Shape, make_node, nobody
 from trainer.engine.graph.primitives.elementwise import add, multiply
 from trainer.engine.graph.primitives.movement import EXPAND, RESHAPE, expand, permute, reshape
 from trainer.engine.graph.primitives.sources import CONSTANT, canonical
+from trainer.engine.graph.primitives.table import OF_COMPLEX
 
 
-def full(shape: Shape, value: bool | int | float, dtype: DType) -> Node:
+def full(shape: Shape, value: bool | int | float | complex, dtype: DType) -> Node:
     """`value` at every place of `shape`."""
+    if isinstance(dtype, DType) and dtype.is_complex:
+        number = complex(value)
+        return OF_COMPLEX["complex"](full(shape, number.real, dtype.part), full(shape, number.imag, dtype.part))
     return _full(shape, canonical(value, dtype), dtype.name)
 
 
@@ -28,7 +32,7 @@ def _full(shape: Shape, value: bool | int | float, dtype: str) -> Node:
     return node
 
 
-def full_like(x: Node, value: bool | int | float) -> Node:
+def full_like(x: Node, value: bool | int | float | complex) -> Node:
     """`value` in the shape and dtype of `x`."""
     return full(x.shape, value, x.dtype)
 

@@ -15,7 +15,7 @@ from trainer.engine.graph import dtypes, half
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Shape, make_node
-from trainer.engine.graph.primitives.table import FLOAT, NUMERIC, DTypeRule, first_dtype, register
+from trainer.engine.graph.primitives.table import FLOAT, NUMERIC, DTypeRule, composed, first_dtype, register
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
@@ -68,7 +68,7 @@ _MATMUL = register(
 
 def matmul(a: Node, b: Node, precision: DType | None = None) -> Node:
     """a [..., M, K] times b [..., K, N], equal batch dimensions."""
-    return make_node(_MATMUL, (a, b), (precision,))
+    return composed(_MATMUL, (a, b), (precision,))
 
 
 # --- geometry of a convolution ----------------------------------------------------------------------------------------

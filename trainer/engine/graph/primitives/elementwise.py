@@ -13,15 +13,18 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, describe, refusal
 from trainer.engine.graph.node import Node, make_node
 from trainer.engine.graph.primitives.table import (
-    ANY,
     BOOLEAN,
     FLOAT,
     INTEGER,
     NUMERIC,
+    OF_COMPLEX,
+    REAL,
     common_shape,
+    composed,
     first_shape,
     named,
     register,
+    single_or_double,
 )
 
 Kinds = tuple[str, ...]
@@ -31,7 +34,7 @@ Binary = Callable[[Node, Node], Node]
 
 def _unary(name: str, kinds: Kinds, reference: Callable[[np.ndarray], Any], result: DType | None = None) -> Unary:
     primitive = register(name, "elementwise", first_shape, kinds, lambda attributes, x: reference(x), result=result)
-    return named(name, lambda x: make_node(primitive, (x,)))
+    return named(name, lambda x: composed(primitive, (x,)))
 
 
 def _binary(
@@ -40,7 +43,7 @@ def _binary(
     primitive = register(
         name, "elementwise", common_shape(name), kinds, lambda attributes, a, b: reference(a, b), result=result
     )
-    return named(name, lambda a, b: make_node(primitive, (a, b)))
+    return named(name, lambda a, b: composed(primitive, (a, b)))
 
 
 # --- references -------------------------------------------------------------------------------------------------------
@@ -120,10 +123,12 @@ divide: Binary = _binary("divide", FLOAT, np.divide)
 floor_divide: Binary = _binary("floor_divide", NUMERIC, np.floor_divide)  # whole numbers: x // 0 is 0
 remainder: Binary = _binary("remainder", NUMERIC, np.remainder)  # sign of the divisor; x % 0 is 0
 power: Binary = _binary("power", NUMERIC, _power)
+atan2: Binary = _binary("atan2", FLOAT, lambda a, b: np.arctan2(a.astype(np.float64), b))
+copysign: Binary = _binary("copysign", FLOAT, np.copysign)
 maximum: Binary = _binary("maximum", NUMERIC, _maximum)
 minimum: Binary = _binary("minimum", NUMERIC, _minimum)
-equal: Binary = _binary("equal", ANY, np.equal, dtypes.bool_)
-not_equal: Binary = _binary("not_equal", ANY, np.not_equal, dtypes.bool_)
+equal: Binary = _binary("equal", REAL, np.equal, dtypes.bool_)
+not_equal: Binary = _binary("not_equal", REAL, np.not_equal, dtypes.bool_)
 less: Binary = _binary("less", NUMERIC, np.less, dtypes.bool_)
 less_equal: Binary = _binary("less_equal", NUMERIC, np.less_equal, dtypes.bool_)
 logical_and: Binary = _binary("logical_and", BOOLEAN, np.logical_and)
@@ -135,6 +140,17 @@ bitwise_xor: Binary = _binary("bitwise_xor", INTEGER, np.bitwise_xor)
 shift_left: Binary = _binary("shift_left", INTEGER, np.left_shift)  # amounts outside [0, width) are unspecified
 shift_right: Binary = _binary("shift_right", INTEGER, np.right_shift)
 shift_right_logical: Binary = _binary("shift_right_logical", INTEGER, _shift_right_logical)
+
+
+_NEXTAFTER = register(
+    "nextafter", "elementwise", common_shape("nextafter"), single_or_double("nextafter"),
+    lambda attributes, a, b: np.nextafter(a, b),
+)  # fmt: skip
+
+
+def nextafter(a: Node, b: Node) -> Node:
+    """The float32 or float64 next to `a` in the direction of `b`; `b` where both are equal."""
+    return make_node(_NEXTAFTER, (a, b))
 
 
 def _where_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
@@ -175,8 +191,9 @@ def cast_values(x: np.ndarray, dtype: DType) -> np.ndarray:
         x = x.astype(np.float32) if x.dtype.itemsize == 2 else x  # float16 does not hold the bounds
         information = np.iinfo(dtype.storage)
         inside = (x > float(information.min) - 1) & (x < float(information.max) + 1)
+        low, zero, high = np.array([information.min, 0, information.max], dtype.storage)
         truncated = np.where(inside, np.trunc(x), 0).astype(dtype.storage)
-        return np.where(inside, truncated, np.where(x > 0, information.max, np.where(x < 0, information.min, 0)))
+        return np.where(inside, truncated, np.where(x > 0, high, np.where(x < 0, low, zero)))
     if dtype.is_float:
         return x.astype(np.float64) if dtype is dtypes.float64 else x.astype(np.float32)
     return x.astype(dtype.storage)
@@ -190,6 +207,9 @@ _CAST = register(
 def cast(x: Node, dtype: DType) -> Node:
     """`x` rounded to nearest even in `dtype`.
 
-    Floats to integers truncate and saturate (NaN gives 0), integers wrap, and anything but zero is True.
+    Floats to integers truncate and saturate (NaN gives 0), integers wrap, and anything but zero is True. Of complex
+    numbers see `complex.py`.
     """
-    return make_node(_CAST, (x,), (dtype,))
+    if isinstance(dtype, DType) and dtype.is_complex and not x.dtype.is_complex:
+        return OF_COMPLEX["complex"](cast(x, dtype.part), None)
+    return x if x.dtype is dtype and dtype.is_complex else composed(_CAST, (x,), (dtype,))

@@ -32,6 +32,9 @@ class HostFunction:
     results: Outputs
     is_effect: bool
     line: str | None = field(compare=False)
+    gradient: Callable[[Node, Sequence[Node | None]], Sequence[Node | None]] | None = field(compare=False, default=None)
+    """(bundle, cotangents of its outputs) -> a node or None for each argument; None: derivatives are refused."""
+
     identity: Hashable = field(init=False)
 
     def __post_init__(self) -> None:

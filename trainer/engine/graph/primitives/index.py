@@ -13,7 +13,15 @@ import numpy as np
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Shape, make_node
-from trainer.engine.graph.primitives.table import FLOAT, check_axis, check_index_dtype, first_dtype, named, register
+from trainer.engine.graph.primitives.table import (
+    FLOAT,
+    check_axis,
+    check_index_dtype,
+    composed,
+    first_dtype,
+    named,
+    register,
+)
 
 
 def _dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
@@ -90,7 +98,7 @@ def gather(x: Node, indices: Node, axis: int) -> Node:
 
 def scatter_add(updates: Node, indices: Node, axis: int, size: int) -> Node:
     """The transpose of `gather`: zeros of `size` along `axis`, slices added in row-major order of `indices`."""
-    return make_node(_SCATTER_ADD, (updates, indices), (axis, size))
+    return composed(_SCATTER_ADD, (updates, indices), (axis, size))
 
 
 # --- take_along and scatter_add_along: an index for each element ------------------------------------------------------
@@ -153,7 +161,7 @@ def take_along(x: Node, indices: Node, axis: int) -> Node:
 
 def scatter_add_along(updates: Node, indices: Node, axis: int, size: int) -> Node:
     """The transpose of `take_along`: zeros of `size` along `axis`, to which updates are added in row-major order."""
-    return make_node(_SCATTER_ADD_ALONG, (updates, indices), (axis, size))
+    return composed(_SCATTER_ADD_ALONG, (updates, indices), (axis, size))
 
 
 def _scattering(name: str, accumulate: np.ufunc, neutral: Callable[[np.dtype], float | int]) -> Callable[..., Node]:

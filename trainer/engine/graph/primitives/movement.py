@@ -11,7 +11,7 @@ import numpy as np
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Shape, make_node
 from trainer.engine.graph.primitives.sources import canonical
-from trainer.engine.graph.primitives.table import ANY, along_axes, check_axis, register
+from trainer.engine.graph.primitives.table import ANY, along_axes, check_axis, composed, register
 
 Ints = tuple[int, ...]
 
@@ -140,6 +140,8 @@ _PAD = register("pad", "movement", _pad_shape, ANY, _pad_reference, ("low", "hig
 
 def pad(x: Node, low: Ints, high: Ints, interior: Ints, value: bool | int | float = 0) -> Node:
     """`value` put before, after and between the elements along each axis; counts are at least 0."""
+    if x.dtype.is_complex and value != 0:
+        return composed(_PAD, (x,), (low, high, interior, value))
     return make_node(_PAD, (x,), (low, high, interior, canonical(value, x.dtype)))
 
 

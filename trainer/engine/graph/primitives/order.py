@@ -10,7 +10,7 @@ import numpy as np
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Shape, make_node
-from trainer.engine.graph.primitives.table import ANY, BOOLEAN, along_axes, check_axis, register
+from trainer.engine.graph.primitives.table import BOOLEAN, REAL, along_axes, check_axis, register
 
 
 def _argsort_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
@@ -23,7 +23,7 @@ def _argsort_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray
 
 
 _ARGSORT = register(
-    "argsort", "index", along_axes("argsort"), ANY, _argsort_reference, ("axis", "descending"), result=dtypes.int64
+    "argsort", "index", along_axes("argsort"), REAL, _argsort_reference, ("axis", "descending"), result=dtypes.int64
 )
 
 
@@ -52,7 +52,7 @@ def _sort_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     return np.flip(found, axis) if descending else found
 
 
-_SORT = register("sort", "index", along_axes("sort"), ANY, _sort_reference, ("axis", "descending"))
+_SORT = register("sort", "index", along_axes("sort"), REAL, _sort_reference, ("axis", "descending"))
 
 
 def sort(x: Node, axis: int, descending: bool) -> Node:
@@ -73,7 +73,9 @@ def _top_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     return np.take(_argsort_reference((axis, descending), x), np.arange(count), axis)
 
 
-_TOP = register("top_k", "index", _top_shape, ANY, _top_reference, ("axis", "count", "descending"), result=dtypes.int64)
+_TOP = register(
+    "top_k", "index", _top_shape, REAL, _top_reference, ("axis", "count", "descending"), result=dtypes.int64
+)
 
 
 def top_k(x: Node, axis: int, count: int, descending: bool) -> Node:

@@ -35,4 +35,4 @@ def outputs_of(bundle: Node) -> Outputs:
 
 def bundle_dtype(outputs: Outputs) -> DType:
     """What stands as a bundle's dtype: a floating-point one where gradients may pass an output."""
-    return next((dtype for _, dtype in outputs if dtype.is_float), dtypes.bool_)
+    return next((dtype for _, dtype in outputs if dtype.is_inexact), dtypes.bool_)

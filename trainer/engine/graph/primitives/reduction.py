@@ -15,7 +15,7 @@ import numpy as np
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node, Shape, make_node
+from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.primitives import table
 from trainer.engine.graph.primitives.elementwise import subtract
 
@@ -40,18 +40,6 @@ def _reduced_shape(name: str, *, needs_elements: bool) -> table.ShapeRule:
     return rule
 
 
-def _single_or_double(name: str) -> table.DTypeRule:
-    """The rule that the input is float32 or float64, as the result."""
-
-    def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
-        dtype = inputs[0].dtype
-        if dtype not in (dtypes.float32, dtypes.float64):
-            raise refusal(name, f"does not take {dtype}", found=describe(inputs), expected="float32 or float64")
-        return dtype
-
-    return rule
-
-
 def _reduction(
     name: str, reference: Callable[..., Any], *, needs_elements: bool = True, dtype: table.DTypeRule | None = None,
     result: DType | None = None, attribute: str = "axes", of_no_axes: Callable[[Node], Node] = lambda x: x,
@@ -62,7 +50,7 @@ def _reduction(
         name, "reduction", shape, dtype or table.NUMERIC, lambda attributes, x: reference(x, axis=attributes[0]),
         (attribute,), result=result,
     )  # fmt: skip
-    return table.named(name, lambda x, axes: of_no_axes(x) if axes == () else make_node(primitive, (x,), (axes,)))
+    return table.named(name, lambda x, axes: of_no_axes(x) if axes == () else table.composed(primitive, (x,), (axes,)))
 
 
 def _wide(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,9 +67,12 @@ reduce_sum = _reduction("reduce_sum", _wide(np.sum), needs_elements=False)
 reduce_prod = _reduction("reduce_prod", _wide(np.prod), needs_elements=False)
 reduce_max = _reduction("reduce_max", np.max)
 reduce_min = _reduction("reduce_min", np.min)
-reduce_mean = _reduction("reduce_mean", _wide(np.mean), dtype=_single_or_double("reduce_mean"))
+reduce_mean = _reduction("reduce_mean", _wide(np.mean), dtype=table.single_or_double("reduce_mean"))
 reduce_deviations = _reduction(  # over no axes 0, or NaN where x is not finite
-    "reduce_deviations", _deviations, dtype=_single_or_double("reduce_deviations"), of_no_axes=lambda x: subtract(x, x)
+    "reduce_deviations",
+    _deviations,
+    dtype=table.single_or_double("reduce_deviations"),
+    of_no_axes=lambda x: subtract(x, x),
 )
 argmax = _reduction("argmax", np.argmax, result=dtypes.int64, attribute="axis")  # the first of equals, or NaN
 argmin = _reduction("argmin", np.argmin, result=dtypes.int64, attribute="axis")
@@ -100,9 +91,9 @@ _PRODUCTS = table.register(
 
 def cumulative_prod(x: Node, axis: int) -> Node:
     """Products of the elements up to and including each place along `axis`."""
-    return make_node(_PRODUCTS, (x,), (axis,))
+    return table.composed(_PRODUCTS, (x,), (axis,))
 
 
 def cumulative_sum(x: Node, axis: int) -> Node:
     """Sums of the elements up to and including each place along `axis`."""
-    return make_node(_SUMS, (x,), (axis,))
+    return table.composed(_SUMS, (x,), (axis,))

@@ -13,7 +13,7 @@ from trainer.engine.graph import dtypes, half, philox
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, describe, refusal
 from trainer.engine.graph.node import Node, Shape, make_node
-from trainer.engine.graph.primitives.table import check_axis, register
+from trainer.engine.graph.primitives.table import OF_COMPLEX, check_axis, register
 from trainer.engine.graph.storage import Storage
 
 
@@ -38,6 +38,8 @@ def canonical(value: Any, dtype: DType) -> bool | int | float:
     check_dtype("constant", dtype)
     if dtype.kind == "bool":
         return bool(value)
+    if dtype.is_complex:
+        return _complex_zero(value, dtype)
     if dtype.kind != "float":
         information = np.iinfo(dtype.storage)
         whole = int(value)
@@ -54,6 +56,13 @@ def canonical(value: Any, dtype: DType) -> bool | int | float:
     if number == 0.0:
         return NEGATIVE_ZERO if math.copysign(1.0, number) < 0 else 0.0
     return math.nan if number != number else number
+
+
+def _complex_zero(value: Any, dtype: DType) -> int:
+    """The only complex constant: zero. Others are composed of constants of the parts (`compose.full`)."""
+    if value != 0:
+        raise refusal("constant", f"no primitive holds a {dtype} but zero", found=repr(value))
+    return 0
 
 
 BUFFER = register(
@@ -78,8 +87,8 @@ def _iota_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
 
 def _iota_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
     check_dtype("iota", attributes[2])
-    if attributes[2].kind == "bool":
-        raise refusal("iota", "counts, so it can't be bool", expected="a numeric dtype")
+    if attributes[2].kind in ("bool", "complex"):
+        raise refusal("iota", f"counts, so it can't be {attributes[2]}", expected="an integer or a float")
     return attributes[2]
 
 
@@ -124,6 +133,9 @@ def become_leaf(node: Node) -> None:
 
 def constant(value: Any, dtype: DType) -> Node:
     """A scalar, shape ()."""
+    if isinstance(dtype, DType) and dtype.is_complex:
+        number = complex(value)
+        return OF_COMPLEX["complex"](constant(number.real, dtype.part), constant(number.imag, dtype.part))
     return make_node(CONSTANT, (), (canonical(value, dtype), dtype))
 
 

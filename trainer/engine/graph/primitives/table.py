@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Family, Node, Primitive, Shape
+from trainer.engine.graph.node import Family, Node, Primitive, Shape, make_node
 
 TABLE: dict[str, Primitive] = {}
+
+OF_COMPLEX: dict[str, Callable[..., Node]] = {}
+"""What stands for a primitive where its first input is complex, composed of primitives of the parts; see `complex.py`.
+It takes the inputs, then the attributes."""
 
 ShapeRule = Callable[[Sequence[Node], tuple[Any, ...]], Shape]
 DTypeRule = Callable[[Sequence[Node], tuple[Any, ...]], DType]
@@ -19,7 +24,8 @@ SIGNED = ("int", "float")
 NUMERIC = ("int", "uint", "float")
 INTEGER = ("int", "uint")
 BOOLEAN = ("bool",)
-ANY = ("bool", "int", "uint", "float")
+REAL = ("bool", "int", "uint", "float")
+ANY = (*REAL, "complex")
 
 _WORDS = {
     FLOAT: "a floating-point dtype",
@@ -27,6 +33,7 @@ _WORDS = {
     NUMERIC: "a numeric dtype",
     INTEGER: "an integer dtype",
     BOOLEAN: "bool",
+    REAL: "a real dtype",
     ANY: "any dtype",
 }
 
@@ -41,6 +48,15 @@ def register(
     rule = first_dtype(name, dtype, result) if isinstance(dtype, tuple) else dtype
     primitive = TABLE[name] = Primitive(name, family, shape, rule, reference, attributes)
     return primitive
+
+
+def composed(primitive: Primitive, inputs: tuple[Node, ...], attributes: tuple[Any, ...] = ()) -> Node:
+    """A node of `primitive`, or of a complex first input what `OF_COMPLEX` has for it."""
+    if inputs[0].dtype.kind == "complex":
+        build = OF_COMPLEX.get(primitive.name)
+        if build is not None:
+            return build(*inputs, *attributes)
+    return make_node(primitive, inputs, attributes)
 
 
 def named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,6 +105,18 @@ def first_dtype(name: str, kinds: tuple[str, ...], result: DType | None = None) 
         if dtype.kind not in kinds:
             raise refusal(name, f"does not take {dtype}", found=describe(inputs), expected=_WORDS[kinds])
         return dtype if result is None else result
+
+    return rule
+
+
+def single_or_double(name: str) -> DTypeRule:
+    """The rule that all inputs are float32, or all float64, as the result."""
+
+    def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
+        dtype = inputs[0].dtype
+        if dtype not in (dtypes.float32, dtypes.float64) or any(other.dtype is not dtype for other in inputs):
+            raise refusal(name, f"does not take {dtype}", found=describe(inputs), expected="float32 or float64")
+        return dtype
 
     return rule
 

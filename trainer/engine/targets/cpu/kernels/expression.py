@@ -2,7 +2,8 @@
 
 The body is always written for `LANES` lanes, whatever the dtype and the machine, and LLVM splits them; so no result
 depends on the width of the host's registers. A value in a body has the *compute* type of its dtype: bool is i1,
-bfloat16 and float16 are floats that have been rounded to them, all others are themselves. `widen` and `narrow` convert
+bfloat16 and float16 are floats that have been rounded to them, complex numbers are the bits of
+both parts, the real one in the lower half, all others are themselves. `widen` and `narrow` convert
 from and to the *memory* type (bool i8, bfloat16 and float16 i16).
 
 Conversions: float to integer truncates towards zero, saturates at the integer's range, and NaN gives 0; float to bool
@@ -26,7 +27,8 @@ from trainer.engine.targets.cpu.kernels.writer import Writer, mangled, vector
 LANES = 16
 
 COMPUTE = {
-    "bool": "i1", "uint8": "i8", "int8": "i8", "int32": "i32", "int64": "i64",
+    "bool": "i1", "uint8": "i8", "int8": "i8", "uint16": "i16", "int16": "i16", "uint32": "i32", "int32": "i32",
+    "uint64": "i64", "int64": "i64", "complex64": "i64", "complex128": "i128",
     "bfloat16": "float", "float16": "float", "float32": "float", "float64": "double",
 }  # fmt: skip
 MEMORY = {**COMPUTE, "bool": "i8", "bfloat16": "i16", "float16": "i16"}
@@ -310,6 +312,52 @@ def _cast(s: Step) -> str:
     return cast(s.writer, s.values[0], s.dtype, s.instruction.dtype, s.lanes)
 
 
+def _complex(s: Step) -> str:
+    """The bits of both parts side by side."""
+    whole, half_bits = Integers(s.writer, COMPUTE[s.instruction.dtype.name], s.lanes, False), s.floats.bits
+    real, imaginary = (
+        s.writer.value(f"zext {half_bits} {s.floats.to_bits(value)} to {whole.type}") for value in s.values
+    )
+    return whole.operation(
+        "or", whole.operation("shl", imaginary, whole.constant(4 * s.instruction.dtype.itemsize)), real
+    )
+
+
+def _part(s: Step, shift: int) -> str:
+    """The lower or the upper half of the bits."""
+    bits = s.emit("lshr", s.values[0], s.constant(shift * 4 * s.dtype.itemsize)) if shift else s.values[0]
+    f = Floats(s.writer, COMPUTE[s.instruction.dtype.name], s.lanes)
+    return f.from_bits(s.writer.value(f"trunc {s.type} {bits} to {f.bits}"))
+
+
+def _nextafter(s: Step) -> str:
+    """One step in the order of floats as integers; from zero to the smallest number of b's sign."""
+    f, (a, b) = s.floats, s.values
+    bits_a, bits_b = f.to_bits(a), f.to_bits(b)
+    sign, rest = f.whole(-(1 << 8 * s.dtype.itemsize - 1)), f.whole((1 << 8 * s.dtype.itemsize - 1) - 1)
+    last = f.whole(8 * s.dtype.itemsize - 1)
+
+    def chosen(condition: str, yes: str, no: str) -> str:
+        return s.writer.value(f"select {s.mask} {condition}, {f.bits} {yes}, {f.bits} {no}")
+
+    def rank(bits: str) -> str:  # grows with the number; 0 and -0 are neighbors
+        return f.integer_operation(
+            "xor", bits, f.integer_operation("and", f.integer_operation("ashr", bits, last), rest)
+        )
+
+    up = s.writer.value(f"icmp slt {f.bits} {rank(bits_a)}, {rank(bits_b)}")
+    away = s.writer.value(f"icmp sge {f.bits} {bits_a}, zeroinitializer")  # up moves a positive number away from zero
+    grows = s.logical("xor", s.logical("xor", up, away), splat("i1", "true"))
+    moved = f.integer_operation("add", bits_a, chosen(grows, f.whole(1), f.whole(-1)))
+    magnitudes = [f.integer_operation("and", bits, rest) for bits in (bits_a, bits_b)]
+    zero_a, zero_b = (s.writer.value(f"icmp eq {f.bits} {each}, zeroinitializer") for each in magnitudes)
+    smallest = f.integer_operation("or", f.integer_operation("and", bits_b, sign), f.whole(1))
+    moved = chosen(zero_a, smallest, moved)
+    same = s.writer.value(f"icmp eq {f.bits} {bits_a}, {bits_b}")
+    moved = chosen(s.logical("or", same, s.logical("and", zero_a, zero_b)), bits_b, moved)
+    return f.select(f.compare("uno", a, b), f.constant(float("nan")), f.from_bits(moved))
+
+
 def _random_bits(s: Step) -> str:
     key0, key1, index, counter0, counter1 = s.values
     return integers.random_bits(
@@ -348,6 +396,12 @@ RENDERERS: dict[str, Renderer] = {
     "floor_divide": _by_kind(remainders.floor_divide, integers.floor_divide),
     "remainder": _by_kind(remainders.remainder, integers.remainder),
     "power": _by_kind(powers.power, powers.integer_power),
+    "atan2": lambda s: trigonometry.atan2(s.floats, *s.values),
+    "copysign": lambda s: s.floats.copysign(*s.values),
+    "nextafter": _nextafter,
+    "complex": _complex,
+    "real": lambda s: _part(s, 0),
+    "imag": lambda s: _part(s, 1),
     "maximum": _extremum(True),
     "minimum": _extremum(False),
     "equal": _compare("oeq", "eq"),
@@ -370,7 +424,7 @@ RENDERERS: dict[str, Renderer] = {
 }
 
 _EXACT_IN_16_BITS = frozenset(
-    {"negative", "abs", "sign", "floor", "ceil", "round", "trunc", "maximum", "minimum", "where", "cast"}
+    {"negative", "abs", "sign", "floor", "ceil", "round", "trunc", "maximum", "minimum", "where", "cast"} | {"copysign"}
 )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from trainer.engine.targets.cpu.kernels.vectors import Integers
 from trainer.engine.targets.cpu.kernels.writer import Writer, vector
 
-_SMALLEST = {"i8": -(2**7), "i32": -(2**31), "i64": -(2**63)}
-_EXACT_FLOAT = {"i8": "float", "i32": "double"}  # holds every quotient's whole part exactly
+_SMALLEST = {"i8": -(2**7), "i16": -(2**15), "i32": -(2**31), "i64": -(2**63)}
+_EXACT_FLOAT = {"i8": "float", "i16": "float", "i32": "double"}  # holds every quotient's whole part exactly
 _PHILOX_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _PHILOX_WEYL = (0x9E3779B9, 0xBB67AE85)
 _PHILOX_ROUNDS = 10

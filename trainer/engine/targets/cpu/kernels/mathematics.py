@@ -21,6 +21,7 @@ MAXIMUM_ULP: dict[str, tuple[float, float]] = {  # operation: (float32, float64)
     "sin": (1.0, 1.0),
     "cos": (1.0, 1.0),
     "power": (0.6, 1.5),
+    "atan2": (2.0, 2.0),
 }
 
 LN2 = {

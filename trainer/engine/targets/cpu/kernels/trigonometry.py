@@ -44,6 +44,58 @@ _TWO_OVER_PI_BITS = (
 )  # fmt: skip
 
 
+# (atan(r) / r - 1) / r**2 in r**2, for |r| <= tan(pi / 8): a polynomial (Chebyshev nodes), and for float64 a quotient
+# of two (Moshier, Cephes 2.8)
+_ARCTANGENT = (
+    -0.0645730197429657, 0.1074567586183548, -0.14264175295829773, 0.1999954879283905, -0.3333333134651184,
+)  # fmt: skip
+_ARCTANGENT_ABOVE = (
+    -8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1, -1.228866684490136173410e2,
+    -6.485021904942025371773e1,
+)  # fmt: skip
+_ARCTANGENT_BELOW = (
+    1.0, 2.485846490142306297962e1, 1.650270098316988542046e2, 4.328810604912902668951e2, 4.853903996359136964868e2,
+    1.945506571482613964425e2,
+)  # fmt: skip
+_TAN_PI_8 = 0.41421356237309503
+
+
+def atan2(f: Floats, y: str, x: str) -> str:
+    """The angle of (x, y) in radians, with C99's values at zeros and infinities.
+
+    The smaller of |x| and |y| divided by the larger is in [0, 1]; above tan(pi / 8) what is left after pi / 4 is taken.
+    """
+    zero, one = f.constant(0.0), f.constant(1.0)
+    half_pi, low = _HALF_PI[f.element][:2]
+    a, b = f.unary("fabs", y), f.unary("fabs", x)
+    is_steep = f.compare("ogt", a, b)
+    large, small = f.select(is_steep, a, b), f.select(is_steep, b, a)
+    ratio = f.select(f.compare("oeq", large, small), one, f.divide(small, large))  # both may be infinite
+    ratio = f.select(f.compare("oeq", large, zero), zero, ratio)
+    lost = f.divide(f.fma(f.negate(ratio), large, small), f.multiply(large, f.fma(ratio, ratio, one)))
+    lost = f.select(f.compare("ord", lost, lost), lost, zero)  # by the quotient's rounding; NaN at zeros and infinities
+    is_high = f.compare("ogt", ratio, f.constant(_TAN_PI_8))
+    turned = f.divide(f.subtract(ratio, one), f.add(ratio, one))
+    r = f.select(is_high, turned, ratio)
+    z = f.multiply(r, r)
+    if f.element == "float":
+        tail = f.horner(z, _ARCTANGENT)
+    else:
+        tail = f.divide(f.horner(z, _ARCTANGENT_ABOVE), f.horner(z, _ARCTANGENT_BELOW))
+    tail = f.fma(f.multiply(z, tail), r, lost)
+    # what is taken in the end, pi / 4, pi / 2 or pi, less or more: k pi / 4 + s (r + tail)
+    is_left = f.writer.value(f"icmp slt {f.bits} {f.to_bits(x)}, zeroinitializer")
+    steps = f.select(is_high, one, zero)
+    steps = f.select(is_steep, f.subtract(f.constant(2.0), steps), steps)
+    is_mirrored = f.logical("xor", is_steep, is_left)
+    steps = f.select(is_left, f.subtract(f.constant(4.0), steps), steps)
+    r, tail = (f.select(is_mirrored, f.negate(each), each) for each in (r, tail))
+    angle = f.multiply(steps, f.constant(half_pi / 2))
+    total = f.add(angle, f.add(r, f.fma(steps, f.constant(low / 2), tail)))
+    total = f.select(f.compare("uno", x, y), f.add(x, y), total)
+    return f.copysign(total, y)
+
+
 def sin(f: Floats, x: str) -> str:
     """The sine of x radians; NaN for infinities."""
     result = _quadrant_value(f, x, 0)

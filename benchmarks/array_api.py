@@ -1,0 +1,100 @@
+"""The public test suite of the Python array API standard (data-apis/array-api-tests) against the engine.
+
+    python benchmarks/array_api.py SUITE_FOLDER [--examples 100] [--files test_fft.py …] [--json]
+
+runs the suite for `trainer.engine` and then for `array_api_strict`, the standard's own reference (from PyPI, like what
+the suite's `requirements.txt` names), with the same number of examples, and prints how many tests pass, fail and are
+skipped. The exit code is 1 where a test passes for array_api_strict that does not pass for the engine, and 3 where
+either run ended before its tests did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness import ROOT
+
+MODULES = ("trainer.engine", "array_api_strict")
+_STATES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test's state, and the last line of its error."""
+
+    state: str
+    reason: str
+
+
+_MISSING = Case("missing", "not collected")
+
+
+def run_suite(suite: Path, module: str, examples: int, files: list[str]) -> dict[str, Case]:
+    """The cases of the suite by name, for the array namespace `module`."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        paths = [str(Path("array_api_tests") / name) for name in files] or ["array_api_tests"]
+        command = [sys.executable, "-m", "pytest", *paths, "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        command += [f"--junitxml={report}", f"--max-examples={examples}", "--disable-deadline", "--tb=line"]
+        environment = {
+            **os.environ,
+            "ARRAY_API_TESTS_MODULE": module,
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", "")))),
+        }
+        output = subprocess.run(command, cwd=suite, env=environment, capture_output=True, text=True, check=False)
+        if not report.exists():
+            sys.stderr.write(output.stdout[-4000:] + output.stderr[-4000:])
+            raise SystemExit(3)
+        return dict(map(_case, ElementTree.parse(report).iter("testcase")))
+
+
+def _case(element: ElementTree.Element) -> tuple[str, Case]:
+    name = f"{element.get('classname', '').rpartition('.')[2]}::{element.get('name')}"
+    for child in element:
+        if child.tag in _STATES:
+            lines = [line for line in (child.get("message") or child.text or "").splitlines() if line.strip()]
+            return name, Case(_STATES[child.tag], lines[0][:300] if lines else "")
+    return name, Case("passed", "")
+
+
+def main() -> int:
+    """Run both, print, and say whether the engine passes whatever array_api_strict does."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "suite", type=Path, help="folder of a checkout of data-apis/array-api-tests, with its submodule"
+    )
+    parser.add_argument("--examples", type=int, default=100, help="examples that each property is tried on")
+    parser.add_argument("--files", nargs="+", default=[], help="files of the suite, all by default")
+    parser.add_argument("--json", action="store_true", help="print the counts and every failure as JSON")
+    given = parser.parse_args()
+    ours, strict = (run_suite(given.suite, module, given.examples, given.files) for module in MODULES)
+    passed = sorted(name for name, case in strict.items() if case.state == "passed")
+    missed = [name for name in passed if ours.get(name, _MISSING).state != "passed"]
+    counted = [
+        (module, Counter(case.state for case in cases.values()))
+        for module, cases in zip(MODULES, (ours, strict), strict=True)
+    ]
+    if given.json:
+        found = {name: asdict(case) for name, case in ours.items() if case.state != "passed"}
+        print(json.dumps({"counts": dict(counted), "missed": missed, "not passed": found}, indent=1))
+        return int(bool(missed))
+    for module, counts in counted:
+        states = ", ".join(f"{counts[state]} {state}" for state in ("passed", "failed", "skipped"))
+        print(f"{module}: {states} of {counts.total()}")
+    print(f"passed by array_api_strict alone: {len(missed)}")
+    for name in missed:
+        print(f"  {name}: {ours.get(name, _MISSING).reason}")
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

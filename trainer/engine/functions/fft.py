@@ -1,0 +1,228 @@
+"""Discrete Fourier transforms of the standard's extension, by NumPy (pocketfft): host calls with derivatives.
+
+Each is linear, so its derivative is its adjoint: the transform the other way, scaled as the other way's `norm` says.
+float32 gives complex64. Lengths are set by padding with zeros or cutting first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trainer.engine.functions.axes import how_many, one_axis, whole_numbers
+from trainer.engine.functions.creation import arange
+from trainer.engine.functions.elementwise import conj, real
+from trainer.engine.functions.movement import concat, roll
+from trainer.engine.functions.numpy_calls import numpy_call
+from trainer.engine.functions.padding import pad
+from trainer.engine.graph import dtypes
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.tensor import Tensor, as_tensor
+
+__all__ = [
+    "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft",
+    "rfftfreq", "rfftn",
+]  # fmt: skip
+
+_OTHER_WAY = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """The transform along `axis` of `n` elements: complex, of the shape of x with n along the axis.
+
+    `norm` says what is divided by n: "forward" this way, "backward" the inverse, "ortho" both, by its square root.
+    """
+    return _along(x, "fft", n, axis, norm)
+
+
+def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """The inverse of `fft`."""
+    return _along(x, "ifft", n, axis, norm)
+
+
+def fftn(
+    x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+) -> Tensor:
+    """`fft` along each of `axes` (the last ones where only `s`, their lengths, is given, else all)."""
+    for axis, extent in _pairs("fftn", x, s, axes):
+        x = fft(x, n=extent, axis=axis, norm=norm)
+    return _complex("fftn", x)
+
+
+def ifftn(
+    x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+) -> Tensor:
+    """The inverse of `fftn`."""
+    for axis, extent in _pairs("ifftn", x, s, axes):
+        x = ifft(x, n=extent, axis=axis, norm=norm)
+    return _complex("ifftn", x)
+
+
+def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """The first n // 2 + 1 elements of the `fft` of real x, which say all of it."""
+    tensor, number = _sized("rfft", x, n, axis)
+    if not tensor.dtype.is_float:
+        raise refusal("rfft", "takes real numbers", found=describe([tensor]), expected="float32 or float64")
+    return _half("rfft", tensor, number, norm)
+
+
+def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """The inverse of `rfft`: `n` real numbers, 2 (m - 1) of m elements unless given."""
+    tensor = _complex("irfft", x)
+    number = one_axis("irfft", axis, tensor.ndim)
+    extent = 2 * (tensor.shape[number] - 1) if n is None else n
+    if extent < 1:
+        raise refusal("irfft", "of no elements", found=f"n={extent}", expected="at least 1")
+    return _whole(_resized(tensor, number, extent // 2 + 1), number, extent, _checked(norm))
+
+
+def rfftn(
+    x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+) -> Tensor:
+    """`rfft` along the last of `axes`, then `fft` along the others."""
+    *others, (axis, extent) = _pairs("rfftn", x, s, axes)
+    x = rfft(x, n=extent, axis=axis, norm=norm)
+    for axis, extent in others:
+        x = fft(x, n=extent, axis=axis, norm=norm)
+    return x
+
+
+def irfftn(
+    x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+) -> Tensor:
+    """The inverse of `rfftn`; the last axis has 2 (m - 1) elements of m unless `s` says otherwise."""
+    *others, (last, extent) = _pairs("irfftn", x, s, axes)
+    for axis, length in others:
+        x = ifft(x, n=length, axis=axis, norm=norm)
+    return irfft(x, n=None if s is None else extent, axis=last, norm=norm)
+
+
+def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """The `fft` of what is Hermitian, of which x is the first half: `n` real numbers, 2 (m - 1) of m unless given."""
+    return irfft(conj(_complex("hfft", x)), n=n, axis=axis, norm=_OTHER_WAY[_checked(norm)])
+
+
+def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """The inverse of `hfft`."""
+    return conj(rfft(x, n=n, axis=axis, norm=_OTHER_WAY[_checked(norm)]))
+
+
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """The frequencies of the elements of `fft`, in cycles per unit of the spacing `d`: [n]."""
+    half = (how_many("fftfreq", "`n`", n) + 1) // 2
+    numbers = concat([arange(0, half, dtype=dtypes.float64), arange(-(n // 2), 0, dtype=dtypes.float64)])
+    return (numbers / (n * d)).astype(dtype or dtypes.float32)
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """The frequencies of the elements of `rfft`: [n // 2 + 1]."""
+    numbers = arange(0, how_many("rfftfreq", "`n`", n) // 2 + 1, dtype=dtypes.float64)
+    return (numbers / (n * d)).astype(dtype or dtypes.float32)
+
+
+def fftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
+    """The element of frequency zero moved to the middle along `axes` (None: all)."""
+    tensor, numbers = _shifted(x, axes)
+    return roll(tensor, [tensor.shape[axis] // 2 for axis in numbers], axis=numbers) if numbers else tensor
+
+
+def ifftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
+    """The inverse of `fftshift`."""
+    tensor, numbers = _shifted(x, axes)
+    return roll(tensor, [-(tensor.shape[axis] // 2) for axis in numbers], axis=numbers) if numbers else tensor
+
+
+# --- what they share --------------------------------------------------------------------------------------------------
+
+
+def _shifted(x: Any, axes: int | Sequence[int] | None) -> tuple[Tensor, list[int]]:
+    tensor = as_tensor(x)
+    given = range(tensor.ndim) if axes is None else whole_numbers("fftshift", axes)
+    return tensor, [one_axis("fftshift", axis, tensor.ndim) for axis in given]
+
+
+def _checked(norm: str) -> str:
+    if norm not in _OTHER_WAY:
+        raise refusal("fft", "no such norm", found=repr(norm), expected=", ".join(map(repr, _OTHER_WAY)))
+    return norm
+
+
+def _complex(name: str, x: Any) -> Tensor:
+    tensor = as_tensor(x, operation=name)
+    if not tensor.dtype.is_inexact or tensor.dtype.is_half:
+        expected = "float32, float64 or a complex dtype"
+        raise refusal(name, f"does not take {tensor.dtype}", found=describe([tensor]), expected=expected)
+    return tensor.astype(tensor.dtype.with_imaginary)
+
+
+def _resized(tensor: Tensor, axis: int, extent: int) -> Tensor:
+    """Cut, or with zeros at the end, to `extent` along `axis`."""
+    if tensor.shape[axis] > extent:
+        return tensor[(slice(None),) * axis + (slice(extent),)]
+    if tensor.shape[axis] == extent:
+        return tensor
+    return pad(tensor, [(0, extent - tensor.shape[axis] if each == axis else 0) for each in range(tensor.ndim)])
+
+
+def _sized(name: str, x: Any, n: int | None, axis: int) -> tuple[Tensor, int]:
+    tensor = as_tensor(x, operation=name)
+    _complex(name, tensor)
+    number = one_axis(name, axis, tensor.ndim)
+    extent = tensor.shape[number] if n is None else n
+    if extent < 1:
+        raise refusal(name, "of no elements", found=f"n={extent}", expected="at least 1")
+    return _resized(tensor, number, extent), number
+
+
+def _pairs(name: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None) -> list[tuple[int, int | None]]:
+    """Axes and their lengths (None: as they are)."""
+    ndim = as_tensor(x, operation=name).ndim
+    if axes is None:
+        axes = range(ndim) if s is None else range(-len(s), 0)
+    numbers = [one_axis(name, axis, ndim) for axis in axes]
+    lengths = [None] * len(numbers) if s is None else whole_numbers(name, tuple(s))
+    if len(numbers) != len(lengths) or not numbers:
+        raise refusal(name, "axes and lengths don't pair up", found=f"axes {list(axes)}, s {s}")
+    return list(zip(numbers, lengths, strict=True))
+
+
+def _along(x: Any, name: str, n: int | None, axis: int, norm: str) -> Tensor:
+    tensor, number = _sized(name, x, n, axis)
+    return _transformed(name, _complex(name, tensor), number, _checked(norm))
+
+
+def _transformed(name: str, tensor: Tensor, axis: int, norm: str) -> Tensor:
+    """`fft` or `ifft`, of which each is the other's adjoint but for the scale."""
+
+    def gradient(inputs: Sequence[Tensor], outputs: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Tensor]:
+        return [_transformed("ifft" if name == "fft" else "fft", cotangents[0], axis, _OTHER_WAY[norm])]
+
+    results = [(tensor.shape, tensor.dtype)]
+    return numpy_call(f"fft.{name}", [tensor], results, gradient, axis=axis, norm=norm)[0]
+
+
+def _half(name: str, tensor: Tensor, axis: int, norm: str) -> Tensor:
+    """`rfft` of real numbers."""
+    extent = tensor.shape[axis]
+
+    def gradient(inputs: Sequence[Tensor], outputs: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Tensor]:
+        return [real(_transformed("ifft", _resized(cotangents[0], axis, extent), axis, _OTHER_WAY[norm]))]
+
+    shape = (*tensor.shape[:axis], extent // 2 + 1, *tensor.shape[axis + 1 :])
+    results = [(shape, tensor.dtype.with_imaginary)]
+    return numpy_call("fft.rfft", [tensor], results, gradient, axis=axis, norm=norm)[0]
+
+
+def _whole(tensor: Tensor, axis: int, extent: int, norm: str) -> Tensor:
+    """`irfft`: elements that stand for their mirror image too count twice in its adjoint."""
+
+    def gradient(inputs: Sequence[Tensor], outputs: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Tensor]:
+        half = _half("rfft", cotangents[0], axis, _OTHER_WAY[norm])
+        number = arange(extent // 2 + 1, dtype=dtypes.int64)
+        is_alone = (number == 0) | (number * 2 == extent)
+        weight = 2.0 - is_alone.astype(half.dtype.part)
+        return [half * weight.reshape([-1 if each == axis else 1 for each in range(half.ndim)])]
+
+    shape = (*tensor.shape[:axis], extent, *tensor.shape[axis + 1 :])
+    return numpy_call("fft.irfft", [tensor], [(shape, tensor.dtype.part)], gradient, n=extent, axis=axis, norm=norm)[0]

@@ -1,0 +1,65 @@
+"""Functions that NumPy computes: host calls, in traced steps too, with derivatives that are written in tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.errors import user_line
+from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.primitives.host import HostFunction
+from trainer.engine.tensor import Tensor, wrapped
+
+Gradient = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Any]], Sequence[Tensor | None]]
+"""(inputs, outputs, cotangents: a tensor, or None for zero) -> a tensor or None for each input."""
+
+
+@dataclass(frozen=True)
+class NumpyFunction:
+    """The function `name` of NumPy with keyword arguments; equal ones compute the same, so they share programs."""
+
+    name: str
+    keywords: tuple[tuple[str, Any], ...]
+    dtypes: tuple[np.dtype, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__qualname__", f"numpy.{self.name}")  # what errors call it
+
+    def __call__(self, *arrays: np.ndarray) -> Any:
+        with np.errstate(all="ignore"):
+            found = attrgetter(self.name)(np)(*arrays, **dict(self.keywords))
+        results = found if isinstance(found, tuple) else (found,)
+        kept = tuple(np.asarray(each, dtype) for each, dtype in zip(results, self.dtypes, strict=True))
+        return kept if len(kept) > 1 else kept[0]
+
+
+def numpy_call(
+    name: str, inputs: Sequence[Tensor], results: Sequence[tuple[Shape, DType]], gradient: Gradient, **keywords: Any
+) -> list[Tensor]:
+    """What the function `name` of NumPy makes of `inputs`, of the shapes and dtypes of `results`.
+
+    A file of a program has no place for it, and refuses it as any host call.
+    """
+    function = NumpyFunction(name, tuple(sorted(keywords.items())), tuple(dtype.storage for _, dtype in results))
+    arguments = tuple(tensor.dtype for tensor in inputs)
+    call = HostFunction(function, arguments, tuple(results), False, user_line(), _of_nodes(gradient))
+    bundle = p.host_call(call, [tensor.node for tensor in inputs])
+    return [wrapped(p.output(bundle, place), *inputs) for place in range(len(results))]
+
+
+def _of_nodes(gradient: Gradient) -> Callable[[Node, Sequence[Node | None]], list[Node | None]]:
+    """A rule that is written in tensors, for nodes."""
+
+    def rule(node: Node, cotangents: Sequence[Node | None]) -> list[Node | None]:
+        inputs = [Tensor(source) for source in node.inputs]
+        outputs = [Tensor(p.output(node, place)) for place in range(len(cotangents))]
+        given = [None if each is None else Tensor(each) for each in cotangents]
+        return [None if part is None else part.node for part in gradient(inputs, outputs, given)]
+
+    return rule
