@@ -156,6 +156,9 @@ def to_tune(folder: Path) -> None:
     """Photos of two sizes of data set, and a file of ResNet-18's weights as PyTorch writes it."""
     photos(folder)
     photos(folder, "many_photos")
+    shutil.copytree(folder / "photos/hat", folder / "many_photos/coat")
+    for path in (folder / "many_photos/coat").iterdir():
+        save(path, noise(len(path.name) + 50, (64, 64)))
     write_pytorch_file(folder / "resnet18.pth", resnet(18))
 
 
