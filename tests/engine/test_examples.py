@@ -13,10 +13,15 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.nn import functional
 
 
+MODULES = (engine.linalg, engine.fft, random)
+
+
 def public_names() -> list[str]:
-    """Classes and functions of `engine`, `engine.random`, `nn` and `nn.functional`, as examples write them."""
+    """Classes and functions of `engine`, its modules, `nn` and `nn.functional`, as examples write them."""
     modules = {
         "engine": (engine, engine.__all__),
+        "engine.linalg": (engine.linalg, engine.linalg.__all__),
+        "engine.fft": (engine.fft, engine.fft.__all__),
         "engine.random": (random, [name for name in vars(random) if not name.startswith("_")]),
         "nn": (nn, [name for name in vars(nn) if not name.startswith("_")]),
         "functional": (functional, functional.__all__),
@@ -35,7 +40,7 @@ def public_names() -> list[str]:
 def docstring(name: str) -> str:
     """That of a name as examples write it."""
     module, _, last = name.rpartition(".")
-    spaces = {"engine": engine, "nn": nn, "functional": functional, "random": random}
+    spaces = {module.__name__.rpartition(".")[2]: module for module in (engine, *MODULES, nn, functional)}
     return inspect.getdoc(getattr(spaces[module.rpartition(".")[2]], last)) or ""
 
 
@@ -51,7 +56,8 @@ def test_every_public_name_has_a_docstring():
 
 
 def test_what_counts_as_public_is_what_the_engine_hands_out():
-    assert set(functions.__all__) <= {name.removeprefix("engine.") for name in public_names()}
+    modules = {module.__name__.rpartition(".")[2] for module in MODULES}
+    assert set(functions.__all__) <= modules | {name.removeprefix("engine.") for name in public_names()}
 
 
 @pytest.mark.parametrize("page", PAGES)
