@@ -1,87 +1,135 @@
-"""A picture of a terminal: `tmux capture-pane -e -p | python docs/terminal_picture.py FILE.png`, drawn by Chromium.
+"""A picture of a terminal: `tmux capture-pane -e -p | python docs/terminal_picture.py FILE.png [--light]`.
 
-Each cell is placed by itself, so that whatever font draws the dots of a chart, columns stay columns.
+Dots, blocks and lines are drawn by their geometry, so that columns stay columns; letters come from DejaVu Sans Mono.
 """
 
 from __future__ import annotations
 
-import html
-import shutil
-import subprocess
+import argparse
 import sys
-import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image
-from rich.color import Color
+from PIL import Image, ImageDraw, ImageFont
+from rich.color import Color, ColorType
 from rich.console import Console
 from rich.style import Style
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME, MONOKAI
 from rich.text import Text
 
 CELL_WIDTH, CELL_HEIGHT = 9, 18
-COLOURS = 64
-INK, PAPER = "#d8d8d8", "#101418"
+FONT_SIZE = 14
+COLORS = 64
+FONTS = Path("/usr/share/fonts/truetype/dejavu")
+
+RGB = tuple[int, int, int]
 
 
-def page(captured: str, columns: int) -> str:
-    """The terminal as HTML."""
-    console = Console(width=columns, color_system="truecolor", force_terminal=True, legacy_windows=False)
-    rows = []
-    for line in Text.from_ansi(captured).split("\n"):
-        cells, column = [], 0
-        for segment in line.render(console, end=""):
-            for character in segment.text:
-                left = f"left:{column * CELL_WIDTH}px;{css(segment.style)}"
-                if character == "▀" and segment.style is not None and segment.style.bgcolor is not None:
-                    upper, lower = (colour.get_truecolor().hex for colour in halves(segment.style))
-                    left += f";background:linear-gradient({upper} 50%, {lower} 50%)"
-                    character = " "
-                if character != " " or "background" in left:
-                    cells.append(f'<b style="{left}">{html.escape(character)}</b>')
-                column += 1
-        rows.append(f"<p>{''.join(cells)}</p>")
-    return f"""<!doctype html><meta charset="utf-8"><style>
-body {{ margin: 8px; background: {PAPER}; color: {INK}; font: 14px 'DejaVu Sans Mono', 'DejaVu Sans', monospace; }}
-p {{ position: relative; margin: 0; height: {CELL_HEIGHT}px; line-height: {CELL_HEIGHT}px; white-space: pre; }}
-b {{ position: absolute; top: 0; width: {CELL_WIDTH}px; height: {CELL_HEIGHT}px; font-weight: inherit; }}
-</style>{"".join(rows)}"""
+@dataclass(frozen=True)
+class Theme:
+    """The colors of a terminal: its text, its background, and whether that is light."""
+
+    ink: RGB
+    paper: RGB
+    is_light: bool = False
 
 
-def halves(style: Style) -> tuple[Color, Color]:
-    """The colours of the upper and the lower half of a cell of a picture."""
-    assert style.color is not None and style.bgcolor is not None
-    return style.color, style.bgcolor
+DARK, LIGHT = Theme((216, 216, 216), (16, 20, 24)), Theme((40, 40, 40), (252, 252, 250), is_light=True)
+
+Cell = tuple[str, Style]
 
 
-def css(style: Style | None) -> str:
-    """A style of the terminal's as one of the page's."""
-    if style is None:
-        return ""
-    ink = style.color.get_truecolor().hex if style.color is not None and not style.color.is_default else INK
-    paper = style.bgcolor.get_truecolor().hex if style.bgcolor is not None and not style.bgcolor.is_default else None
+def rgb(color: Color | None, default: RGB, theme: Theme) -> RGB:
+    """A color of a style as red, green and blue."""
+    if color is None or color.type == ColorType.DEFAULT:
+        return default
+    return tuple(color.get_truecolor(DEFAULT_TERMINAL_THEME if theme.is_light else MONOKAI))  # type: ignore[return-value]
+
+
+def cells_of(captured: str) -> list[list[Cell]]:
+    """Characters with their styles, from text with escape sequences."""
+    console = Console(width=1000, color_system="truecolor", force_terminal=True, legacy_windows=False)
+    return [
+        [(character, segment.style or Style.null()) for segment in line.render(console, end="")
+         for character in segment.text]
+        for line in Text.from_ansi(captured).split("\n")
+    ]  # fmt: skip
+
+
+def picture_of(rows: Sequence[Sequence[Cell]], theme: Theme) -> Image.Image:
+    """The terminal drawn."""
+    columns = max((len(row) for row in rows), default=1)
+    image = Image.new("RGB", (columns * CELL_WIDTH + 16, len(rows) * CELL_HEIGHT + 16), theme.paper)
+    draw = ImageDraw.Draw(image)
+    fonts = {name: ImageFont.truetype(str(FONTS / f"DejaVuSansMono{name}.ttf"), FONT_SIZE) for name in ("", "-Bold")}
+    for y, row in enumerate(rows):
+        for x, (character, style) in enumerate(row):
+            _draw_cell(draw, 8 + x * CELL_WIDTH, 8 + y * CELL_HEIGHT, character, style, theme, fonts)
+    return image
+
+
+def _draw_cell(
+    draw: ImageDraw.ImageDraw, left: int, top: int, character: str, style: Style, theme: Theme,
+    fonts: dict[str, ImageFont.FreeTypeFont],
+) -> None:  # fmt: skip
+    ink, paper = rgb(style.color, theme.ink, theme), rgb(style.bgcolor, theme.paper, theme)
     if style.reverse:
-        ink, paper = paper or PAPER, ink
-    told = [f"color:{ink}"] + ([f"background:{paper}"] if paper else []) + (["font-weight:bold"] if style.bold else [])
-    return ";".join(told)
+        ink, paper = paper, ink
+    if style.dim:
+        ink = tuple((one + other) // 2 for one, other in zip(ink, paper, strict=True))  # type: ignore[assignment]
+    right, bottom = left + CELL_WIDTH - 1, top + CELL_HEIGHT - 1
+    if paper != theme.paper:
+        draw.rectangle((left, top, right, bottom), fill=paper)
+    code = ord(character)
+    if character == " ":
+        return
+    if 0x2800 < code <= 0x28FF:
+        for x, y in _dots(code - 0x2800):
+            across, down = left + 2 + 4 * x, top + 2 + 4.5 * y
+            draw.ellipse((across, down, across + 1.6, down + 1.6), fill=ink)
+    elif character == "▀":
+        draw.rectangle((left, top, right, top + CELL_HEIGHT // 2 - 1), fill=ink)
+    elif "▁" <= character <= "█":
+        draw.rectangle((left, bottom + 1 - round(CELL_HEIGHT * (code - 0x2580) / 8), right, bottom), fill=ink)
+    elif character in LINES:
+        _draw_lines(draw, left, top, LINES[character], ink)
+    else:
+        draw.text((left, top + 1), character, fill=ink, font=fonts["-Bold" if style.bold else ""])
+
+
+def _dots(bits: int) -> Iterable[tuple[int, int]]:
+    """Column and row of the dots of a Braille character."""
+    places = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
+    return [place for bit, place in enumerate(places) if bits >> bit & 1]
+
+
+LINES = {
+    "─": "lr", "│": "ud", "╭": "dr", "╮": "dl", "╰": "ur", "╯": "ul", "└": "ur", "┤": "udl", "━": "LR",
+}  # fmt: skip
+"""To which sides of its cell a line goes; a capital letter for a thick one."""
+
+
+def _draw_lines(draw: ImageDraw.ImageDraw, left: int, top: int, sides: str, ink: RGB) -> None:
+    x, y = left + CELL_WIDTH // 2, top + CELL_HEIGHT // 2
+    ends = {"l": (left, y), "r": (left + CELL_WIDTH - 1, y), "u": (x, top), "d": (x, top + CELL_HEIGHT - 1)}
+    for side in sides:
+        draw.line(((x, y), ends[side.lower()]), fill=ink, width=3 if side.isupper() else 1)
+
+
+def save(image: Image.Image, target: Path) -> None:
+    """Write a small PNG."""
+    image.quantize(COLORS, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
 def main() -> None:
     """Read what tmux captured, draw it."""
-    captured, target = sys.stdin.read().rstrip("\n"), Path(sys.argv[1])
-    lines = Text.from_ansi(captured).split("\n")
-    columns = max(line.cell_len for line in lines)
-    chromium = shutil.which("chromium") or "chromium"
-    size = f"{columns * CELL_WIDTH + 16},{len(lines) * CELL_HEIGHT + 16}"
-    with tempfile.TemporaryDirectory() as folder:
-        source, drawn = Path(folder) / "page.html", Path(folder) / "page.png"
-        source.write_text(page(captured, columns), encoding="utf-8")
-        words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={size}"]
-        words += [f"--user-data-dir={folder}/profile", f"--screenshot={drawn}", source.as_uri()]
-        subprocess.run([chromium, *words], check=True, capture_output=True)
-        picture = Image.open(drawn).convert("RGB")
-        width, height = map(int, size.split(","))
-        picture = picture.crop((0, 0, min(width, picture.width), min(height, picture.height)))
-        picture.quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--light", action="store_true", help="a terminal with a light background")
+    arguments = parser.parse_args()
+    rows = cells_of(sys.stdin.read().rstrip("\n"))
+    save(picture_of(rows, LIGHT if arguments.light else DARK), arguments.file)
 
 
 if __name__ == "__main__":

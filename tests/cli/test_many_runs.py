@@ -12,7 +12,8 @@ import pytest
 from tests.tui.synthetic_run import CONFIG, append, make_folder, write_run
 from trainer.cli import main
 from trainer.cli.curves import overlaid
-from trainer.rundir import EndEvent, MetricEvent, open_run, pulse
+from trainer.cli.runs_table import columns_of, configs_of, drawn
+from trainer.rundir import EndEvent, MetricEvent, RunEvent, list_runs, open_run, pulse, summarize, write_tags
 from trainer.tui.comparison import ABSENT, compare
 
 
@@ -46,6 +47,76 @@ def test_the_best_of_a_metric_comes_last(runs: Path, capsys: pytest.CaptureFixtu
     assert [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()] == ["two", "one"]
 
 
+@pytest.fixture
+def monitored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Runs `a`, `b`, `c` of one task that monitor a loss, each with a best checkpoint and a learning rate."""
+    monkeypatch.chdir(tmp_path)
+    for name, rate, value, tags in (("a", "0.001", 0.5, ["new"]), ("b", "1e-3", 0.25, []), ("c", "0.1", 0.75, [])):
+        paths = make_folder(tmp_path / "runs" / name)
+        best = "checkpoint:\n  best:\n    metric: valid/loss\n    mode: min\n"
+        paths.config(1).write_text(CONFIG.replace("0.001", rate) + best)
+        append(paths, RunEvent(name, "/mine/task.py:Cells", "1", 1, "host", "cpu"), 0.0)
+        append(paths, MetricEvent(10, 1.0, "valid", {"loss": value, "accuracy": 0.9}), 1.0)
+        append(paths, MetricEvent(20, 2.0, "valid", {"loss": 0.9, "accuracy": 0.8}), 2.0)
+        append(paths, EndEvent("done", 0, 20), 3.0)
+        (paths.checkpoints / "step-10").mkdir()
+        (paths.checkpoints / "step-10" / "manifest.json").write_text(json.dumps({"step": 10, "value": value}))
+        (paths.checkpoints / "best").write_text("step-10\n")
+        write_tags(paths, tags)
+    return tmp_path
+
+
+def test_the_best_value_of_the_monitored_metric_and_what_differs_are_in_the_table(
+    monitored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split("  ")[-1] == "tags" and "best valid/loss" in header and header.split()[-2] == "learning_rate"
+    assert [row.split()[:3] for row in rows] == [[name, "Cells", "done"] for name in "abc"]
+    assert "0.5 @ 10" in rows[0] and "0.25 @ 10" in rows[1] and "0.9" not in rows[1].split(" @ ")[1].split()[1:3]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("--sort", "best"), "cab"),
+        (("--sort", "best", "--reverse"), "bac"),
+        (("--sort", "optimizer.learning_rate"), "abc"),
+        (("--sort", "name", "--reverse"), "cba"),
+        (("--where", "optimizer.learning_rate=0.001"), "ab"),
+        (("--where", "task=Cells", "--where", "train.epochs=8", "--status", "done"), "abc"),
+        (("--where", "optimizer.name=sgd"), ""),
+        (("--tag", "new"), "a"),
+    ],
+)
+def test_runs_are_sorted_and_filtered(
+    monitored: Path, words: tuple[str, ...], names: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", *words, "--json"]) == 0
+    assert "".join(json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()) == names
+
+
+def test_a_run_in_json_has_its_best_value_its_config_and_its_note(
+    monitored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["runs", "tag", "b", "--note", "longer warm-up"])
+    assert capsys.readouterr().out == "b: no tags\nlonger warm-up\n"
+    main(["runs", "--where", "optimizer.learning_rate=1e-3", "--sort", "best", "--json"])
+    run = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (run["name"], run["task"], run["monitored"], run["best"]) == ("b", "Cells", "valid/loss",
+                                                                        {"value": 0.25, "step": 10})  # fmt: skip
+    assert run["config"]["optimizer.learning_rate"] == "1e-3" and run["note"] == "longer warm-up"
+
+
+def test_a_narrow_terminal_leaves_columns_out_and_names_them(monitored: Path) -> None:
+    runs = [summarize(paths) for paths in list_runs(monitored / "runs")]
+    columns = columns_of(runs, configs_of(runs), ["valid/accuracy"], ["optimizer.learning_rate"])
+    text, left_out = drawn(columns, 60)
+    assert max(map(len, text.splitlines())) <= 60 and "best valid/loss" in text
+    assert left_out == ["task", "started", "step", "learning_rate"]
+    assert drawn(columns, None)[1] == []
+
+
 def test_runs_in_json_says_numbers_that_are_not_finite_as_events_do(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,6 +131,9 @@ def test_runs_in_json_says_numbers_that_are_not_finite_as_events_do(
         (["runs", "list", "elsewhere"], "no runs here"),
         (["runs", "elsewhere"], "unknown command: runs elsewhere"),
         (["runs", "--metric", "valid/acuracy"], "did you mean 'valid/accuracy'?"),
+        (["runs", "--key", "optimizer.rate"], "no run has the config key optimizer.rate"),
+        (["runs", "--where", "train.epochs"], "--where takes a config key and a value"),
+        (["runs", "--sort", "nothing"], "no run has the metric, config key or column nothing"),
         (["compare", "one"], "2 to 26 runs"),
         (["compare", "one", "tow"], "no such run: tow, did you mean 'two'?"),
         (["compare", "one", "two", "--metric", "loss"], "none of these runs has the metric loss"),

@@ -88,6 +88,22 @@ def test_what_is_held_at_the_end_is_in_its_line() -> None:
     assert line == "time=0.6 end=done exit_code=0 step=2 epoch=0.2 valid/loss=0.1 checkpoint=checkpoints/step-2"
 
 
+def test_thirty_metrics_are_one_short_line_that_begins_with_the_monitored_one() -> None:
+    values = {f"coco/AR{index}": 0.5 for index in range(30)} | {"loss": 0.8, "ema/coco/AP": 0.25, "coco/APl": math.nan}
+    plain = PlainLines("valid/ema/coco/AP")
+    told = [train(5), MetricEvent(5, 1.0, "valid", values), EndEvent("done", 0, 5, 2.0, {"test/ema/coco/AP": 0.2})]
+    assert [line for event in told for line in plain.lines(Record(event, 1e9, 0.0, 1))] == [
+        "time=0 step=5 epoch=0.05 train/loss=1.5",
+        "time=0 end=done exit_code=0 step=5 seconds=2 valid/ema/coco/AP=0.25 test/ema/coco/AP=0.2 valid/loss=0.8 "
+        "valid/coco/AR0=0.5 valid/coco/AR1=0.5 valid/coco/AR2=0.5 more_metrics=28 epoch=1",
+    ]
+
+
+def test_the_head_has_the_name_of_the_task_and_not_its_file() -> None:
+    (line,) = printed((0.0, RunEvent("mine", "/home/me/mine/task.py:Cells", "1", 7, "host", "cpu")))
+    assert " task=Cells " in line
+
+
 def test_what_is_held_when_a_run_is_lost_is_printed() -> None:
     plain = PlainLines()
     for event in (train(1), MetricEvent(2, 0.2, "valid", {"loss": 0.1})):

@@ -72,12 +72,12 @@ def test_a_sink_that_fails_is_a_warning_and_training_goes_on(commands: Commands)
     done = commands.finish("run", "config.yaml", "--plain", sinks)
     assert done.returncode == 0, done.stderr
     (warning,) = [event for event in commands.events() if event["kind"] == "warning" and event.get("where") == "sinks"]
-    assert "the sink csv ended: FileNotFoundError" in warning["message"]
+    assert "the sink csv failed: FileNotFoundError" in warning["message"]
 
 
 def test_an_unknown_sink_is_refused_before_training(commands: Commands) -> None:
     done = commands.finish("run", "config.yaml", "--plain", "sinks=[tensorbored]")
-    assert done.returncode == 2 and "no sink tensorbored" in done.stderr
+    assert done.returncode == 2 and "unknown sink tensorbored" in done.stderr
 
 
 COUNTED = """

@@ -31,7 +31,7 @@ def test_a_group_prints_its_help(group: str, capsys: pytest.CaptureFixture[str])
     for words in ([group, "--help"], ["help", group], *([] if group in DEFAULTS else [[group]])):
         assert main(words) == 0
         text = capsys.readouterr().out
-        assert f"usage: trainer {group} VERB" in text and all(f"\n  {second} " in text for second in verbs_in(group))
+        assert f"usage: trainer {group} COMMAND" in text and all(f"\n  {second} " in text for second in verbs_in(group))
     assert main([group, "inspekt"]) == 2
     assert f"unknown command: {group} inspekt" in capsys.readouterr().err
 
@@ -46,7 +46,7 @@ def test_help_and_errors_have_colors_on_terminals_alone(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     main(["--help"])
-    assert "\x1b[1mverbs:\x1b[0m\n\x1b[36m  run\x1b[0m " in capsys.readouterr().out
+    assert "\x1b[1mcommands:\x1b[0m\n\x1b[36m  run\x1b[0m " in capsys.readouterr().out
     main(["list"])
     assert "\x1b[36mdigits" in capsys.readouterr().out
     main(["ru\x1b[5mn"])

@@ -94,7 +94,7 @@ async def test_another_site_is_refused_even_with_the_token(site: Site) -> None:
 
 
 async def test_it_draws_and_takes_keys(site: Site) -> None:
-    assert "digits-7" in await site.reads(until="FINISHED")
+    assert "digits-7" in await site.reads(until="DONE")
     assert "learning_rate" in await site.reads("7", until="config.yaml:1:1")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -86,13 +87,40 @@ def test_a_sample_has_memory_and_processor_use() -> None:
 
 
 def test_the_summary_says_the_final_numbers_and_how_to_go_on(tmp_path: Path) -> None:
-    attempt = Attempt(RunPaths(tmp_path), 1, 0.0)
+    attempt = Attempt(RunPaths(tmp_path), 1, time.time() - 7.0)
     assert summary(attempt) == []
     with attempt.writer() as write:
         write(EndEvent("stopped", 0, 7, 1.0, {"train/loss": 0.123456, "test/accuracy": 0.5, "test/loss": 1.0}))
     assert summary(attempt) == [
-        f"{tmp_path}: stopped at step 7",
-        "  train  loss 0.1235",
+        f"{tmp_path}: stopped at step 7, took 7.0 s",
         "  test   accuracy 0.5  loss 1",
-        f"  resume:  trainer run --resume {tmp_path}",
+        "  train  loss 0.1235",
+        f"  next   trainer run --resume {tmp_path}  continue training",
     ]
+
+
+@pytest.mark.parametrize("predicts", [True, False])
+def test_the_summary_leads_with_the_best_value_and_says_what_to_type_next(tmp_path: Path, predicts: bool) -> None:
+    root = tmp_path / "my run"
+    paths = RunPaths(root)
+    folder = paths.checkpoints / "step-7"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps({"step": 7, "value": 0.25}))
+    (folder / "state.json").write_text(json.dumps({"facts": {"predicts": predicts}}))
+    (paths.checkpoints / "best").write_text("step-7\n")
+    paths.config(1).write_text("task: t\ncheckpoint:\n  best:\n    metric: valid/coco/AP\n    mode: max\n")
+    attempt = Attempt(paths, 1, time.time() - 90.0)
+    metrics = {f"valid/coco/AR{index}": 0.5 for index in range(30)} | {"valid/coco/AP": 0.2, "test/coco/AP": 0.3}
+    with attempt.writer() as write:
+        write(EndEvent("done", 0, 9, 1.0, metrics))
+    lines = summary(attempt)
+    assert lines[:5] == [
+        f"{root}: done at step 9, took 1:30",
+        "  best     valid/coco/AP 0.25 at step 7",
+        "  valid    coco/AP 0.2  coco/AR0 0.5  coco/AR1 0.5  coco/AR2 0.5  and 27 more",
+        "  test     coco/AP 0.3",
+        f"  weights  {folder} (best)",
+    ]
+    commands = "\n".join(lines[5:])
+    assert (f"next     trainer predict '{root}' IMAGE" in commands) == predicts
+    assert f"trainer report '{root}'" in commands and "--resume" not in commands

@@ -302,3 +302,9 @@ def test_what_is_wrong_inside_a_schedule_is_named_with_its_place(gallery, folder
     with pytest.raises(ConfigError) as error:
         load("config.yaml", recipes=gallery)
     assert line in str(error.value) and "config.yaml:2:" in str(error.value)
+
+
+def test_fractions_with_other_data_replace_those_of_the_recipe():
+    assert load("digits").config.data.reader.fractions == {"valid": 0.05, "test": 0.15}
+    reader = load("digits", ["data.root=elsewhere", "data.reader.fractions={valid: 0.2}"]).config.data.reader
+    assert (reader.name, reader.fractions) == ("auto", {"valid": 0.2})

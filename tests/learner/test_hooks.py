@@ -214,7 +214,7 @@ def test_early_stopping_waits_for_its_patience_and_ends_as_done(blobs: Any, conf
     outcome = Learner(Unlearns, settings, paths=paths, sink=events.append).run().check()
     # the first measurement is the warm-up, the second is the best, two more are not better
     assert (outcome.status, outcome.step) == ("done", 16)
-    assert outcome.reason == "valid/steps has not improved on 8 for 2 measurements"
+    assert outcome.reason == "valid/steps has not improved on 8 for 2 validations"
     assert "test/loss" in outcome.metrics and steps_in(paths.checkpoints)[-1] == 16
     again = Learner(Unlearns, settings, paths=paths, attempt=2, resume=paths.root).run().check()
     assert again.step == 16
@@ -244,7 +244,10 @@ def test_training_may_end_by_the_clock(blobs: Any, config: Any) -> None:
     settings = config(train={"minutes": 3.0}, schedule={"name": "constant"})
     learner = Learner(blobs, settings, hooks=[Ticks(), TimeLimit(1.0, clock=lambda: now[0])])
     outcome = learner.run().check()
-    assert (outcome.step, outcome.reason) == (3, "1 minutes is reached") and "valid/loss" in outcome.metrics
+    assert (outcome.step, outcome.reason) == (
+        3,
+        "the limit of 1 minutes is reached",
+    ) and "valid/loss" in outcome.metrics
 
 
 def bad_at(*steps: int) -> Any:
@@ -278,7 +281,7 @@ def test_steps_that_are_not_finite_may_be_left_out(blobs: Any, config: Any) -> N
     learner = Learner(bad_at(2, 5)(blobs), settings, sink=events.append)
     outcome = learner.run().check()
     assert outcome.step == 8 and np.isfinite(outcome.metrics["train/loss"])
-    assert [event.message.split(":")[0] for event in of(events, WarningEvent)] == ["1 steps were left out"] * 2
+    assert [event.message.split(" because")[0] for event in of(events, WarningEvent)] == ["1 steps were skipped"] * 2
     assert all(np.isfinite(value).all() for value in learner.task.net.state_dict().values())
     outcome = Learner(bad_at(1, 2, 3)(blobs), config(train={"epochs": 2, "on_nan": "skip", "nan_limit": 2})).run()
     assert outcome.exit_code == 1 and "3 steps had gradients that were not finite" in str(outcome.reason)

@@ -201,5 +201,5 @@ def test_versions_are_in_the_checkpoint_and_others_are_warned_of(blobs: Any, con
         Learner(blobs, config(), paths=paths, sink=events.append, attempt=2, resume=paths.root).run().check()
     said = [event.message for event in events if event.kind == "warning"]
     assert said == [
-        f"numpy {versions['numpy']} is 9.9 now: the remaining steps may round differently from the previous ones."
+        f"numpy was {versions['numpy']}, now 9.9: the remaining steps may round differently from the previous ones."
     ]  # fmt: skip

@@ -96,7 +96,7 @@ def test_what_cannot_work_is_refused_before_the_first_step(blobs: Any, config: A
     events: list[Any] = []
     outcome = Learner(blobs, config(metrics={"valid": ["roc_auc"]}), sink=events.append).run()
     assert (outcome.exit_code, outcome.step) == (2, 0)
-    assert "Blobs.valid_step gives nothing that the metric 'roc_auc' could be computed from" in str(outcome.reason)
+    assert "the metric 'roc_auc' can't be computed from the predictions of Blobs.valid_step" in str(outcome.reason)
     assert "logits or scores, labels or labels_hot" in str(outcome.reason)
 
 

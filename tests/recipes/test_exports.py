@@ -125,7 +125,7 @@ def test_missing_data_is_told(tmp_path: Path) -> None:
     with pytest.raises(TrainerError, match="no such data folder"):
         model_in(tmp_path / "d").evaluate(tmp_path / "none")
     write_data("segmentation", tmp_path / "land")
-    with pytest.raises(TrainerError, match="the task needs label of each item"):
+    with pytest.raises(TrainerError, match="the task needs the fields label"):
         model_in(tmp_path / "d").evaluate(tmp_path / "land")
 
 

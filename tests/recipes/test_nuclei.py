@@ -97,7 +97,7 @@ def test_samples_show_what_was_found_and_what_is_there() -> None:
     image = np.random.default_rng(0).integers(0, 256, (1, 1, 32, 32), dtype=np.uint8)
     found, right = built("nuclei", *SMALL).samples({"image": engine.asarray(image), "mask": engine.asarray(segments)})
     assert found.image.shape == (28, 32) and "predicted" in found.caption
-    assert right.caption == "1 are there" and len(right.annotations["masks"]) == 1
+    assert right.caption == "1 in the ground truth" and len(right.annotations["masks"]) == 1
 
 
 @pytest.mark.full

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer.cli.verbs.runs_list import _table, _telling
+from trainer.cli.runs_table import columns_of, drawn, telling_metrics
 from trainer.rundir import EndEvent, MetricEvent, RunEvent, RunPaths, decode, encode, open_run, read_lock, summarize
 from trainer.tui.charts import valid_chart
 from trainer.tui.view import View
@@ -64,7 +64,8 @@ def test_the_metric_that_chooses_checkpoints_leads(tmp_path: Path) -> None:
     paths = write_attempts(tmp_path / "run", attempts=1, events=3)
     run = summarize(paths)
     assert paths.leading_metric == run.leading == "valid/mean_iou"
-    assert _telling([run])[0] == "valid/mean_iou"
+    assert telling_metrics([run])[0] != "valid/mean_iou", "it has a column of its own"
+    assert drawn(columns_of([run], [{}], [], []), None)[0].splitlines()[0].endswith("best valid/mean_iou")
     view = View("run", leading=paths.leading_metric)
     for record in open_run(paths.root).events():
         view.apply(record)
@@ -75,7 +76,8 @@ def test_the_metric_that_chooses_checkpoints_leads(tmp_path: Path) -> None:
 def test_each_of_mixed_runs_tells_its_own(tmp_path: Path) -> None:
     one = summarize(write_attempts(tmp_path / "one", attempts=1, events=3))
     other = summarize(write_attempts(tmp_path / "other", attempts=1, events=3, best='"valid/note"'))
-    table = _table([one, other], _telling([one, other]), None)
+    assert telling_metrics([one, other]) == []
+    table, _ = drawn(columns_of([one, other], [{}, {}], [], []), None)
     assert "valid/mean_iou 0.5" in table and "valid/note 1" in table
     assert not any(line.rstrip().endswith(" -") for line in table.splitlines())
 

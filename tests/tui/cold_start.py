@@ -92,8 +92,9 @@ def record_start(folder: Path, *words: str) -> list[Moment]:
 
 
 def running_phases(text: str) -> list[tuple[str, float]]:
-    """The phases that go on, and their clocks in seconds."""
-    return [(found["name"], _seconds(found["clock"])) for found in ACTIVE.finditer(phases_in(text))]
+    """The phases in progress, without their parent, and their clocks in seconds."""
+    phases = [(found["name"], _seconds(found["clock"])) for found in ACTIVE.finditer(phases_in(text))]
+    return [phase for phase in phases if phase[0] != "setup"]
 
 
 def _seconds(clock: str) -> float:
@@ -108,7 +109,7 @@ def phases_in(text: str) -> str:
     """What the phases' panel says: the part of the screen that is looked at."""
     lines = text.splitlines()
     end = next((number for number, line in enumerate(lines) if line.startswith("╰")), len(lines))
-    return "\n".join(line[1:31] for line in lines[:end] if line.startswith("│"))
+    return "\n".join(line[1:].partition("│")[0] for line in lines[:end] if line.startswith("│"))
 
 
 def longest_silence(moments: list[Moment]) -> tuple[float, Moment]:

@@ -180,9 +180,10 @@ REPORTS: dict[str, dict[str, Any]] = {
         "items": [
             {
                 "score": score, "item": item, "source": f"/data/animals/valid/{item:06}.jpg",
-                "caption": f"says {said}, is cat", "samples": [f"reports/step-120/valid/worst_items/{rank}/photo.png"],
+                "caption": f"predicted {predicted}, true cat",
+                "samples": [f"reports/step-120/valid/worst_items/{rank}/photo.png"],
             }
-            for rank, (item, score, said) in enumerate([(17, 6.25, "dog"), (4, 3.5, "bird"), (9, "nan", "dog")], 1)
+            for rank, (item, score, predicted) in enumerate([(17, 6.25, "dog"), (4, 3.5, "bird"), (9, "nan", "dog")], 1)
         ],
     },
 }  # fmt: skip

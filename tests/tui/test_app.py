@@ -26,7 +26,7 @@ async def test_a_finished_run_stands_on_one_screen(finished: RunPaths, clock: Cl
         text = await settle(app, pilot)
     lines = text.splitlines()
     assert len(lines) == size[1] and max(map(len, lines)) <= size[0]
-    for part in ("digits-7", "✓ FINISHED", "phases", "✓ compile", "61/61", "loss  train", "valid/accuracy", "step 960",
+    for part in ("digits-7", "✓ DONE", "phases", "✓ compile", "61/61", "loss  train", "valid/accuracy", "step 960",
                  "cpu", "412 MB", "log", "done test/accuracy", "100%", "8/8 epochs", "q quit"):  # fmt: skip
         assert part in text
     assert ("learning rate" in text) == (size[0] >= 120)
@@ -40,10 +40,10 @@ async def test_a_small_terminal_shows_one_pane_with_tabs(
     async with app.run_test(size=size) as pilot:
         text = await settle(app, pilot)
         assert "[phases]" in text and "✓ compile" in text and "loss  train" not in text
-        await pilot.press("tab")
+        await pilot.press("tab", "tab")
         text = await settle(app, pilot)
         assert "[loss]" in text and "loss  train" in text and "✓ compile" not in text
-        await pilot.press("shift+tab", "shift+tab")
+        await pilot.press("shift+tab", "shift+tab", "shift+tab")
         assert "[log]" in await settle(app, pilot)
 
 
@@ -63,7 +63,7 @@ async def test_without_utf8_the_whole_screen_is_ascii(finished: RunPaths, clock:
         await pilot.press("question_mark")
         help_text = await settle(app, pilot)
     assert text.isascii() and help_text.isascii()
-    assert "v FINISHED" in text and "+- phases" in text and "*" in text
+    assert "v DONE" in text and "+- phases" in text and "*" in text
 
 
 async def test_new_records_appear(running: RunPaths, clock: Clock) -> None:
@@ -94,7 +94,7 @@ async def test_a_dead_worker_is_shown_with_the_last_lines_of_its_log(running: Ru
         await pilot.press("c")
         refused = await settle(app, pilot)
         await pilot.press("q")
-    assert "✗ DEAD" in text and "MemoryError: cannot allocate 12 GB" in text and "it/s" not in text
+    assert "✗ LOST" in text and "MemoryError: cannot allocate 12 GB" in text and "it/s" not in text
     assert "can't checkpoint: the training process" in refused and "is gone" in refused
     assert app.return_value == "finished"
 
@@ -121,7 +121,7 @@ async def test_a_request_and_its_answer_are_shown(running: RunPaths, clock: Cloc
     app = dashboard(running, clock)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("c")
-        assert "checkpoint: asked" in await settle(app, pilot)
+        assert "checkpoint: requested" in await settle(app, pilot)
         clock.now += 5.5
         assert "checkpoint: no answer from the training process yet" in await settle(app, pilot)
         (request,) = take_requests(running)
@@ -264,7 +264,7 @@ def test_a_run_that_was_not_read_to_its_end_is_not_called_dead(finished: RunPath
     assert feed.is_behind and feed.status().word == "READING" and feed.why_over() is None
     while feed.is_behind:
         feed.poll(1.0)
-    assert feed.status().word == "FINISHED"
+    assert feed.status().word == "DONE"
 
 
 def test_a_folder_that_is_not_there_is_the_users_mistake(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ async def test_nothing_is_drawn_twice_for_one_screen(finished: RunPaths, clock: 
     app = dashboard(finished, clock)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(app, pilot)
-        assert screen_text(app).count("✓ FINISHED") == 1
+        assert screen_text(app).count("✓ DONE") == 1
 
 
 async def test_reading_goes_on_where_the_system_holds_the_dashboard_up(

@@ -141,4 +141,4 @@ def test_it_says_what_is_awaited_and_for_how_long(size: tuple[int, int]) -> None
     frame = frame_of(run, glyphs=UNICODE, pane="phases", is_first=True)
     screen.feed(place(draw_overview(frame, *size), RICH, "256", on_empty=True).encode())
     assert "night.yaml" in screen.text and "STARTING" in screen.text
-    assert next(line for line in screen.text.splitlines() if "config" in line).split("config")[1].split()[0] == "3.0"
+    assert next(line for line in screen.text.splitlines() if "● config" in line).split("config")[1].split()[0] == "3.0"

@@ -60,7 +60,7 @@ def training(paths: RunPaths, script: str = "loop", **environment: str) -> Termi
 @pytest.mark.parametrize("how", ["quit", "sigterm", "interrupt and quit"])
 def test_the_terminal_is_given_back(finished: RunPaths, how: str) -> None:
     with watching(finished.root) as terminal:
-        terminal.until("\x1b[?2026$p", "\x1b[?2004h", "FINISHED")
+        terminal.until("\x1b[?2026$p", "\x1b[?2004h", "DONE")
         assert changed_modes(terminal.output) and terminal.attributes() != terminal.attributes_before
         if how == "sigterm":
             terminal.process.terminate()
@@ -108,7 +108,7 @@ def test_who_watches_a_worker_that_is_killed_is_told_of_its_last_heartbeat(train
         before = len(terminal.output)
         os.kill(lock.pid, signal.SIGKILL)
         gone = f"the training process {lock.pid} is gone"
-        terminal.until("DEAD", "last heartbeat ", " ago", f"{gone} without an end; last heartbeat at 2", since=before)
+        terminal.until("LOST", "last heartbeat ", " ago", f"{gone} without an end; last heartbeat at 2", since=before)
         for key, refused in (("c", "can't checkpoint"), ("e", "can't evaluate"), ("p", "can't pause")):
             terminal.press(key)
             terminal.until(f"{refused}: {gone}")
@@ -184,7 +184,7 @@ def test_a_log_that_is_cut_in_the_middle_of_a_line(finished: RunPaths) -> None:
         before = len(terminal.output)
         with finished.events.open("ab") as file:
             file.write(whole[end + 20 :])
-        terminal.until("FINISHED", since=before)
+        terminal.until("DONE", since=before)
         before = len(terminal.output)
         finished.events.write_bytes(whole[: end + 20])  # a disk that lost its end, below a dashboard that has read it
         terminal.press("2")

@@ -48,7 +48,7 @@ async def test_keys_in_the_last_line_can_be_clicked(running: RunPaths, clock: Cl
         assert app._scope() == "config"
         await click_on("2 metrics", app, pilot)
         assert app._scope() == "metrics"
-        await click_on("l log scale", app, pilot)
+        await click_on("l scale", app, pilot)
         assert app.screen.state.log_scale
         await click_on("c checkpoint", app, pilot)
         (request,) = take_requests(running)
@@ -60,7 +60,7 @@ async def test_where_there_is_no_room_for_their_names_the_next_screen_is_a_click
 ) -> None:
     app = dashboard(running, clock)
     async with app.run_test(size=(80, 24)) as pilot:
-        for expected in ("metrics", "kernels"):
+        for expected in ("metrics", "samples"):
             await click_on("1-7 screens", app, pilot)
             assert app._scope() == expected
 
@@ -98,14 +98,14 @@ async def test_the_wheel_scrolls_the_log_and_the_help(running: RunPaths, clock: 
         assert "line 59." in await wheel(app, pilot, 50, 20, 4)
         await pilot.press("question_mark")
         first = await settle(app, pilot)
-        assert isinstance(app.screen, HelpDialogue) and "Phases, charts" in first
-        assert "Phases, charts" not in await wheel(app, pilot, 50, 12, 6)
+        assert isinstance(app.screen, HelpDialogue) and "Phases, metrics" in first
+        assert "Phases, metrics" not in await wheel(app, pilot, 50, 12, 6)
 
 
 async def test_a_click_on_a_columns_head_sorts_and_on_a_row_selects(shown: RunPaths, clock: Clock) -> None:
     app = dashboard(shown, clock)
     async with app.run_test(size=(160, 40)) as pilot:
-        await pilot.press("3")
+        await pilot.press("5")
         await click_on("best ms", app, pilot)
         assert "best msv" in await click_on("kernels", app, pilot)
         lines = (await click_on("best msv", app, pilot)).splitlines()
@@ -129,7 +129,7 @@ async def test_a_double_click_looks_at_a_run(shown: RunPaths, clock: Clock) -> N
 async def test_pictures_are_chosen_and_enlarged_by_clicks(shown: RunPaths, clock: Clock) -> None:
     app = dashboard(shown, clock)
     async with app.run_test(size=(160, 40)) as pilot:
-        await pilot.press("4")
+        await pilot.press("3")
         await click_on("valid/plain", app, pilot)
         assert app.screen.state.selected == 1
         await click_on("valid/words", app, pilot, times=2)

@@ -21,7 +21,7 @@ from trainer.tui.panels.phases import draw_phases
 from trainer.tui.panels.progress import draw_progress
 from trainer.tui.panels.system import draw_system, sparkline
 from trainer.tui.panels.tabs import draw_tabs
-from trainer.tui.status import FINISHED, PAUSED, RUNNING, Status
+from trainer.tui.status import DONE, PAUSED, RUNNING, Status
 from trainer.tui.text import Line, line_width, plain
 from trainer.tui.view import View
 
@@ -49,7 +49,7 @@ def frame(
 @pytest.mark.parametrize("size", [(1, 1), (9, 2), (28, 4), (54, 13), (140, 40)])
 def test_a_panel_never_outgrows_its_place(draw: Callable[[Frame, int, int], list[Line]], size: tuple[int, int]) -> None:
     width, height = size
-    for seen in (frame(), frame(ASCII, FINISHED), frame(view=View("a-very-long-name-of-a-run-that-someone-chose"))):
+    for seen in (frame(), frame(ASCII, DONE), frame(view=View("a-very-long-name-of-a-run-that-someone-chose"))):
         lines = draw(seen, width, height)
         assert len(lines) <= max(1, height)
         in_a_box = boxed(lines, "title", width + FRAME_WIDTH, height + FRAME_HEIGHT, seen.glyphs)
@@ -74,7 +74,7 @@ def test_a_run_that_stands_still_shows_no_speed_and_no_time_left() -> None:
 
 
 def test_a_finished_run_shows_its_result() -> None:
-    seen = frame(status=FINISHED)
+    seen = frame(status=DONE)
     seen.view.finals = {"train/loss": 0.1, "test/loss": 0.2, "test/accuracy": 0.9913}
     assert "test/accuracy 0.9913" in plain(draw_header(seen, 160, 1))
 
@@ -90,10 +90,11 @@ def test_phases_show_state_count_clock_and_what_they_are_on() -> None:
     ):
         view.apply(Record(event, synthetic_run.START + at, at, 1))
     lines = plain(draw_phases(frame(view=view), 34, 10)).splitlines()
-    assert lines[0].startswith("✓ data") and lines[0].endswith("2.0 s")
-    assert lines[1].startswith("● compile") and "14/61" in lines[1] and lines[1].endswith("8.0 s")
-    assert lines[2].strip() == "conv 8x64x56x56 3x3"
-    assert lines[3].startswith("✗ autotune")
+    assert lines[0].startswith("● setup") and lines[0].endswith("10.0 s")
+    assert lines[1].startswith("  ✓ data") and lines[1].endswith("2.0 s")
+    assert lines[2].startswith("  ● compile") and "14/61" in lines[2] and lines[2].endswith("8.0 s")
+    assert lines[3].strip() == "conv 8x64x56x56 3x3"
+    assert lines[4].startswith("  ✗ autotune")
 
 
 def test_where_phases_do_not_fit_the_running_one_stays() -> None:
@@ -107,9 +108,9 @@ def test_the_loss_chart_goes_down_with_the_loss() -> None:
     heights = [row for row, line in enumerate(lines[:-1]) for character in line if "⠀" < character <= "⣿"]
     assert heights and min(heights) <= 4 and max(heights) >= 11
     first = min(row for row, line in enumerate(lines[:-1]) if any(c > "⠀" and c <= "⣿" for c in line[4:10]))
-    last = min(row for row, line in enumerate(lines[:-1]) if any(c > "⠀" and c <= "⣿" for c in line[50:]))
+    last = min(row for row, line in enumerate(lines[:-1]) if any(c > "⠀" and c <= "⣿" for c in line[36:44]))
     assert first < last - 4
-    assert lines[-1].endswith("step 1000") and "●" in "".join(lines)
+    assert lines[-1].endswith("step 1000") and "0.07741 valid" in "".join(lines)
 
 
 def test_the_best_point_is_marked() -> None:
@@ -125,7 +126,7 @@ def test_the_system_panel_shows_what_was_sampled() -> None:
     view = View("run")
     view.apply(Record(SystemEvent(cpu=50, memory=2e9, data_wait=0.25, gpus=[{"use": 91, "memory": 8e9}]), 0, 0, 1))
     text = plain(draw_system(frame(view=view), 40, 10))
-    for part in ("50 %", "2.0 GB", "25% of time waiting", "gpu0 ▇ 91 % 8.0 GB"):
+    for part in ("50 %", "2.0 GB", "25% waiting", "gpu0 ▇ 91 % 8.0 GB"):
         assert part in text
     assert sparkline([0, 50, 100], 100, UNICODE) == " ▄█" and sparkline([0, 50, 100], 100, ASCII) == " =@"
 
@@ -147,7 +148,8 @@ def test_the_footer_lists_keys_or_says_what_became_of_a_request() -> None:
         assert (action.label in keys) or not action.in_footer
     narrow = plain(draw_footer(frame(), 80, 1))
     assert "1-7 screens" in narrow and narrow.endswith("? help")
-    over = plain(draw_footer(frame(status=FINISHED), 120, 1))
+    assert plain(draw_footer(frame(), 34, 1)).split("  ")[-2:] == ["q detach", "? help"]
+    over = plain(draw_footer(frame(status=DONE), 120, 1))
     assert "checkpoint" not in over and "q quit" in over
     assert plain(draw_footer(frame(message="pause: done"), 120, 1)).strip() == "pause: done"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from trainer.tui.annotations import COLOURS, Layers, boxes_of, outline, run_lengths_of
+from trainer.tui.annotations import COLORS, Layers, boxes_of, outline, run_lengths_of
 from trainer.tui.glyphs import ASCII, UNICODE
 from trainer.tui.pictures import Sample, draw_picture, read_sample
 from trainer.tui.text import Line
@@ -32,7 +32,7 @@ NOTHING = Layers(boxes=False, masks=False)
 
 
 def drawn(image: np.ndarray, width: int, height: int) -> list[Line]:
-    return draw_picture(Sample(image, size=image.shape[:2]), width, height, UNICODE, has_colour=True, layers=NOTHING)
+    return draw_picture(Sample(image, size=image.shape[:2]), width, height, UNICODE, has_color=True, layers=NOTHING)
 
 
 def test_half_blocks_show_every_pixel_of_a_picture_that_fits() -> None:
@@ -49,15 +49,15 @@ def test_without_colour_brightness_is_a_shade() -> None:
     image = np.zeros((4, 4, 3), np.uint8)
     image[:, 2:] = 255
     for glyphs, shades in ((UNICODE, "  ██"), (ASCII, "  @@")):
-        lines = draw_picture(Sample(image, size=(4, 4)), 4, 2, glyphs, has_colour=False, layers=NOTHING)
+        lines = draw_picture(Sample(image, size=(4, 4)), 4, 2, glyphs, has_color=False, layers=NOTHING)
         assert ["".join(text for text, _ in line) for line in lines] == [shades, shades]
 
 
 def test_boxes_stand_where_they_are_in_the_picture() -> None:
     image = np.zeros((40, 80, 3), np.uint8)
     sample = Sample(image, size=(40, 80), annotations={"boxes": [[20, 10, 60, 30]], "classes": ["cell"]})
-    lines = draw_picture(sample, 40, 10, UNICODE, has_colour=True, layers=Layers())
-    is_box = (colours(lines) == COLOURS[0]).all(axis=2)
+    lines = draw_picture(sample, 40, 10, UNICODE, has_color=True, layers=Layers())
+    is_box = (colours(lines) == COLORS[0]).all(axis=2)
     expected = np.zeros((20, 40), bool)
     expected[5:15, 10:30] = True
     expected[6:14, 11:29] = False
@@ -75,7 +75,7 @@ def test_a_box_outside_the_picture_leaves_it_alone_or_touches_its_edge() -> None
 def test_labels_stand_over_their_box() -> None:
     sample = Sample(np.zeros((40, 40, 3), np.uint8), size=(40, 40),
                     annotations={"boxes": [[8, 8, 30, 30]], "classes": ["red"], "scores": [0.876]})  # fmt: skip
-    lines = draw_picture(sample, 40, 20, UNICODE, has_colour=True, layers=Layers(labels=True))
+    lines = draw_picture(sample, 40, 20, UNICODE, has_color=True, layers=Layers(labels=True))
     assert "".join(text for text, _ in lines[4])[8:16] == "red 0.88"
 
 
@@ -112,12 +112,12 @@ def test_masks_tint_what_they_cover_and_their_classes_are_named() -> None:
     sample = Sample(np.full((40, 80, 3), 100, np.uint8), size=(40, 80), mask=mask,
                     annotations={"class_names": ["background", "cat", "dog"]})  # fmt: skip
     expected = np.full((20, 40, 3), 100)
-    expected[5:15, 10:30] = (100 + np.array(COLOURS[2])) // 2
-    shown = draw_picture(sample, 40, 10, UNICODE, has_colour=True, layers=Layers())
+    expected[5:15, 10:30] = (100 + np.array(COLORS[2])) // 2
+    shown = draw_picture(sample, 40, 10, UNICODE, has_color=True, layers=Layers())
     np.testing.assert_array_equal(colours(shown), expected)
-    hidden = draw_picture(sample, 40, 10, UNICODE, has_colour=True, layers=Layers(masks=False, labels=True))
+    hidden = draw_picture(sample, 40, 10, UNICODE, has_color=True, layers=Layers(masks=False, labels=True))
     assert (colours(hidden) == 100).all()
-    *_, legend = draw_picture(sample, 40, 11, UNICODE, has_colour=True, layers=Layers(labels=True))
+    *_, legend = draw_picture(sample, 40, 11, UNICODE, has_color=True, layers=Layers(labels=True))
     assert "".join(text for text, _ in legend).split() == ["■", "dog"] and legend[0][1] == "#56b4e9"
 
 
@@ -131,9 +131,9 @@ def test_the_masks_of_objects_are_run_lengths_as_coco_has_them() -> None:
     np.testing.assert_array_equal(run_lengths_of(region), mask)
     annotations = {"boxes": [[0, 0, 1, 1]] * 2, "classes": ["a", "b"], "masks": [None, region]}
     sample = Sample(np.zeros((5, 7, 3), np.uint8), size=(5, 7), annotations=annotations)
-    tinted = colours(draw_picture(sample, 7, 3, UNICODE, has_colour=True, layers=Layers(boxes=False)))
+    tinted = colours(draw_picture(sample, 7, 3, UNICODE, has_color=True, layers=Layers(boxes=False)))
     np.testing.assert_array_equal(tinted.any(axis=2), mask[:4])
-    assert (tinted[mask[:4]] == np.array(COLOURS[1]) // 2).all()
+    assert (tinted[mask[:4]] == np.array(COLORS[1]) // 2).all()
 
 
 @pytest.mark.parametrize(
@@ -148,4 +148,4 @@ def test_boxes_of_a_class_have_its_colour_in_every_picture() -> None:
     names = ["cat", "dog", "bird"]
     for classes in (["dog"], ["bird", "dog"]):
         found = boxes_of({"boxes": [[0, 0, 9, 9]] * len(classes), "classes": classes, "class_names": names})
-        assert found[-1].colour == COLOURS[1]
+        assert found[-1].color == COLORS[1]

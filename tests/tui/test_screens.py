@@ -70,7 +70,7 @@ async def test_one_chart_can_have_the_whole_screen(shown: RunPaths, clock: Clock
 async def test_kernels_lists_every_decision_and_sorts_it(shown: RunPaths, clock: Clock) -> None:
     app = dashboard(shown, clock)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("3")
+        await pilot.press("5")
         text = await settle(app, pilot)
         assert "12 decided, 1.51x over all kernels" in text and "1 out of memory" in text and "3.06x" in text
         shares = [line.split("%")[0].split()[-1] for line in text.splitlines() if "x56x56" in line]
@@ -89,7 +89,7 @@ async def test_kernels_lists_every_decision_and_sorts_it(shown: RunPaths, clock:
 async def test_samples_shows_pictures_and_texts_and_their_history(shown: RunPaths, clock: Clock) -> None:
     app = dashboard(shown, clock)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("4")
+        await pilot.press("3")
         text = await settle(app, pilot)
         for part in (
             "step 120  (newest of 2)",
@@ -115,7 +115,7 @@ async def test_a_sample_whose_file_is_gone_is_said_to_be(shown: RunPaths, clock:
     synthetic_run.append(shown, SampleEvent(999, "valid", "outside", "../digits-8/config-1.yaml"), 40.0)
     app = dashboard(shown, clock)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("4")
+        await pilot.press("3")
         text = await settle(app, pilot)
     assert text.count("can't be read") == 2 and "task: digits" not in text
 
@@ -126,7 +126,7 @@ async def test_without_colour_pictures_are_shades(
     monkeypatch.setenv("NO_COLOR", "1")
     app = dashboard(shown, clock, environment={"LC_ALL": "C"})
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("4")
+        await pilot.press("3")
         text = await settle(app, pilot)
     assert text.isascii() and "#" in text
 
@@ -134,10 +134,15 @@ async def test_without_colour_pictures_are_shades(
 async def test_evaluation_shows_matrix_curves_and_table(shown: RunPaths, clock: Clock) -> None:
     app = dashboard(shown, clock)
     async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("5")
+        await pilot.press("4")
         text = await settle(app, pilot)
         assert "valid/confusion  step 120  (1 of 5)" in text and "22 of 25 (88.0%)" in text
         assert any(line.split()[1:5] == ["cat", "80", "20", "·"] for line in text.splitlines())
+        assert "predicted (% of the true class)" in text and "predicted dog, true cat  2 (20% of cat)" in text
+        await pilot.press("percent_sign")
+        text = await settle(app, pilot)
+        assert any(line.split()[1:5] == ["cat", "8", "2", "·"] for line in text.splitlines())
+        assert "predicted (counts)" in text
         await pilot.press("tab")
         assert "true positive rate over false positive rate  A cat  B dog" in await settle(app, pilot)
         await pilot.press("tab", "s", "s", "r")
@@ -145,7 +150,7 @@ async def test_evaluation_shows_matrix_curves_and_table(shown: RunPaths, clock: 
         assert text.index("cat") < text.index("dog  ")  # nan comes last, also the other way round
         await pilot.press("tab")
         text = await settle(app, pilot)
-        assert "AP50 0.697" in text and "precision at an overlap of 0.5 over recall  A cat" in text
+        assert "AP50 0.697" in text and "precision at IoU 0.5 over recall  A cat" in text
         await pilot.press("v")
         text = await settle(app, pilot)
         assert any(line.split()[1:4] == ["dog", "2", "0.31"] for line in text.splitlines())
@@ -157,11 +162,11 @@ async def test_evaluation_shows_matrix_curves_and_table(shown: RunPaths, clock: 
 async def test_evaluation_lists_the_worst_items_with_their_pictures(shown: RunPaths, clock: Clock) -> None:
     app = dashboard(shown, clock)
     async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("5", "left")
+        await pilot.press("4", "left")
         text = await settle(app, pilot)
         assert "valid/worst_items  step 120" in text and "worst 1/photo" in text
-        assert [line.split()[2:4] for line in text.splitlines() if "says" in line][:3] == [
-            ["6.25", "says"], ["3.5", "says"], ["nan", "says"],
+        assert [line.split()[2:4] for line in text.splitlines() if "predicted" in line and "true" in line][:3] == [
+            ["6.25", "predicted"], ["3.5", "predicted"], ["nan", "predicted"],
         ]  # fmt: skip
         assert "/data/animals/valid/000017.jpg" in text and any("▀" in line for line in text.splitlines())
         await pilot.press("s", "s", "r", "home")  # by score, the other way round: nan comes last all the same
@@ -172,7 +177,7 @@ async def test_evaluation_lists_the_worst_items_with_their_pictures(shown: RunPa
         assert "worst 2/photo" in text and "/data/animals/valid/000004.jpg" in text
         await pilot.press("enter")
         text = await settle(app, pilot)
-        assert "worst 2/photo" in text and "000004.jpg" not in text and "says bird, is cat" in text
+        assert "worst 2/photo" in text and "000004.jpg" not in text and "predicted bird, true cat" in text
         assert "cat" in next(line for line in text.splitlines() if "▀cat" in line or " cat" in line)
         await pilot.press("enter", "down")
         assert "worst 3/photo" in await settle(app, pilot)
@@ -181,9 +186,9 @@ async def test_evaluation_lists_the_worst_items_with_their_pictures(shown: RunPa
 async def test_a_click_chooses_an_item_and_a_double_click_enlarges_its_picture(shown: RunPaths, clock: Clock) -> None:
     app = dashboard(shown, clock)
     async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("5", "left")
+        await pilot.press("4", "left")
         lines = (await settle(app, pilot)).splitlines()
-        row = next(y for y, line in enumerate(lines) if "3.5  says" in line)
+        row = next(y for y, line in enumerate(lines) if "3.5  predicted" in line)
         await pilot.click(offset=(12, row))
         assert "worst 2/photo" in await settle(app, pilot)
         await pilot.click(offset=(80, 10))  # beside the list nothing is chosen
@@ -199,7 +204,7 @@ async def test_worst_items_without_pictures_are_a_list(shown: RunPaths, clock: C
     synthetic_run.append(shown, ReportEvent(999, "valid", "listed", "reports/listed.json", "worst_items"), 40.0)
     app = dashboard(shown, clock)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("5")
+        await pilot.press("4")
         while "valid/listed" not in (text := await settle(app, pilot)):
             await pilot.press("tab")
         assert any(line.split()[1:5] == ["▶1", "2", "row", "0"] for line in text.splitlines())
@@ -210,7 +215,7 @@ async def test_a_damaged_report_is_said_to_be(shown: RunPaths, clock: Clock) -> 
     (shown.reports / "strange.json").write_text('{"kind": "confusion_matrix", "counts": "none", "mean": 0.5}')
     app = dashboard(shown, clock)
     async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("5")
+        await pilot.press("4")
         for name, told in (("torn", "missing or damaged"), ("strange", "mean 0.5")):
             synthetic_run.append(shown, ReportEvent(999, "valid", name, f"reports/{name}.json"), 40.0)
             await settle(app, pilot)
@@ -278,9 +283,9 @@ async def test_a_screen_without_anything_says_so(tmp_path: Path, clock: Clock) -
     app = dashboard(synthetic_run.make_folder(tmp_path / "young"), clock)
     told = (
         "no metrics yet",
-        "nothing autotuned in this run",
         "no samples yet",
-        "no evaluation has written a report yet",
+        "no report yet",
+        "nothing autotuned in this run",
     )
     async with app.run_test(size=(80, 24)) as pilot:
         for key, words in zip("2345", told, strict=True):
@@ -291,7 +296,7 @@ async def test_a_screen_without_anything_says_so(tmp_path: Path, clock: Clock) -
 async def test_what_was_chosen_on_a_screen_stays(shown: RunPaths, clock: Clock) -> None:
     app = dashboard(shown, clock)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("2", "l", "3", "1", "2")
+        await pilot.press("2", "l", "5", "1", "2")
         assert "(log)" in await settle(app, pilot)
 
 
@@ -318,7 +323,7 @@ async def test_every_screen_fits_the_terminal(shown: RunPaths, clock: Clock, siz
             await pilot.press(key)
             lines = (await settle(app, pilot)).splitlines()
             assert len(lines) == size[1] and max(map(len, lines)) <= size[0]
-            assert lines[-1].strip()
+            assert " q quit" in lines[-1] and lines[-1].rstrip().endswith("? help")
 
 
 async def test_a_frame_may_come_before_a_screen_has_its_widgets(shown: RunPaths, clock: Clock) -> None:

@@ -37,7 +37,7 @@ def watching(run: Path, **options: Any) -> Terminal:
 @pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
 def test_it_draws_before_it_asks_the_terminal_anything(finished: RunPaths, locale: str) -> None:
     with watching(finished.root, LC_ALL=locale) as terminal:
-        terminal.until("FINISHED", "phases", "\x1b[?2026$p", "\x1b[?1002h", "step 1000")
+        terminal.until("DONE", "phases", "\x1b[?2026$p", "\x1b[?1002h", "step 1000")
         output = terminal.output
         question = min(output.index(b"\x1b[?2026$p"), output.index(b"\x1b[?1000h"))
         for text in (b"digits-7", b"phases"):  # how far the log was read by then depends on the machine
@@ -51,13 +51,13 @@ def test_it_draws_before_it_asks_the_terminal_anything(finished: RunPaths, local
 
 def test_no_color_leaves_no_colour(finished: RunPaths) -> None:
     with watching(finished.root, NO_COLOR="1") as terminal:
-        terminal.until("FINISHED", "step 1000")
+        terminal.until("DONE", "step 1000")
     assert b"\x1b[38" not in terminal.output and b"\x1b[36" not in terminal.output
 
 
 def test_sixteen_colours_are_enough(finished: RunPaths) -> None:
     with watching(finished.root, TERM="xterm", COLORTERM="") as terminal:
-        terminal.until("FINISHED", "step 1000")
+        terminal.until("DONE", "step 1000")
     assert b"\x1b[38;5" not in terminal.output and b"\x1b[38;2" not in terminal.output
 
 
@@ -98,7 +98,7 @@ def test_importing_the_room_does_not_import_textual() -> None:
 @pytest.mark.parametrize("is_controlling", [True, False])
 def test_a_dashboard_ends_with_its_terminal(finished: RunPaths, is_controlling: bool) -> None:
     with watching(finished.root, is_controlling=is_controlling) as terminal:
-        terminal.until("FINISHED", "step 1000")
+        terminal.until("DONE", "step 1000")
         terminal.close()
         assert terminal.process.wait(PATIENCE) == 0
     assert (finished.root / "left").read_text() == "hung_up"
@@ -106,7 +106,7 @@ def test_a_dashboard_ends_with_its_terminal(finished: RunPaths, is_controlling: 
 
 def test_a_terminated_dashboard_gives_the_terminal_back(finished: RunPaths) -> None:
     with watching(finished.root) as terminal:
-        terminal.until("FINISHED", "step 1000")
+        terminal.until("DONE", "step 1000")
         terminal.process.terminate()
         assert terminal.wait() == 0
         assert b"terminated" in terminal.output and terminal.is_given_back()
@@ -115,9 +115,9 @@ def test_a_terminated_dashboard_gives_the_terminal_back(finished: RunPaths) -> N
 @pytest.mark.parametrize("takes_mouse", [True, False])
 def test_a_mouse_in_a_terminal(finished: RunPaths, takes_mouse: bool) -> None:
     with watching(finished.root, WATCH_OPTIONS="" if takes_mouse else "has_mouse=False") as terminal:
-        before = terminal.until("FINISHED", "step 1000", "\x1b[?2026$p")
+        before = terminal.until("DONE", "step 1000", "\x1b[?2026$p")
         if takes_mouse:
-            terminal.press("\x1b[<0;40;30M\x1b[<0;40;30m")  # on "4 samples", in the last line
+            terminal.press("\x1b[<0;30;30M\x1b[<0;30;30m")  # on "3 samples", in the last line
             before = terminal.until("no samples yet", since=before)
             terminal.press("2")
             terminal.until("\x1b[?1003h", "3 metrics", since=before)
@@ -133,9 +133,9 @@ def test_pictures_in_pixels_come_after_the_first_frame_and_none_is_left(
 ) -> None:
     run = synthetic_run.write_run(tmp_path / "digits-7", has_shown=True)
     with watching(run.root, WATCH_OPTIONS=f"pictures='{form}'") as terminal:
-        before = terminal.until("FINISHED", "step 1000", "\x1b[?2026$p")
+        before = terminal.until("DONE", "step 1000", "\x1b[?2026$p")
         assert begins not in terminal.output
-        terminal.press("4")
+        terminal.press("3")
         before = terminal.until(begins.decode(), "to be or not", since=before)
         terminal.press("q")
         assert terminal.wait() == 0

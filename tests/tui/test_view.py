@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from trainer.rundir import Event, MetricEvent, PhaseEvent, Record, ResumedEvent, SystemEvent
+from trainer.rundir import Event, MetricEvent, PhaseEvent, Record, ResumedEvent, RunEvent, SystemEvent
 from trainer.tui.charts import loss_chart, rate_chart, valid_chart
 from trainer.tui.panels.progress import epoch_text, remaining_seconds, train_share
+from trainer.tui.plot import resolved
 from trainer.tui.view import View
 
 
@@ -92,7 +93,7 @@ def test_charts_take_their_metrics_by_name() -> None:
     assert losses is not None and {layer.name for layer in losses.layers} == {
         "generator_loss", "discriminator_loss", "valid"}  # fmt: skip
     assert valid is not None and valid.title.startswith("valid/psnr") and valid.best == (4, 24.0)
-    assert rates is not None and rates.log_scale
+    assert rates is not None and resolved(rates).log_scale
     assert loss_chart(View("run")) is valid_chart(View("run")) is rate_chart(View("run")) is None
 
 
@@ -114,3 +115,19 @@ def test_a_chart_is_drawn_anew_only_when_its_data_changed() -> None:
     assert chart.version == version
     told((3.0, metric(2, loss=1.0)), view=view)
     assert chart.version != version
+
+
+def test_a_validation_of_thirty_metrics_is_one_short_line_although_some_come_later() -> None:
+    view = View("run", leading="valid/ema/AP")
+    first = {"loss": 0.8, "ema/AP": 0.25, **{f"ema/AR{index}": 0.5 for index in range(12)}}
+    told((1.0, metric(5, "valid", **first)), (1.1, metric(5, "valid", AP=0.2)), view=view)
+    assert [line.message for line in view.log] == [
+        "valid at step 5: ema/AP 0.25 AP 0.2 loss 0.8 ema/AR0 0.5 and 11 more"
+    ]
+    told((2.0, metric(10, "valid", AP=0.3)), view=view)
+    assert len(view.log) == 2 and view.log_count == 3
+
+
+def test_a_task_in_a_file_is_called_by_its_class() -> None:
+    view = told((0.0, RunEvent("mine", "/home/me/mine/task.py:Cells", "1", 7, "host", "cpu")))
+    assert view.task == "Cells"

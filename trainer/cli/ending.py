@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import shutil
 import signal
 import sys
 from collections import deque
+from pathlib import Path
 
 from trainer import TrainerError
 from trainer.cli.attempt import Attempt
 from trainer.cli.exit_codes import ALL, BY_SIGNAL, FAILURE, USER_MISTAKE
 from trainer.cli.output import print_error
-from trainer.rundir import EndEvent, gone, last_records, remove_dead_lock
+from trainer.rundir import (
+    EndEvent,
+    RunPaths,
+    by_importance,
+    gone,
+    last_records,
+    named_first,
+    remove_dead_lock,
+    summarize,
+)
+from trainer.tui.numbers import duration, number
 
 LOG_LINES = 12
 
@@ -62,21 +75,62 @@ def end_of(attempt: Attempt) -> EndEvent | None:
 
 
 def summary(attempt: Attempt) -> list[str]:
-    """How the attempt ended, for the terminal: its final metrics, and how to resume it."""
+    """How the attempt ended, for the terminal: its most important metrics, its weights, and the next commands."""
     end = end_of(attempt)
     if end is None:
         return []
-    root = attempt.paths.root
-    lines = [f"{root}: {end.status}" + (f" at step {end.step}" if end.step else "")]
-    by_split: dict[str, list[str]] = {}
-    for name, value in end.metrics.items():
-        split, _, metric = name.rpartition("/")
-        by_split.setdefault(split, []).append(f"{metric} {value:.4g}")
-    width = max(map(len, by_split), default=0)
-    lines += [f"  {split:{width}}  {'  '.join(facts)}" for split, facts in by_split.items()]
-    if end.status in ("stopped", "interrupted"):
-        lines.append(f"  resume:  trainer run --resume {root}")
-    return lines
+    paths = attempt.paths
+    run = summarize(paths)
+    at = f" at step {end.step}" if end.step else ""
+    took = f", took {duration(run.seconds)}" if run.seconds is not None else ""
+    rows: list[tuple[str, str]] = []
+    if run.best is not None:
+        rows.append(("best", f"{run.leading} {number(run.best.value)} at step {run.best.step}"))
+    rows += _final_numbers(end, run.leading)
+    weights = "best" if run.best is not None else "latest"
+    folder = paths.pointed(weights)
+    if folder is not None:
+        rows.append(("weights", f"{folder} ({weights})"))
+    commands = _commands(end.status, paths, folder)
+    width = max((len(command) for command, _ in commands), default=0)
+    next_steps = [f"{command:{width}}  {purpose}" for command, purpose in commands]
+    rows += [("next" if place == 0 else "", text) for place, text in enumerate(next_steps)]
+    margin = max((len(title) for title, _ in rows), default=0)
+    return [f"{paths.root}: {end.status}{at}{took}", *(f"  {title:{margin}}  {text}" for title, text in rows)]
+
+
+def _final_numbers(end: EndEvent, monitored: str | None) -> list[tuple[str, str]]:
+    """The last metrics of each split, the most important splits and metrics first."""
+    by_split: dict[str, dict[str, float]] = {}
+    for name in by_importance(end.metrics, monitored):
+        by_split.setdefault(name.partition("/")[0], {})[name] = end.metrics[name]
+    rows = []
+    for split, metrics in by_split.items():
+        shown, left_out = named_first(metrics, monitored)
+        words = [f"{name.partition('/')[2]} {number(value)}" for name, value in shown.items()]
+        rows.append((split, "  ".join([*words, *([f"and {left_out} more"] if left_out else [])])))
+    return rows
+
+
+def _commands(status: str, paths: RunPaths, weights: Path | None) -> list[tuple[str, str]]:
+    """The commands to type next, each with its purpose."""
+    root = shlex.quote(str(paths.root))
+    commands = []
+    if status in ("stopped", "interrupted") or (status == "failed" and weights is not None):
+        commands.append((f"trainer run --resume {root}", "continue training"))
+    if weights is not None and _predicts(weights):
+        commands.append((f"trainer predict {root} IMAGE", "predict on your own images"))
+    if weights is not None:
+        commands.append((f"trainer report {root}", "results, curves and samples as one web page"))
+    return commands
+
+
+def _predicts(checkpoint: Path) -> bool:
+    """Whether the task of a checkpoint can predict, as the checkpoint says."""
+    try:
+        return bool(json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))["facts"]["predicts"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def report(attempt: Attempt) -> int:

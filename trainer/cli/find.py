@@ -51,5 +51,5 @@ def _no_such_run(word: str) -> TrainerError:
     names = [run.name for run in list_runs(RUNS)]
     return TrainerError(
         f"no such run: {word}{did_you_mean(word, names, most=MOST_LISTED)}",
-        expected="a run directory, or its name below runs/",
+        expected="a run directory, or the name of a run in runs/",
     )

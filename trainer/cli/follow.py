@@ -19,10 +19,10 @@ SECONDS_BETWEEN_FIRST_LOOKS = 0.005
 
 
 class Printer:
-    """Prints records in one form. Lines are flushed together, after each batch."""
+    """Prints records in one form. Lines are flushed together, after each batch; `monitored` is as in `PlainLines`."""
 
-    def __init__(self, form: Form, stream: TextIO) -> None:
-        self._form, self._stream, self._plain = form, stream, PlainLines()
+    def __init__(self, form: Form, stream: TextIO, monitored: str | None = None) -> None:
+        self._form, self._stream, self._plain = form, stream, PlainLines(monitored)
         self._begun = math.inf
 
     def print(self, records: list[Record]) -> None:
@@ -84,7 +84,7 @@ def follow(
         attempt: print the records of this attempt only; 0 for all.
         see: is shown each record that was printed, too.
     """
-    printer = Printer(form, sys.stdout)
+    printer = Printer(form, sys.stdout, paths.leading_metric)
     pause = SECONDS_BETWEEN_FIRST_LOOKS
     with EventTail(paths.events) as tail:
         while True:

@@ -44,6 +44,7 @@ def train_attached(order: Order, form: Form) -> int:
             follow(attempt.paths, form, over=worker.over, attempt=attempt.number)
         finally:
             worker.end()  # if this process fails, the worker must not be left behind
+    _print_summary(attempt, form)
     return report(attempt)
 
 
@@ -140,11 +141,20 @@ def train_here(order: Order, form: Form) -> int:
 
     attempt, loaded = prepare(order)
     try:
-        work(attempt, loaded, also=Printer(form, sys.stdout).print_record)
+        work(attempt, loaded, also=Printer(form, sys.stdout, attempt.paths.leading_metric).print_record)
     except TrainerError as error:
         settle(attempt, USER_MISTAKE, str(error))
         raise
+    _print_summary(attempt, form)
     return report(attempt)
+
+
+def _print_summary(attempt: Attempt, form: Form) -> None:
+    """How the run ended, for the person at the terminal: standard output is `key=value` lines or JSON alone."""
+    from trainer.cli.ending import summary
+
+    if form is Form.PLAIN and sys.stderr.isatty():
+        print("\n".join(summary(attempt)), file=sys.stderr)
 
 
 def _how_to(attempt: Attempt) -> str:

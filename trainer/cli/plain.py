@@ -2,7 +2,8 @@
 
 The header of an attempt, errors, warnings and the end are printed immediately. All other events wait for the next
 second, and only the latest of each stream is printed: evaluations and checkpoints before progress, and a phase only if
-it takes more than a second.
+it takes more than a second. A line has only the most important metrics, and `more_metrics` is the number of the others;
+the events, `trainer report` and the dashboard have all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ from trainer.rundir import (
     RunEvent,
     SystemEvent,
     WarningEvent,
+    named_first,
+    task_name,
 )
+
+MOST_METRICS = 6
+"""Maximum number of metrics in one line."""
 
 SECONDS_BETWEEN_LINES = 1.0
 SECONDS_BETWEEN = 2.0
@@ -60,9 +66,13 @@ class PlainLines:
 
     `lines(record)` adds a record and returns the lines to print now, `due(now)` returns the lines that are due by time,
     and `rest()` returns the remaining ones at the end. Times are in seconds since the attempt's process started.
+
+    Args:
+        monitored: the metric that is printed first, "split/name"; None if the config sets none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, monitored: str | None = None) -> None:
+        self._monitored = monitored
         self._held: dict[str, _Held] = {}
         self._printed: dict[str, float] = {}
         self._started: dict[str, float] = {}
@@ -77,19 +87,19 @@ class PlainLines:
         lines: list[str] = []
         if record.attempt != self._attempt:  # the time of a new attempt starts at 0
             lines = self.rest()
-            self.__init__()  # type: ignore[misc]
+            self.__init__(self._monitored)  # type: ignore[misc]
             self._attempt = record.attempt
         fields = {key: value for key, value in describe(event).items() if value is not None}
         if isinstance(event, EndEvent):
             for stream in (*_IMPORTANT, _TRAINING):
-                if (facts := self._held.get(stream)) is not None:
-                    fields = {**fields, **{key: facts.fields[key] for key in facts.fields if key not in fields}}
+                if (held := self._held.get(stream)) is not None:
+                    fields = {**fields, **{key: held.fields[key] for key in held.fields if key not in fields}}
             self._held.clear()
-            return [*lines, _line(fields, now)]
+            return [*lines, self._line(fields, now)]
         if _is_always_printed(event):
             lines += self.due(now)
             self._last_line = now
-            return [*lines, _line(fields, now)]
+            return [*lines, self._line(fields, now)]
         self._hold(event, fields, now)
         return [*lines, *self.due(now)]
 
@@ -102,13 +112,26 @@ class PlainLines:
             return []
         stream = min(ready, key=lambda stream: (_rank(stream), self._printed.get(stream, -math.inf)))
         self._printed[stream] = self._last_line = now
-        return [_line(self._held.pop(stream).fields, now)]
+        return [self._line(self._held.pop(stream).fields, now)]
 
     def rest(self) -> list[str]:
         """The lines still held at the end: the latest of each important stream."""
-        facts = [self._held[stream] for stream in _IMPORTANT if stream in self._held]
+        remaining = [self._held[stream] for stream in _IMPORTANT if stream in self._held]
         self._held.clear()
-        return [_line(held.fields, held.at) for held in facts]
+        return [self._line(held.fields, held.at) for held in remaining]
+
+    def _line(self, fields: Mapping[str, Any], time: float) -> str:
+        """A line, with the time at which it is printed."""
+        metrics = {name: value for name, value in fields.items() if "/" in name}
+        shown, left_out = named_first(metrics, self._monitored, MOST_METRICS)
+        printed: dict[str, Any] = {"time": round(time, 3)}
+        for name, value in fields.items():
+            if name not in metrics:
+                printed[name] = value
+            elif shown:  # the metrics stand together, where the first of them stood
+                printed |= {**shown, "more_metrics": left_out or None}
+                shown = {}
+        return key_values(printed)
 
     def _hold(self, event: Event, fields: dict[str, Any], now: float) -> None:
         if isinstance(event, PhaseEvent):
@@ -131,11 +154,6 @@ class PlainLines:
                 return
         since = max(started + SECONDS_OF_A_PHASE, self._printed.get(stream, -math.inf) + SECONDS_BETWEEN)
         self._held[stream] = _Held(fields, now, now if event.state == "finished" else since)
-
-
-def _line(fields: Mapping[str, Any], time: float) -> str:
-    """A line, with the time at which it is printed."""
-    return key_values({"time": round(time, 3), **fields})
 
 
 def _is_always_printed(event: Event) -> bool:
@@ -184,8 +202,8 @@ def _metric(event: MetricEvent) -> dict[str, Any]:
 
 def _run(event: RunEvent) -> dict[str, Any]:
     return {
-        "run": event.name, "task": event.task, "device": event.device, "threads": event.threads, "pid": event.pid,
-        "host": event.host, "version": event.version,
+        "run": event.name, "task": task_name(event.task), "device": event.device, "threads": event.threads,
+        "pid": event.pid, "host": event.host, "version": event.version,
     }  # fmt: skip
 
 

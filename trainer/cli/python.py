@@ -136,7 +136,7 @@ def _run_kept(
     from trainer.cli.worker import learner_for, watched
 
     task = task_class(loaded.task)
-    with watched(attempt, loaded, also=_shown() if show else None, is_guest=True) as (sink, _):
+    with watched(attempt, loaded, also=_shown(loaded) if show else None, is_guest=True) as (sink, _):
         learner = learner_for(attempt, loaded, task, sink, hooks=hooks)
         try:
             outcome = _until_interrupted(learner)
@@ -154,7 +154,7 @@ def _run_only(loaded: Loaded, hooks: Sequence[Hook], *, show: bool) -> Result:
     from trainer.learner import Learner
 
     history, began = Metrics(), time.time()
-    shown = _shown() if show else None
+    shown = _shown(loaded) if show else None
 
     def sink(event: Event) -> None:
         now = time.time()
@@ -207,14 +207,15 @@ def _interrupts_go_to(interrupt: Callable[[int], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _shown() -> Callable[[Record], None]:
+def _shown(loaded: configs.Loaded) -> Callable[[Record], None]:
     """Shows records: as a table in a notebook, as lines otherwise."""
     table = live_table()
     if table is not None:
         return table
     from trainer.cli.follow import Printer
 
-    return Printer(Form.PLAIN, sys.stdout).print_record
+    best = loaded.config.checkpoint.best
+    return Printer(Form.PLAIN, sys.stdout, None if best is None else best.metric).print_record
 
 
 def _plain(config: str | os.PathLike[str] | Mapping[str, Any] | RunConfig | None) -> str | Mapping[str, Any] | None:

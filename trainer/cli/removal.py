@@ -9,9 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trainer import TrainerError
-from trainer.rundir import RunLock, RunPaths, RunSummary, write_error
-
-ALIVE = ("running", "starting")
+from trainer.rundir import ALIVE, RunLock, RunPaths, RunSummary, write_error
 
 
 def refuse_alive(runs: Iterable[RunSummary]) -> None:

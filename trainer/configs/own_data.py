@@ -25,10 +25,11 @@ def without_inherited_reader(document: Document) -> Document:
     reader = data.get("reader") if isinstance(data, dict) else None
     if root is None or root.recipe or not isinstance(reader, dict):
         return document
-    inherited = {key for key in reader if (place := document.values.get((*_READER, key))) and place.recipe}
-    given = set(reader) - inherited
+    given = {at[2] for at, place in document.values.items() if at[:2] == _READER and len(at) > 2 and not place.recipe}
+    inherited = set(reader) - given
     if not inherited:
         return document
+    reader = {key: _without_inherited(document, key, value) if key in given else value for key, value in reader.items()}
     if "name" in given:
         kept: dict[str, Any] = {key: reader[key] for key in reader if key in given}
     elif all(_is_kept(key, reader[key], _auto_keys()) for key in given):
@@ -46,6 +47,13 @@ def without_inherited_reader(document: Document) -> Document:
     if kept["name"] == _AUTO:
         changed.keys[(*_READER, "name")] = changed.values[(*_READER, "name")] = root
     return changed
+
+
+def _without_inherited(document: Document, key: str, value: Any) -> Any:
+    """A value of the reader without what the recipe sets inside of it: `fractions` of which the user sets one."""
+    if not isinstance(value, dict):
+        return value
+    return {inner: each for inner, each in value.items() if not document.values[*_READER, key, inner].recipe}
 
 
 def _is_kept(key: str, value: Any, keys: Collection[str]) -> bool:

@@ -117,7 +117,9 @@ class Evaluator:
         set_mode(self.task, is_training=False)
         batch = {name: engine.asarray(values) for name, values in loader.batch(0, 0).items()}
         with engine.per_item():
-            write_samples(list(self.task.samples(batch)), self._paths, self._tell, step=step, split="valid")
+            samples = list(self.task.samples(batch))
+        names = tuple(getattr(loader.dataset, "class_names", ()))
+        write_samples(samples, self._paths, self._tell, step=step, split="valid", class_names=names)
 
     def _meter(self, split: str) -> Meter:
         return self._measuring.valid if split == "valid" else self._measuring.test

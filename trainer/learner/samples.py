@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,10 @@ class Sample:
     class_names: tuple[str, ...] = ()
 
 
-def write_samples(samples: Iterable[Sample], paths: RunPaths, sink: EventSink, *, step: int, split: str) -> None:
+def write_samples(
+    samples: Iterable[Sample], paths: RunPaths, sink: EventSink, *, step: int, split: str,
+    class_names: Sequence[str] = (),
+) -> None:  # fmt: skip
     """Writes each sample as `samples/step-N/name.png` (or `.txt`) and `.json`, its mask as `name.mask.png`, and emits
     an event.
 
@@ -50,15 +53,17 @@ def write_samples(samples: Iterable[Sample], paths: RunPaths, sink: EventSink, *
     folder = paths.samples / f"step-{step}"
     for sample in samples:
         try:
-            file = write_sample(sample, folder, paths.root)
+            file = write_sample(sample, folder, paths.root, class_names)
         except OSError as error:
             sink(WarningEvent(f"A sample was not written: {write_error(folder / sample.name, error)}"))
             continue
         sink(SampleEvent(step, split, sample.name, str(file.relative_to(paths.root)), sample.caption))
 
 
-def write_sample(sample: Sample, folder: Path, root: Path) -> Path:
+def write_sample(sample: Sample, folder: Path, root: Path, class_names: Sequence[str] = ()) -> Path:
     """Writes the files of a sample to a folder of the run, which is created; returns the path of its image or text.
+
+    `class_names` are all classes of the data, used for a sample without its own: they give each class one color.
 
     Raises:
         TrainerError: it is neither image nor text.
@@ -66,6 +71,8 @@ def write_sample(sample: Sample, folder: Path, root: Path) -> Path:
     """
     file = folder / f"{sample.name}{'.png' if sample.text is None else '.txt'}"
     annotations = {"caption": sample.caption, **sample.annotations}
+    if names := sample.class_names or class_names:
+        annotations["class_names"] = list(names)
     make_folders(folder, root)
     if sample.text is not None:
         file.write_text(sample.text, encoding="utf-8")

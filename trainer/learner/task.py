@@ -180,12 +180,16 @@ CATEGORY_IDS = "category_ids"
 
 
 def facts_of(task: Task, splits: DataSplits) -> dict[str, Any]:
-    """The task's knowledge of its data as plain values, such as class names and sizes.
+    """The task's knowledge of its data as plain values, such as class names and sizes, and whether it predicts.
 
     Saved in checkpoints, so that `take_facts` replaces `data` for inference.
     """
     facts = {name: value for name, value in vars(task).items() if name not in _NO_FACTS and _is_plain(value)}
-    return {"task": facts, CATEGORY_IDS: category_ids_of(splits.train.dataset)}
+    return {
+        "task": facts,
+        CATEGORY_IDS: category_ids_of(splits.train.dataset),
+        "predicts": type(task).pipeline is not Task.pipeline,
+    }
 
 
 def take_facts(task: Task, facts: Mapping[str, Any]) -> None:

@@ -102,6 +102,7 @@ def _shown(task: Task, loader: Loader, item: int, folder: Path, root: Path) -> d
     batch = {name: engine.asarray(values) for name, values in loader.single(item).items()}
     with engine.per_item():
         samples = list(task.samples(batch))
-    files = [str(write_sample(sample, folder, root).relative_to(root)) for sample in samples]
+    names = tuple(getattr(loader.dataset, "class_names", ()))
+    files = [str(write_sample(sample, folder, root, names).relative_to(root)) for sample in samples]
     captions = dict.fromkeys(sample.caption for sample in samples if sample.caption)
     return {"caption": ", ".join(captions), "samples": files}

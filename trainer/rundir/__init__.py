@@ -2,6 +2,7 @@
 
 from trainer.rundir.attempts import TimeTaken, without_superseded
 from trainer.rundir.codec import decode, encode, json_value
+from trainer.rundir.config_values import ABSENT, config_values, differing_keys
 from trainer.rundir.control import REQUESTS, Request, send_request, take_requests, waiting_requests
 from trainer.rundir.events import (
     AutotuneEvent,
@@ -34,20 +35,26 @@ from trainer.rundir.layout import (
     make_folders,
     run_name,
     take_up_run,
+    task_name,
 )
 from trainer.rundir.lock import RunLock, read_lock, remove_dead_lock
+from trainer.rundir.monitored import Best, best_of, by_importance, named_first
 from trainer.rundir.processes import host_name, process_age, process_is_alive
 from trainer.rundir.pulse import LockState, Pulse, moving_heartbeats
 from trainer.rundir.reader import EventTail, first_records, last_records, read_events, sample_events
-from trainer.rundir.run import Liveness, Metrics, Run, Series, open_run
+from trainer.rundir.run import ALIVE, STATES, Liveness, Metrics, Run, Series, open_run
 from trainer.rundir.summary import RunSummary, summarize
-from trainer.rundir.tags import read_tags, write_tags
+from trainer.rundir.tags import read_note, read_tags, write_note, write_tags
 from trainer.rundir.writer import EventWriter, complain, write_error
 
 __all__ = [
+    "ABSENT",
+    "ALIVE",
     "REQUESTS",
+    "STATES",
     "AutotuneEvent",
     "BadItemEvent",
+    "Best",
     "CheckpointEvent",
     "EndEvent",
     "Event",
@@ -78,10 +85,14 @@ __all__ = [
     "TimeTaken",
     "UnknownEvent",
     "WarningEvent",
+    "best_of",
+    "by_importance",
     "complain",
+    "config_values",
     "create_run",
     "create_run_at",
     "decode",
+    "differing_keys",
     "encode",
     "first_records",
     "gone",
@@ -92,11 +103,13 @@ __all__ = [
     "list_runs",
     "make_folders",
     "moving_heartbeats",
+    "named_first",
     "open_run",
     "process_age",
     "process_is_alive",
     "read_events",
     "read_lock",
+    "read_note",
     "read_tags",
     "remove_dead_lock",
     "run_name",
@@ -105,8 +118,10 @@ __all__ = [
     "summarize",
     "take_requests",
     "take_up_run",
+    "task_name",
     "waiting_requests",
     "without_superseded",
     "write_error",
+    "write_note",
     "write_tags",
 ]

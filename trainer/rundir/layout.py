@@ -13,7 +13,10 @@ from trainer.rundir.writer import write_error
 _NAME = re.compile(r"[^\W_][\w.,=+@-]{0,199}")
 _CONFIG = re.compile(r"config-(\d+)\.yaml")
 
-_BEST = re.compile(r"^checkpoint:\n(?:  .*\n)*?  best:\n(?:    .*\n)*?    metric: (\S+)", re.MULTILINE)
+_BEST = re.compile(
+    r"^checkpoint:\n(?:  .*\n)*?  best:\n(?:    .*\n)*?    metric: (\S+)(?:.*\n(?:    .*\n)*?    mode: (max|min))?",
+    re.MULTILINE,
+)
 """In a resolved configuration, whose form is fixed: parsing it as YAML takes a hundred times as long."""
 
 
@@ -32,12 +35,21 @@ class RunPaths:
 
     @property
     def leading_metric(self) -> str | None:
-        """The metric that selects the best checkpoints, `checkpoint.best.metric`; None if the config sets none."""
+        """The monitored metric, `checkpoint.best.metric` as "split/name"; None if the config sets none."""
+        return self._monitored[0]
+
+    @property
+    def monitored_mode(self) -> str | None:
+        """Which end of the monitored metric is better, max or min; None if the config sets none."""
+        return self._monitored[1]
+
+    @property
+    def _monitored(self) -> tuple[str | None, str | None]:
         try:
             found = _BEST.search(self.config(max(self.last_attempt, 1)).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError):
-            return None
-        return found[1].strip('"') if found else None
+            return None, None
+        return (found[1].strip('"'), found[2]) if found else (None, None)
 
     @property
     def events(self) -> Path:
@@ -71,6 +83,10 @@ class RunPaths:
     def tags(self) -> Path:
         return self.root / "tags.json"
 
+    @property
+    def note(self) -> Path:
+        return self.root / "note.txt"
+
     def config(self, attempt: int) -> Path:
         return self.root / f"config-{attempt}.yaml"
 
@@ -79,6 +95,14 @@ class RunPaths:
 
     def traceback(self, attempt: int) -> Path:
         return self.root / f"traceback-{attempt}.txt"
+
+    def pointed(self, name: str) -> Path | None:
+        """The checkpoint that `checkpoints/latest` or `checkpoints/best` names; None where there is none."""
+        try:
+            folder = self.checkpoints / (self.checkpoints / name).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            return None
+        return folder if (folder / "manifest.json").is_file() and folder.parent == self.checkpoints else None
 
     def inside(self, file: str) -> Path | None:
         """The file of an event, if it exists inside the run directory."""
@@ -150,6 +174,12 @@ def run_name(name: str) -> str:
             expected="letters, digits and . , = + @ _ -, starting with a letter or digit",
         )
     return name
+
+
+def task_name(task: str) -> str:
+    """How a task is called in headers and tables: a recipe's name, or of `…/task.py:Class` the class."""
+    file, separator, name = task.rpartition(":")
+    return name if separator and file.endswith(".py") else task
 
 
 def create_run_at(path: str | os.PathLike[str]) -> RunPaths:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainer import TrainerError
 from trainer.rundir.attempts import TimeTaken
-from trainer.rundir.events import EndEvent, MetricEvent, PhaseEvent, Record, ResumedEvent, RunEvent
+from trainer.rundir.events import EndEvent, Event, MetricEvent, PhaseEvent, Record, RequestEvent, ResumedEvent, RunEvent
 from trainer.rundir.layout import RunPaths
 from trainer.rundir.lock import read_lock
 from trainer.rundir.pulse import Pulse
@@ -20,6 +20,17 @@ from trainer.rundir.reader import EventTail, read_events
 
 STARTING_SECONDS = 30.0
 """Seconds after its last event for which a run without a lock counts as starting."""
+
+SILENT_AFTER_SECONDS = 15.0
+"""Seconds without a heartbeat after which a live worker counts as silent."""
+
+RUNNING, PAUSED, STOPPING = "running", "paused", "stopping"
+
+ALIVE = ("starting", RUNNING, PAUSED, STOPPING, "silent")
+"""The states of a run that has not ended."""
+
+STATES = (*ALIVE, "done", "stopped", "interrupted", "failed", "lost")
+"""All states of a run. `silent`: a live process without heartbeat; `lost`: it ended without an end event."""
 
 
 @dataclass(frozen=True)
@@ -84,24 +95,23 @@ class Liveness:
     def __init__(self, paths: RunPaths) -> None:
         self.paths, self.attempt, self.last_time = paths, 1, 0.0
         self.end: EndEvent | None = None
-        self._pulse = Pulse()
+        self._pulse, self._requested = Pulse(), RUNNING
 
     def see(self, record: Record) -> None:
         """Adds the next record; those of a superseded attempt change nothing."""
         if record.attempt < self.attempt:
             return
         if record.attempt > self.attempt:
-            self.attempt, self.end = record.attempt, None
+            self.attempt, self.end, self._requested = record.attempt, None, RUNNING
         self.last_time = record.time
+        self._requested = requested_state(self._requested, record.event)
         if isinstance(record.event, EndEvent):
             self.end = record.event
 
     @property
     def status(self) -> str:
-        """done, stopped, interrupted or failed; running or starting; or lost: its process ended without an end
-        event.
-        """
-        return status_of(self.paths, self.end, self.last_time, self._pulse)
+        """One of STATES."""
+        return status_of(self.paths, self.end, self.last_time, self._pulse, self._requested)
 
 
 class Run:
@@ -122,7 +132,7 @@ class Run:
         self.head: RunEvent | None = None
         self.end: EndEvent | None = None
         self.attempt = 1
-        self._last_time, self._pulse = 0.0, Pulse(is_trusting=False)
+        self._last_time, self._pulse, self._requested = 0.0, Pulse(is_trusting=False), RUNNING
         self._taken = TimeTaken()
         self._tail = EventTail(paths.events)
         self.refresh()
@@ -146,10 +156,10 @@ class Run:
 
     @property
     def status(self) -> str:
-        """done, stopped, interrupted or failed; running or starting; or lost: its process ended without an end
-        event.
+        """One of STATES: starting, running, paused, stopping, silent (no heartbeat for 15 s), done, stopped,
+        interrupted, failed, or lost (its process ended without an end event).
         """
-        return status_of(self.paths, self.end, self._last_time, self._pulse)
+        return status_of(self.paths, self.end, self._last_time, self._pulse, self._requested)
 
     @property
     def seconds(self) -> float:
@@ -179,10 +189,11 @@ class Run:
             return  # a superseded worker that was still alive
         if record.attempt > self.attempt:
             self.attempt, self.end, self.head = record.attempt, None, None
-            self.phases = {}
+            self.phases, self._requested = {}, RUNNING
         self._last_time = record.time
         self._taken.see(record)
         event = record.event
+        self._requested = requested_state(self._requested, event)
         if isinstance(event, PhaseEvent):
             self.phases[event.name] = event
         elif isinstance(event, RunEvent):
@@ -209,19 +220,36 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     return Run(paths)
 
 
-def status_of(paths: RunPaths, end: EndEvent | None, last_time: float, pulse: Pulse | None = None) -> str:
+def status_of(
+    paths: RunPaths, end: EndEvent | None, last_time: float, pulse: Pulse | None = None, requested: str = RUNNING
+) -> str:
     """The status of a run from the end of its current attempt, if any, and the time of its last event.
 
-    Repeated callers pass their observations of its heartbeat.
+    Repeated callers pass their observations of its heartbeat. `requested` is the state of a run with a recent
+    heartbeat, see `requested_state`.
     """
     if end is not None:
         return end.status
     lock = read_lock(paths)
     if pulse is not None:
         lock = pulse.feel(lock, time.time())
-    if lock is not None:
-        return "running" if lock.alive else "lost"
-    return "starting" if time.time() - last_time < STARTING_SECONDS else "lost"
+    if lock is None:
+        return "starting" if time.time() - last_time < STARTING_SECONDS else "lost"
+    if not lock.alive:
+        return "lost"
+    has_one_clock = lock.is_within_sight or pulse is not None
+    return "silent" if has_one_clock and time.time() - lock.heartbeat > SILENT_AFTER_SECONDS else requested
+
+
+def requested_state(state: str, event: Event) -> str:
+    """The state after an event: PAUSED or STOPPING after such a request, RUNNING after a resume, otherwise `state`."""
+    if not isinstance(event, RequestEvent) or event.state == "refused":
+        return state
+    if event.what in ("stop", "abort"):
+        return STOPPING
+    if event.what in ("pause", "resume") and event.state == "done":
+        return PAUSED if event.what == "pause" else RUNNING
+    return state
 
 
 def _in_short(series: Series) -> tuple[float, float, float, float]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trainer.rundir.events import EndEvent, MetricEvent, Record, ResumedEvent, RunEvent
-from trainer.rundir.layout import RunPaths
+from trainer.rundir.layout import RunPaths, task_name
+from trainer.rundir.monitored import Best, best_of
 from trainer.rundir.pulse import Pulse
 from trainer.rundir.reader import first_records, last_records, seconds_taken
-from trainer.rundir.run import status_of
-from trainer.rundir.tags import read_tags
+from trainer.rundir.run import RUNNING, requested_state, status_of
+from trainer.rundir.tags import read_note, read_tags
 
 NEAR_THE_END, FAR_FROM_IT = 1 << 16, 1 << 22
 """Bytes read at the end of the events, and the number if those contain no evaluation."""
@@ -24,9 +25,11 @@ class RunSummary:
         status: as `Run.status`.
         started: seconds since 1970, of the first attempt; None without any event.
         seconds: duration of all attempts together, without the time between them.
-        leading: the metric that selects the best checkpoints; None if the config sets none.
+        leading: the monitored metric, by which checkpoints are the best; None if the config sets none.
+        mode: which end of it is better, max or min.
+        best: its best value so far; None before the first checkpoint with a value.
         step, epoch: of the last metrics; None without metrics.
-        tags: the tags that a user gave the run.
+        tags, note: the tags and the note that a user gave the run.
         metrics: the latest value of each metric by "split/name", as far back as was read.
     """
 
@@ -41,7 +44,10 @@ class RunSummary:
     epoch: float | None
     metrics: Mapping[str, float]
     leading: str | None = None
+    mode: str | None = None
+    best: Best | None = None
     tags: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def name(self) -> str:
@@ -62,9 +68,9 @@ def summarize(paths: RunPaths, pulse: Pulse | None = None) -> RunSummary:
         metrics, step = {**metrics, **end.metrics}, end.step if end.step is not None else step
     return RunSummary(
         paths=paths,
-        task=head.task if head else None,
+        task=task_name(head.task) if head else None,
         device=head.device if head else None,
-        status=status_of(paths, end, last[-1].time if last else 0.0, pulse),
+        status=status_of(paths, end, last[-1].time if last else 0.0, pulse, _requested(last, attempt)),
         attempt=attempt,
         started=first[0].time if first else None,
         seconds=seconds_taken(paths.events),
@@ -72,8 +78,19 @@ def summarize(paths: RunPaths, pulse: Pulse | None = None) -> RunSummary:
         epoch=epoch,
         metrics=metrics,
         leading=paths.leading_metric,
+        mode=paths.monitored_mode,
+        best=best_of(paths),
         tags=read_tags(paths),
+        note=read_note(paths),
     )
+
+
+def _requested(records: list[Record], attempt: int) -> str:
+    """The state that the last request of the attempt leads to."""
+    state = RUNNING
+    for record in records:
+        state = requested_state(state, record.event) if record.attempt == attempt else RUNNING
+    return state
 
 
 def _latest(records: list[Record]) -> tuple[dict[str, float], int | None, float | None]:

@@ -1,10 +1,11 @@
-"""`tags.json`: the tags that a user gave a run."""
+"""`tags.json` and `note.txt`: the tags and the note that a user gave a run."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from trainer.rundir.layout import RunPaths
 from trainer.rundir.writer import write_error
@@ -19,15 +20,36 @@ def read_tags(paths: RunPaths) -> tuple[str, ...]:
     return tuple(sorted(tag for tag in found if isinstance(tag, str))) if isinstance(found, list) else ()
 
 
+def read_note(paths: RunPaths) -> str:
+    """The run's note; empty where it has none."""
+    try:
+        return paths.note.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def write_tags(paths: RunPaths, tags: Iterable[str]) -> None:
     """Replaces the run's tags.
 
     Raises:
         TrainerError: the directory can't be written.
     """
-    aside = paths.root / f".{paths.tags.name}.{os.getpid()}"
+    _replace(paths.tags, json.dumps(sorted(set(tags)), ensure_ascii=False) + "\n")
+
+
+def write_note(paths: RunPaths, note: str) -> None:
+    """Replace the run's note; an empty one takes it away.
+
+    Raises:
+        TrainerError: the directory can't be written.
+    """
+    _replace(paths.note, f"{note.strip()}\n")
+
+
+def _replace(file: Path, text: str) -> None:
+    aside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        aside.write_text(json.dumps(sorted(set(tags)), ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(aside, paths.tags)
+        aside.write_text(text, encoding="utf-8")
+        os.replace(aside, file)
     except OSError as error:
-        raise write_error(paths.tags, error) from error
+        raise write_error(file, error) from error

@@ -1,8 +1,8 @@
-"""What lies over a sample's picture: boxes, masks and names, a colour a class; read from JSON as it comes."""
+"""Boxes, masks and names over the picture of a sample, a color for each class; read from untrusted JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,117 +13,155 @@ from trainer.tui.glyphs import Glyphs
 from trainer.tui.text import Line, printable
 
 Pixels = NDArray[np.uint8]
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 
-COLOURS: tuple[Colour, ...] = (
+COLORS: tuple[Color, ...] = (
     (0, 158, 115), (230, 159, 0), (86, 180, 233), (204, 121, 167), (240, 228, 66), (213, 94, 0), (0, 114, 178),
 )  # fmt: skip
-"""Okabe and Ito's, which people who see colours differently can tell apart."""
+"""The palette of Okabe and Ito, which is distinguishable with color blindness."""
 
 NO_CLASS = 255
-STRENGTH = 0.5
-"""Of a mask's colour over the picture."""
+STRENGTH, WRONG_STRENGTH = 0.5, 0.75
+"""Opacity of a mask, and of the pixels that a prediction has wrong."""
+
+WRONG_COLOR: Color = (213, 40, 40)
 
 
 @dataclass(frozen=True)
 class Layers:
-    """What is drawn over a picture."""
+    """What is drawn over a picture; `errors`: errors are colored rather than classes."""
 
     boxes: bool = True
     masks: bool = True
     labels: bool = False
+    errors: bool = True
 
 
 @dataclass(frozen=True)
-class Found:
-    """One object: its box (left, top, right, bottom in the picture's pixels), its class and score in words."""
+class Annotated:
+    """One object: its box (left, top, right, bottom in pixels of the picture), its class, score and color."""
 
     box: tuple[float, ...]
-    words: str
-    colour: Colour
+    name: str
+    score: float
+    color: Color
+    has_score: bool = False
+
+    @property
+    def words(self) -> str:
+        """Class and score."""
+        return " ".join(filter(None, (self.name, f"{self.score:.2f}" if self.has_score else "")))
 
 
 def annotate(
-    pixels: Pixels, annotations: Mapping[str, Any], mask: Pixels | None, size: tuple[int, int], layers: Layers
-) -> None:
-    """Draw masks and boxes into the picture `pixels`, which shows one of `size` (height, width) in another size."""
+    pixels: Pixels, annotations: Mapping[str, Any], mask: Pixels | None, size: tuple[int, int], layers: Layers, *,
+    colors: Sequence[Color] = (), wrong: NDArray[np.bool_] | None = None,
+) -> None:  # fmt: skip
+    """Draw masks and boxes into `pixels`, a picture of `size` (height, width) scaled to another size.
+
+    Args:
+        colors: of the objects, instead of those of their classes.
+        wrong: pixels of the mask that differ from the ground truth.
+    """
+    colors = colors if layers.errors else ()
     if layers.masks:
         if mask is not None:
-            shown = _resized(mask, pixels)
+            shown = resized(mask, pixels.shape)
             for number, _ in _mask_classes(annotations, mask):
-                _tint(pixels, shown == number, COLOURS[number % len(COLOURS)])
-        for region, colour in _regions(annotations):
-            _tint(pixels, _resized(region, pixels) > 0, colour)
+                _tint(pixels, shown == number, COLORS[number % len(COLORS)])
+        if wrong is not None and layers.errors:
+            _tint(pixels, resized(wrong, pixels.shape), WRONG_COLOR, WRONG_STRENGTH)
+        for index, region in _regions(annotations):
+            color = colors[index] if index < len(colors) else _color(annotations, index)
+            _tint(pixels, resized(region, pixels.shape) > 0, color)
     if layers.boxes:
-        for found in boxes_of(annotations):
-            outline(pixels, _edges(found, size, pixels.shape), found.colour)
+        for index, item in enumerate(boxes_of(annotations)):
+            outline(pixels, _edges(item, size, pixels.shape), colors[index] if index < len(colors) else item.color)
 
 
 def overlay(annotations: Mapping[str, Any], mask: Pixels | None, size: tuple[int, int]) -> Pixels | None:
-    """All masks as a picture (uint8 [H, W, 4] of `size`) to be laid over the sample's; None where there are none."""
+    """All masks as one picture, uint8 [H, W, 4] of `size`, to lay over the sample; None without masks."""
     regions = list(_regions(annotations))
     if mask is None and not regions:
         return None
     picture = np.zeros((*size, 4), np.uint8)
     if mask is not None:
-        shown = _resized(mask, picture)
+        shown = resized(mask, picture.shape)
         for number, _ in _mask_classes(annotations, mask):
-            picture[shown == number] = (*COLOURS[number % len(COLOURS)], int(255 * STRENGTH))
-    for region, colour in regions:
-        picture[_resized(region, picture) > 0] = (*colour, int(255 * STRENGTH))
+            picture[shown == number] = (*COLORS[number % len(COLORS)], int(255 * STRENGTH))
+    for index, region in regions:
+        picture[resized(region, picture.shape) > 0] = (*_color(annotations, index), int(255 * STRENGTH))
     return picture
 
 
 def labels_of(
     annotations: Mapping[str, Any], size: tuple[int, int], shown: tuple[int, ...], layers: Layers
 ) -> Iterator[tuple[tuple[int, int], str]]:
-    """The (column, row) in a picture of the shape `shown` at which words stand, and the words."""
-    for found in boxes_of(annotations) if layers.labels and layers.boxes else ():
-        left, top, *_ = _edges(found, size, shown)
-        if found.words:
-            yield (max(0, left), max(0, top)), found.words
+    """The label of each box, with its (column, row) in a picture of the shape `shown`."""
+    for item in boxes_of(annotations) if layers.labels and layers.boxes else ():
+        left, top, *_ = _edges(item, size, shown)
+        if item.words:
+            yield (max(0, left), max(0, top)), item.words
 
 
 def legend_of(annotations: Mapping[str, Any], mask: Pixels | None, glyphs: Glyphs, layers: Layers) -> Line:
-    """The classes in the mask with their colours; empty where there is nothing to name."""
+    """The classes of the mask with their colors; empty without a mask or with labels off."""
     if not (layers.labels and layers.masks) or mask is None:
         return ()
     line: Line = ()
     for number, name in _mask_classes(annotations, mask):
-        red, green, blue = COLOURS[number % len(COLOURS)]
+        red, green, blue = COLORS[number % len(COLORS)]
         line = (*line, (f"{glyphs.stopped} ", f"#{red:02x}{green:02x}{blue:02x}"), (f"{name}  ", "text"))
     return line
 
 
-def boxes_of(annotations: Mapping[str, Any]) -> list[Found]:
-    """The boxes that a sample's JSON has; those of another form are passed over."""
-    boxes, classes = _listed(annotations, "boxes"), _listed(annotations, "classes")
-    scores = _listed(annotations, "scores")
+def objects_of(annotations: Mapping[str, Any]) -> list[Annotated]:
+    """The objects that a sample's JSON has: its boxes or, without any, the bounding boxes of its masks."""
+    boxes = boxes_of(annotations)
+    if boxes:
+        return boxes
     found = []
-    for index, box in enumerate(boxes):
-        if not (isinstance(box, list) and len(box) == 4 and all(isinstance(edge, int | float) for edge in box)):
-            continue
-        words = [str(classes[index])] if index < len(classes) else []
-        if index < len(scores) and isinstance(scores[index], int | float):
-            words.append(f"{scores[index]:.2f}")
-        edges = tuple(float(edge) for edge in box)
-        found.append(Found(edges, printable(" ".join(words)), _colour(annotations, index)))
+    classes, scores = _listed(annotations, "classes"), _listed(annotations, "scores")
+    for index, region in _regions(annotations):
+        rows, columns = np.flatnonzero(region.any(axis=1)), np.flatnonzero(region.any(axis=0))
+        if len(rows):
+            box = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
+            found.append(_annotated(annotations, index, [float(edge) for edge in box], classes, scores))
     return found
 
 
-def outline(pixels: Pixels, edges: list[int], colour: Colour) -> None:
-    """Draw a box's border into the picture; what lies outside is left out."""
+def boxes_of(annotations: Mapping[str, Any]) -> list[Annotated]:
+    """The boxes that a sample's JSON has; those of another form are left out."""
+    classes, scores = _listed(annotations, "classes"), _listed(annotations, "scores")
+    return [
+        _annotated(annotations, index, box, classes, scores)
+        for index, box in enumerate(_listed(annotations, "boxes"))
+        if isinstance(box, list) and len(box) == 4 and all(isinstance(edge, int | float) for edge in box)
+    ]
+
+
+def _annotated(
+    annotations: Mapping[str, Any], index: int, box: list[Any], classes: list[Any], scores: list[Any]
+) -> Annotated:
+    has_score = index < len(scores) and isinstance(scores[index], int | float)
+    name = printable(str(classes[index])) if index < len(classes) else ""
+    score = float(scores[index]) if has_score else 0.0
+    return Annotated(tuple(float(edge) for edge in box), name, score, _color(annotations, index), has_score)
+
+
+def outline(pixels: Pixels, edges: list[int], color: Color) -> None:
+    """Draw the border of a box into the picture, as far as it lies inside."""
     rows, columns = pixels.shape[:2]
     left, right = (min(max(edge, 0), columns - 1) for edge in (edges[0], edges[2] - 1))
     top, bottom = (min(max(edge, 0), rows - 1) for edge in (edges[1], edges[3] - 1))
     if right < left or bottom < top:
         return
-    pixels[[top, bottom], left : right + 1] = colour
-    pixels[top : bottom + 1, [left, right]] = colour
+    pixels[[top, bottom], left : right + 1] = color
+    pixels[top : bottom + 1, [left, right]] = color
 
 
 def run_lengths_of(region: Any) -> Pixels | None:
-    """The mask (1 inside, uint8 [H, W]) that COCO's run lengths describe; None where they describe none.
+    """The mask (1 inside, uint8 [H, W]) that COCO's run lengths describe; None for invalid ones.
 
     The lengths run down the columns, the first outside: https://cocodataset.org/#format-data.
     """
@@ -140,45 +178,45 @@ def run_lengths_of(region: Any) -> Pixels | None:
     return np.repeat(inside, lengths).astype(np.uint8).reshape(width, height).T
 
 
-def _regions(annotations: Mapping[str, Any]) -> Iterator[tuple[Pixels, Colour]]:
-    for index, told in enumerate(_listed(annotations, "masks")):
-        region = run_lengths_of(told)
+def _regions(annotations: Mapping[str, Any]) -> Iterator[tuple[int, Pixels]]:
+    for index, encoded in enumerate(_listed(annotations, "masks")):
+        region = run_lengths_of(encoded)
         if region is not None and region.size:
-            yield region, _colour(annotations, index)
+            yield index, region
 
 
 def _mask_classes(annotations: Mapping[str, Any], mask: Pixels) -> list[tuple[int, str]]:
-    """(number, name) of the classes in a mask that are drawn: all but a background and what has none."""
+    """(number, name) of the classes of a mask that are drawn: all but the background and pixels without a class."""
     names = [str(name) for name in _listed(annotations, "class_names")]
     first = 1 if not names or names[0].lower() == "background" else 0
-    found = (number for number in np.unique(mask).tolist() if first <= number < NO_CLASS)
-    return [(number, printable(names[number]) if number < len(names) else str(number)) for number in found]
+    numbers = (number for number in np.unique(mask).tolist() if first <= number < NO_CLASS)
+    return [(number, printable(names[number]) if number < len(names) else str(number)) for number in numbers]
 
 
-def _colour(annotations: Mapping[str, Any], index: int) -> Colour:
-    """Of the object's class, by its place among the names or, without any, among the classes of this picture."""
+def _color(annotations: Mapping[str, Any], index: int) -> Color:
+    """The color of the object's class: by its place in `class_names` or, without them, in this picture's classes."""
     classes = [str(name) for name in _listed(annotations, "classes")]
     if index >= len(classes):
-        return COLOURS[index % len(COLOURS)]
+        return COLORS[index % len(COLORS)]
     known = [str(name) for name in _listed(annotations, "class_names")] or list(dict.fromkeys(classes))
     number = known.index(classes[index]) if classes[index] in known else len(known)
-    return COLOURS[number % len(COLOURS)]
+    return COLORS[number % len(COLORS)]
 
 
-def _edges(found: Found, size: tuple[int, int], shown: tuple[int, ...]) -> list[int]:
+def _edges(item: Annotated, size: tuple[int, int], shown: tuple[int, ...]) -> list[int]:
     down, across = shown[0] / size[0], shown[1] / size[1]
-    return [round(edge * (down if side % 2 else across)) for side, edge in enumerate(found.box)]
+    return [round(edge * (down if side % 2 else across)) for side, edge in enumerate(item.box)]
 
 
-def _resized(mask: Pixels, pixels: Pixels) -> Pixels:
-    """The nearest value of the mask for each pixel."""
-    rows = (np.arange(pixels.shape[0]) + 0.5) * mask.shape[0] / pixels.shape[0]
-    columns = (np.arange(pixels.shape[1]) + 0.5) * mask.shape[1] / pixels.shape[1]
+def resized(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """The nearest value of the mask [h, w] for each pixel of a picture of `shape` [H, W, …]."""
+    rows = (np.arange(shape[0]) + 0.5) * mask.shape[0] / shape[0]
+    columns = (np.arange(shape[1]) + 0.5) * mask.shape[1] / shape[1]
     return mask[rows.astype(int)][:, columns.astype(int)]
 
 
-def _tint(pixels: Pixels, inside: NDArray[np.bool_], colour: Colour) -> None:
-    pixels[inside] = (pixels[inside] * (1 - STRENGTH) + np.array(colour) * STRENGTH).astype(np.uint8)
+def _tint(pixels: Pixels, inside: NDArray[np.bool_], color: Color, strength: float = STRENGTH) -> None:
+    pixels[inside] = (pixels[inside] * (1 - strength) + np.array(color) * strength).astype(np.uint8)
 
 
 def _listed(annotations: Mapping[str, Any], name: str) -> list[Any]:

@@ -20,7 +20,7 @@ _COLORS = {
 
 
 def color_system_of(environment: Mapping[str, str]) -> ColorSystem:
-    """How many colours a terminal has, from its environment, by the rules of Rich; `none` with NO_COLOR."""
+    """The color system of a terminal, from its environment, by the rules of Rich; `none` with NO_COLOR."""
     if "NO_COLOR" in environment:
         return "none"
     if environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
@@ -71,7 +71,7 @@ def _hexadecimal(color: str, colors: ColorSystem) -> str:
     if colors == "truecolor":
         return f"38;2;{red};{green};{blue}"
     _, lightness, saturation = rgb_to_hls(red / 255, green / 255, blue / 255)
-    if saturation < 0.15:  # one of 24 greys, as Rich has it
+    if saturation < 0.15:  # one of 24 shades of gray, as in Rich
         return f"38;5;{231 + round(lightness * 25)}"
     levels = [round(value / 95 if value < 95 else 1 + (value - 95) / 40) for value in (red, green, blue)]
     return f"38;5;{16 + 36 * levels[0] + 6 * levels[1] + levels[2]}"

@@ -1,4 +1,4 @@
-"""The Textual shell: a clock that reads the feed and draws, and the actions that keys and palette call."""
+"""The Textual app: a loop that reads the feed and draws, and the actions of keys and command palette."""
 
 from __future__ import annotations
 
@@ -48,20 +48,9 @@ Screen { layout: vertical; overflow: hidden; background: ansi_default; color: an
 Panel { height: 1fr; width: 1fr; }
 .row { height: 1; }
 #tabs { display: none; }
-#body { height: 1fr; width: 1fr; layout: grid; grid-size: 2; grid-columns: 32 1fr; grid-rows: 4fr 3fr 6; }
-#phases { row-span: 2; }
-#rate { display: none; }
-.-wide #body { grid-size: 4; grid-columns: 32 1fr 1fr 30; grid-rows: 3fr 2fr 9; }
-.-wide #valid, .-wide #system { row-span: 2; }
-.-wide #rate { display: block; }
-#body #samples { display: none; }
-.-wide.-sampled #valid { row-span: 1; }
-.-wide.-sampled #body #samples { display: block; }
-.-wide #log { column-span: 4; }
+#body { height: 1fr; width: 1fr; }
 .-narrow #tabs, .-low #tabs { display: block; }
-.-narrow #body, .-low #body { layout: vertical; }
-.-narrow #body .box, .-low #body .box { display: none; }
-.-narrow #body .shown, .-low #body .shown { display: block; }
+.-narrow #diagnosis, .-low #diagnosis { display: none; }
 #charts { height: 1fr; width: 1fr; layout: grid; }
 #runs-body { height: 1fr; width: 1fr; layout: vertical; }
 Dialogue { align: center middle; background: transparent; }
@@ -75,13 +64,13 @@ class Dashboard(App[str], inherit_bindings=False):
 
     Args:
         feed: the run.
-        owner: this dashboard belongs to the command that started the run: it leaves by itself once the stop that was
-            asked for here is done.
+        owner: this dashboard belongs to the command that started the run: it closes after a stop that was requested
+            here.
         look_after: called about once a second.
         environment: the terminal's environment (TERM, LC_ALL, …).
         pictures: how samples are shown.
-        note: something to be said at first.
-        first_frame: what has the terminal until this dashboard does.
+        note: a message to show first.
+        first_frame: the drawing on the terminal until this dashboard takes over.
     """
 
     CSS = CSS
@@ -101,11 +90,11 @@ class Dashboard(App[str], inherit_bindings=False):
         note: str = "",
         first_frame: FirstFrame | None = None,
     ) -> None:
-        super().__init__(driver_class=_driver_class(), ansi_color=True)  # the terminal's own colours
+        super().__init__(driver_class=_driver_class(), ansi_color=True)  # the terminal's own colors
         self.theme = "ansi-dark"
         self.feed = feed
         self.owner = owner
-        self._look_after, self._looked_after_at = look_after, 0.0
+        self._look_after, self._last_call_at = look_after, 0.0
         self._wake = asyncio.Event()
         self.environment, self.first_frame = environment, first_frame
         self.glyphs = choose_glyphs(environment)
@@ -122,9 +111,9 @@ class Dashboard(App[str], inherit_bindings=False):
         self._made: set[str] = set()
 
     def get_default_screen(self) -> Screen[None]:
-        """The overview stands at the bottom of the stack, laid out for this terminal from its first frame on.
+        """The overview at the bottom of the stack, laid out for this terminal from its first frame on.
 
-        It shows the run as it stands now: a worker that has just started has got on since the command was.
+        The run is read on first: a worker that has just started has advanced since then.
         """
         self.feed.poll(FIRST_READ_SECONDS)
         overview = Overview(self)
@@ -134,40 +123,40 @@ class Dashboard(App[str], inherit_bindings=False):
         return overview
 
     def on_mount(self) -> None:
-        """Draw once; what costs time comes after that.
+        """Draw once; expensive work comes after the first frame.
 
-        A key of the very first instant that opens another screen keeps Textual from ever calling back: hence the delay.
+        A key that opens another screen before the first refresh would prevent the callback: hence the timer.
         """
         self.call_after_refresh(self._after_first_frame)
         asyncio.get_running_loop().call_later(FIRST_FRAME_SECONDS, self._after_first_frame)
 
     def frame(self) -> Frame:
-        """The run as it stands now, ready to be drawn."""
+        """The current state of the run, ready to be drawn."""
         return frame_of(
             self.feed,
             glyphs=self.glyphs,
             message=self._message,
             config=self._config,
             screen=self._scope(),
-            has_colour=self.console.color_system is not None,
+            has_color=self.console.color_system is not None,
             is_first=self.is_first and (self.first_frame is None or not self.first_frame.has_charts),
             watched=self._watched_runs(),
         )
 
     def advance(self) -> float:
-        """Read on; draw, if it is time; leave, if a stop that was asked for here is done.
+        """Read on; draw if it is time; close after a stop that was requested here.
 
         Returns:
-            After how many seconds there is something to do again.
+            Seconds until the next call.
         """
         was_behind = self._is_behind()
         self._cost.reading()
         self.feed.poll(READ_SECONDS)
-        if self._looks_beside():
+        if self._shows_other_runs():
             self.feed.siblings.poll(self.feed.clock(), READ_SECONDS)
         self._cost.has_read()
         is_behind = self._is_behind()
-        self._look_for_answer()
+        self._update_message()
         self._look_after_worker()
         now, status = self.feed.clock(), self.feed.status()
         view = self.feed.view
@@ -185,14 +174,14 @@ class Dashboard(App[str], inherit_bindings=False):
         return BEHIND_SECONDS if is_behind else pause
 
     def draw(self) -> None:
-        """Draw the run as it stands on every screen of the stack."""
+        """Draw the current state of the run on every screen of the stack."""
         frame = self.frame()
         for screen in self.screen_stack:
             if isinstance(screen, RunScreen | Dialogue):
                 screen.show(frame)
 
     def draw_soon(self) -> None:
-        """Draw for the mouse, whose reports come more often than a frame may."""
+        """Draw for the mouse, which reports more often than frames are allowed."""
         if self._is_drawing_soon:
             return
         wait = self._pointer_drawn_at + pause_between_motions(self.environment) - self._loop_time()
@@ -203,21 +192,21 @@ class Dashboard(App[str], inherit_bindings=False):
             asyncio.get_running_loop().call_later(wait, self._draw_for_pointer)
 
     def set_timer(self, *arguments: Any, **options: Any) -> Timer:
-        """Textual's timer that goes off once, also where the system holds it up for longer than its delay.
+        """Textual's one-shot timer, which also fires if the system delays it by more than its interval.
 
-        Textual passes over those. One of 8 ms follows each change of the terminal's size: after one that was lost, no
-        further change was heard.
+        Textual skips late timers. One of 8 ms follows each resize of the terminal: after a skipped one, no further
+        resize was handled.
         """
         timer = super().set_timer(*arguments, **options)
         timer._skip = False
         return timer
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        """Write an update: only the cells that have changed."""
+        """Write the changed cells of an update."""
         super()._display(screen, NarrowUpdate(renderable) if isinstance(renderable, ChopsUpdate) else renderable)
 
     def say(self, message: str) -> None:
-        """Show a message in the last line for some seconds."""
+        """Show a message in the last line for a few seconds."""
         self._message, self._message_until = message, self.feed.clock() + MESSAGE_SECONDS
         self.draw()
 
@@ -252,10 +241,10 @@ class Dashboard(App[str], inherit_bindings=False):
         self._show_screen("config")
 
     def action_previous_run(self) -> None:
-        self._show_run_beside(-1)
+        self._show_neighbor(-1)
 
     def action_next_run(self) -> None:
-        self._show_run_beside(1)
+        self._show_neighbor(1)
 
     def action_checkpoint(self) -> None:
         self.say(self.feed.request("checkpoint"))
@@ -306,26 +295,26 @@ class Dashboard(App[str], inherit_bindings=False):
     def action_scroll_end(self) -> None:
         self._scroll(lambda screen: 1_000_000)
 
-    def enter_text(self, title: str, text: str, hears: Callable[[str], None]) -> None:
-        """Let the user type a line; `hears` it with each letter."""
-        self.push_screen(TextEntry(self, title, text, hears))
+    def enter_text(self, title: str, text: str, on_change: Callable[[str], None]) -> None:
+        """Let the user type a line; `on_change` receives it after each letter."""
+        self.push_screen(TextEntry(self, title, text, on_change))
 
     def follow(self, root: Path) -> None:
-        """Show another run from now on."""
+        """Switch to another run."""
         self._move_to(root)
         self._show_screen("overview")
 
     def show_run(self, number: int) -> None:
-        """Show another one of the runs that are watched, on the screen that is shown."""
+        """Show another watched run on the current screen."""
         self._move_to(self.feed.watched[number % len(self.feed.watched)])
         if self._scope() == "config":
             self.action_config()
         self.draw()
         self._wake.set()
 
-    def _show_run_beside(self, by: int) -> None:
+    def _show_neighbor(self, by: int) -> None:
         if not self.feed.watched:
-            self.say("one run is watched; `trainer watch A B` watches several, 6 shows all of the folder")
+            self.say("only one run is watched; `trainer watch A B` watches several, 6 lists the folder")
             return
         self.show_run(self.feed.watched.index(self.feed.paths.root.resolve()) + by)
 
@@ -343,7 +332,7 @@ class Dashboard(App[str], inherit_bindings=False):
         self.exit(how)
 
     def interrupt_worker(self) -> str:
-        """Send the worker the interrupt that a second Ctrl-C asks for; says what was done."""
+        """Send the worker an interrupt, as a second Ctrl-C does; returns a message."""
         self.asked_to_stop = True
         return self.feed.interrupt()
 
@@ -357,10 +346,10 @@ class Dashboard(App[str], inherit_bindings=False):
             ask()
         self.is_first = False
         if self.first_frame is not None:
-            gc.freeze()  # what was imported stays, and need not be looked through
+            gc.freeze()  # imported modules stay: the collector need not visit them
             gc.enable()
         self.feed.read_preview()
-        # beside the frames to come: the first chart would wait for NumPy, for most of a second where cores are busy
+        # in parallel with the next frames: the first chart would wait for NumPy, most of a second where cores are busy
         asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "trainer.tui.plot")
         self._drawn_at = 0.0
         if self.feed.watched and self._scope() == "overview":  # a key may have chosen another screen by now
@@ -370,7 +359,7 @@ class Dashboard(App[str], inherit_bindings=False):
     async def _keep_advancing(self) -> None:
         """Read and draw until the app ends.
 
-        No timer of Textual's: one that the system keeps from starting for longer than its delay never goes off.
+        Without a timer of Textual, which never fires if the system delays it by more than its interval.
         """
         while True:
             self._wake.clear()
@@ -378,11 +367,11 @@ class Dashboard(App[str], inherit_bindings=False):
                 await asyncio.wait_for(self._wake.wait(), self.advance())
 
     def _is_behind(self) -> bool:
-        """Whether there is more to read at once for what is shown."""
-        return self.feed.is_behind or (self._looks_beside() and self.feed.siblings.is_behind)
+        """Whether the shown runs have more to read."""
+        return self.feed.is_behind or (self._shows_other_runs() and self.feed.siblings.is_behind)
 
-    def _looks_beside(self) -> bool:
-        """Whether other runs are shown, too: on their own screen, or in tabs."""
+    def _shows_other_runs(self) -> bool:
+        """Whether other runs are shown too: in their table, or in tabs."""
         return not self.is_first and (bool(self.feed.watched) or self._scope() == "runs")
 
     def _watched_runs(self) -> tuple[WatchedRun, ...]:
@@ -405,15 +394,15 @@ class Dashboard(App[str], inherit_bindings=False):
 
     def _look_after_worker(self) -> None:
         now = self.feed.clock()
-        if self._look_after is not None and not 0 <= now - self._looked_after_at < LOOK_AFTER_SECONDS:
-            self._looked_after_at = now
+        if self._look_after is not None and not 0 <= now - self._last_call_at < LOOK_AFTER_SECONDS:
+            self._last_call_at = now
             try:
                 self._look_after()
-            except TrainerError as error:  # a full disk; whoever asked for the dashboard looks once more at its end
+            except TrainerError as error:  # a full disk; the caller checks once more after the dashboard
                 self._look_after = None
                 self.say(str(error))
 
-    def _look_for_answer(self) -> None:
+    def _update_message(self) -> None:
         answer = self.feed.acknowledgement()
         if answer != self._acknowledged:
             self._acknowledged = answer
@@ -436,7 +425,7 @@ class Dashboard(App[str], inherit_bindings=False):
             if len(self.screen_stack) > 1:
                 self.pop_screen()
             if name != Overview.scope:
-                if name not in self._made:  # made once: what was chosen on it stays
+                if name not in self._made:  # made once: its choices stay
                     self._made.add(name)
                     self.install_screen(screen_named(name)(self), name)
                 self.push_screen(name)
@@ -453,7 +442,7 @@ class Dashboard(App[str], inherit_bindings=False):
 
 
 def _driver_class() -> type | None:
-    """Our driver where there are POSIX terminals; elsewhere, and in a browser, Textual's own."""
+    """The driver of this package for POSIX terminals; elsewhere, and in a browser, that of Textual."""
     if "TEXTUAL_DRIVER" in os.environ:
         return None
     try:

@@ -1,4 +1,4 @@
-"""A run that has been asked for and has no directory yet: its configuration is read, which takes its time."""
+"""A run without a directory yet, while its configuration is being read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from trainer.tui.view import View
 
 
 class Awaited:
-    """What a first frame shows in the place of a `Feed`; it has no record but that the configuration is being read.
+    """Replaces a `Feed` for the first frame; its one record says that the configuration is being read.
 
     Args:
-        name: what the run was asked for by; its directory's name may get a number.
+        name: the requested name of the run; the name of its directory may get a number.
         clock: the time in seconds since 1970.
-        age: seconds since it was asked for.
+        age: seconds since the request.
     """
 
     lock: LockState | None = None
@@ -33,12 +33,12 @@ class Awaited:
         return self.clock()
 
     def poll(self, max_seconds: float) -> None:
-        """There is nothing to read."""
+        """Nothing to read."""
 
     def read_preview(self) -> bool:
-        """There is nothing to sample."""
+        """Nothing to sample."""
         return False
 
     def status(self) -> Status:
-        """It is starting."""
+        """STARTING."""
         return STARTING

@@ -1,4 +1,4 @@
-"""A box around a panel's lines, drawn as lines too: so a change of its title repaints the title and nothing else."""
+"""A box around the lines of a panel, drawn as lines too, so that a new title repaints the title alone."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from trainer.tui.glyphs import Glyphs
 from trainer.tui.text import Line, crop_line, fit_title, line_width
 
 FRAME_WIDTH, FRAME_HEIGHT = 4, 2
-"""What a box takes from a panel's size: a border and a space on either side, a border above and below."""
+"""Width and height of a box without its content: a border and a space on either side, a border above and below."""
 
 FRAME_LEFT, FRAME_TOP = 2, 1
-"""Where the lines begin in it."""
+"""Column and line of the content in a box."""
 
 
 def boxed(lines: list[Line], title: str, width: int, height: int, glyphs: Glyphs, role: str = "frame") -> list[Line]:

@@ -1,4 +1,4 @@
-"""Which of a run's metrics stand in which chart, decided from the names that tasks report."""
+"""Which of a run's metrics each chart shows, decided from the names that tasks report."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LESS_IS_BETTER = ("loss", "error", "perplexity", "mae", "mse", "rmse", "fid", "d
 
 @dataclass(frozen=True)
 class Layer:
-    """One series in one look. `raw` is drawn behind the smoothed line of the same series; points get a dot each.
+    """One series in one look. `raw` is drawn behind the smoothed line of the same series; `points` are dots.
 
-    `mark` is a letter at the last of its points, which tells it from others without colour.
+    `mark` is a letter at the last point, which identifies the series without color.
     """
 
     name: str
@@ -33,17 +33,19 @@ Smoothing = Literal["0.9", "0.99", "none"]
 
 @dataclass(frozen=True)
 class Window:
-    """Which part of the steps charts show, and the step at which they tell values; the same for all on a screen.
+    """Which steps and values charts show, and the step of the cross-hair; the same for all charts of a screen.
 
     Attributes:
-        start, end: the steps at the edges; an end of None: as far as the run has got.
-        cursor: the step of the cross-hair, None where there is none.
+        start, end: the steps at the edges; an end of None is the run's last step.
+        cursor: the step of the cross-hair, None without one.
+        is_robust: the range of values leaves out outliers, which get a marker at the edge.
     """
 
     start: float = 0.0
     end: float | None = None
     cursor: float | None = None
     smoothing: Smoothing = "0.9"
+    is_robust: bool = True
 
 
 WHOLE = Window()
@@ -51,12 +53,17 @@ WHOLE = Window()
 
 @dataclass(frozen=True)
 class Chart:
-    """What stands in a chart, painted in the order of the layers; `best` is a step and a value to be marked."""
+    """What a chart shows, painted in the order of the layers.
+
+    Attributes:
+        best: the step and the value to mark.
+        log_scale: None: logarithmic if the values span a factor of 20.
+    """
 
     title: str
     layers: tuple[Layer, ...]
     best: tuple[float, float] | None = None
-    log_scale: bool = False
+    log_scale: bool | None = False
     window: Window = WHOLE
 
     @property
@@ -67,65 +74,84 @@ class Chart:
 
 
 def better(name: str) -> Literal["min", "max"]:
-    """Which end of a metric is the good one, as far as its name tells."""
+    """Whether a metric is better small or large, decided from its name."""
     return "min" if any(word in name for word in LESS_IS_BETTER) else "max"
 
 
 def loss_chart(view: View) -> Chart | None:
-    """The training losses, raw and smoothed, and the validation loss as points."""
+    """The training losses, raw and smoothed, and the validation loss with a dot for each validation."""
     train = dict(_of(view, "train"))
     names = ["loss"] if "loss" in train else [name for name in train if "loss" in name][: len(LINE_ROLES)]
-    layers = [Layer(name, train[name], "raw", f"{role}_raw") for name, role in zip(names, LINE_ROLES, strict=False)]
-    layers += [Layer(name, train[name], "smoothed", role) for name, role in zip(names, LINE_ROLES, strict=False)]
+    labels = names if len(names) > 1 else ["train"]
+    lines = list(zip(labels, names, LINE_ROLES, strict=False))
+    layers = [Layer(label, train[name], "raw", f"{role}_raw") for label, name, role in lines]
+    layers += [Layer(label, train[name], "smoothed", role) for label, name, role in lines]
     valid = dict(_of(view, "valid")).get("loss")
-    if valid is not None:
-        layers.append(Layer("valid", valid, "points", "valid"))
+    layers += _line_with_points("valid", valid, "valid") if valid is not None else []
     if not layers:
         return None
-    told = [f"{layer.name if len(names) > 1 else 'train'} {number(layer.series.smoothed[-1])}"
-            for layer in layers if layer.look == "smoothed"]  # fmt: skip
-    told += [f"valid {number(valid.last)}"] if valid is not None else []
-    bad = sum(train[name].not_finite for name in names)
-    told = [f"{bad} not finite", *told] if bad else told  # what comes last goes first where there is no room
-    return Chart("loss  " + "  ".join(told), tuple(layers))
+    title = [f"{layer.name} {number(layer.series.smoothed[-1])}" for layer in layers if layer.look == "smoothed"]
+    title += [f"valid {number(valid.last)}"] if valid is not None else []
+    not_finite = sum(train[name].not_finite for name in names)
+    title = [f"{not_finite} not finite", *title] if not_finite else title  # a narrow title drops its last parts first
+    return Chart("loss  " + "  ".join(title), tuple(layers), log_scale=None)
 
 
 def valid_chart(view: View) -> Chart | None:
-    """The metric that chooses checkpoints, with its training line and its best point.
-
-    Without one, the first validation metric that is not a loss (else the loss).
-    """
-    valid = dict(_of(view, "valid"))
-    leading = (view.leading or "").removeprefix("valid/")
-    name = next((name for name in valid if "loss" not in name), next(iter(valid), None))
-    name = leading if leading in valid else name
-    if name is None:
+    """The primary metric, with its training line and its best point; if that is the loss, the first other metric."""
+    valid, primary = dict(_of(view, "valid")), primary_metric(view)
+    if primary is None:
         return None
-    best = valid[name].best(better(name))
-    if view.best_step is not None:
-        marked = [pair for pair in zip(valid[name].steps, valid[name].values, strict=True) if pair[0] == view.best_step]
-        best = marked[-1] if marked else best
+    name = next((name for name in valid if "loss" not in name), primary) if primary == "loss" else primary
+    best = best_of(view, name)
     layers = [Layer("train", series, "smoothed", "train") for other, series in _of(view, "train") if other == name]
-    layers += [Layer(name, valid[name], "line", "valid"), Layer(name, valid[name], "points", "valid")]
-    told = f"valid/{name}  {number(valid[name].last)}"
-    told += f"  best {number(best[1])} at {best[0]:g}" if best is not None else ""
-    return Chart(told, tuple(layers), best)
+    layers += _line_with_points("valid", valid[name], "valid")
+    title = f"valid/{name}  {number(valid[name].last)}"
+    title += f"  best {number(best[1])} at {best[0]:g}" if best is not None else ""
+    return Chart(title, tuple(layers), best, None if "loss" in name else False)
+
+
+def primary_metric(view: View) -> str | None:
+    """The validation metric that chooses checkpoints; without one, the first that is not a loss (else the loss)."""
+    names = [name for name, _ in _of(view, "valid")]
+    leading = (view.leading or "").removeprefix("valid/")
+    return (
+        leading if leading in names else next((name for name in names if "loss" not in name), next(iter(names), None))
+    )
+
+
+def best_of(view: View, name: str) -> tuple[float, float] | None:
+    """Step and value of the best validation: of the primary metric, that of the best checkpoint."""
+    series = view.series["valid", name]
+    if view.best_step is not None and name == primary_metric(view):
+        at_checkpoint = series.at(view.best_step)
+        if at_checkpoint is not None:
+            return view.best_step, at_checkpoint
+    return series.best(better(name))
 
 
 def rate_chart(view: View) -> Chart | None:
-    """The learning rates, on a logarithmic scale where they span more than a factor of ten."""
+    """The learning rates."""
     rates = [(name, series) for name, series in _of(view, "train") if "learning_rate" in name][: len(LINE_ROLES)]
     if not rates:
         return None
-    positive = [value for _, series in rates for value in (min(series.values), max(series.values))]
-    log_scale = min(positive) > 0 and max(positive) > 10 * min(positive)
     roles = ("rate", *LINE_ROLES[1:])
-    layers = tuple(Layer(name, series, "line", role) for (name, series), role in zip(rates, roles, strict=False))
-    return Chart("learning rate  " + "  ".join(number(series.last) for _, series in rates), layers, None, log_scale)
+    labels = ["train"] if len(rates) == 1 else [name.removeprefix("learning_rate/") for name, _ in rates]
+    layers = tuple(
+        Layer(label, series, "line", role) for label, (_, series), role in zip(labels, rates, roles, strict=False)
+    )
+    return Chart("learning rate  " + "  ".join(number(series.last) for _, series in rates), layers, log_scale=None)
 
 
-def metric_charts(view: View, text: str = "", window: Window = WHOLE, *, log_scale: bool = False) -> list[Chart]:
-    """A chart for each metric with `text` in its name: training smoothed, over it other splits and averaged weights."""
+def _line_with_points(label: str, series: Series, role: str) -> list[Layer]:
+    return [Layer(label, series, "line", role), Layer(label, series, "points", role)]
+
+
+def metric_charts(view: View, text: str = "", window: Window = WHOLE, *, log_scale: bool | None = None) -> list[Chart]:
+    """A chart for each metric with `text` in its name: training smoothed, over it other splits and averaged weights.
+
+    With a `log_scale` of None losses and learning rates choose their scale, and other metrics have a linear one.
+    """
     groups: dict[str, list[tuple[str, str, Series]]] = {}
     for (split, name), series in view.series.items():
         if text.lower() in f"{split}/{name}".lower() and len(series):
@@ -133,7 +159,9 @@ def metric_charts(view: View, text: str = "", window: Window = WHOLE, *, log_sca
     return [_metric_chart(name, members, window, log_scale) for name, members in groups.items()]
 
 
-def _metric_chart(name: str, members: Sequence[tuple[str, str, Series]], window: Window, log_scale: bool) -> Chart:
+def _metric_chart(
+    name: str, members: Sequence[tuple[str, str, Series]], window: Window, log_scale: bool | None
+) -> Chart:
     layers: list[Layer] = []
     best = None
     roles = iter(OTHER_ROLES * len(members))
@@ -145,8 +173,10 @@ def _metric_chart(name: str, members: Sequence[tuple[str, str, Series]], window:
             layers.append(Layer(label, series, "smoothed" if is_noisy else "line", "train"))
         else:
             role = next(roles)
-            layers += [Layer(label, series, "line", role), Layer(label, series, "points", role)]
+            layers += _line_with_points(label, series, role)
             best = best or series.best(better(name))
+    if log_scale is None and "loss" not in name and "learning_rate" not in name:
+        log_scale = False
     return Chart(name, tuple(layers), best, log_scale, window)
 
 

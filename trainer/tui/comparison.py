@@ -1,4 +1,4 @@
-"""Several runs side by side: how each metric went, and in what their configurations and environments differ."""
+"""Several runs next to each other: each metric, and the differences of configurations and environments."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from trainer.rundir import Run, Series
 from trainer.tui.charts import better
 
 NOT_COMPARED = ("command", "started", "python", "platform", "directory")
-"""Of an environment, what two runs need not share to be alike."""
+"""Keys of an environment that differ between equal setups."""
 
 ABSENT = "-"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One metric of one run; `best` is its least or greatest value, as the metric's name tells."""
+    """One metric of one run; `best` is its minimum or maximum, decided from the metric's name."""
 
     last: float
     last_step: float
@@ -31,11 +31,12 @@ class Reading:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` finds.
+    """The result of `compare`.
 
     Attributes:
-        metrics: by "split/name", a reading for each run; None where a run has none.
-        config, environment: by dotted key, the value in each run (`ABSENT` where it has none); only what differs.
+        metrics: by "split/name", a reading for each run; None for a run without the metric.
+        config, environment: by dotted key, the value in each run (`ABSENT` for a run without the key); keys with
+            different values alone.
     """
 
     names: tuple[str, ...]
@@ -45,12 +46,12 @@ class Comparison:
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
-    """The runs side by side, in their order."""
+    """The runs next to each other, in their order."""
     names = sorted(dict.fromkeys(name for run in runs for name in run.metrics), key=_splits_in_order)
     return Comparison(
         names=tuple(run.name for run in runs),
         metrics={name: tuple(_reading(name, run.metrics.get(name)) for run in runs) for name in names},
-        config=_differences([_config(run) for run in runs]),
+        config=_differences([config_of(run) for run in runs]),
         environment=_differences([_environment(run) for run in runs]),
     )
 
@@ -76,25 +77,27 @@ def _differences(trees: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...
 
 
 def leaves(tree: Mapping[str, Any], at: str = "") -> list[tuple[str, Any]]:
-    """(dotted key, value) of everything that is no mapping, and of empty mappings."""
-    found: list[tuple[str, Any]] = []
+    """(dotted key, value) of everything but mappings, and of empty mappings."""
+    pairs: list[tuple[str, Any]] = []
     for key, value in tree.items():
-        here = f"{at}{key}"
+        dotted = f"{at}{key}"
         if isinstance(value, Mapping) and value:
-            found += leaves(value, f"{here}.")
+            pairs += leaves(value, f"{dotted}.")
         else:
-            found.append((here, value))
-    return found
+            pairs.append((dotted, value))
+    return pairs
 
 
-def _config(run: Run) -> Mapping[str, Any]:
+def config_of(run: Run) -> Mapping[str, Any]:
+    """The resolved configuration as a tree."""
     value = read_yaml(run.config_text, Place(run.name)).value
     return value if isinstance(value, dict) else {}
 
 
 def _environment(run: Run) -> Mapping[str, Any]:
     try:
-        told = json.loads(run.paths.environment(max(run.paths.last_attempt, 1)).read_text(encoding="utf-8"))
+        content = json.loads(run.paths.environment(max(run.paths.last_attempt, 1)).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return {key: value for key, value in told.items() if key not in NOT_COMPARED} if isinstance(told, dict) else {}
+    is_mapping = isinstance(content, dict)
+    return {key: value for key, value in content.items() if key not in NOT_COMPARED} if is_mapping else {}

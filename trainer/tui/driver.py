@@ -106,7 +106,7 @@ class DashboardDriver(LinuxDriver):
 
 
 class _EndOfInput(threading.Event):
-    """What Textual's input loop asks before each look: whether it was told to end, or the terminal is gone.
+    """Returns whether Textual's input loop has to end: on request, or because the terminal is gone.
 
     The loop's thread and the one that ends it ask at the same time, which one poll object between them refuses (and
     Textual would pass over that, and wait for the loop for ever).
@@ -127,7 +127,7 @@ class _EndOfInput(threading.Event):
 
 
 class _Output:
-    """The terminal to write to. Once it is gone, that is said once, and what is written goes nowhere."""
+    """The terminal to write to. Once it is gone, one callback reports it and further output is dropped."""
 
     def __init__(self, file: TextIO, say_gone: Callable[[], None]) -> None:
         self._file, self._say_gone, self._is_gone = file, say_gone, False

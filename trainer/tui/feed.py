@@ -1,6 +1,6 @@
-"""The one door between the dashboard and a run: reads its directory in boxed time, sends it requests.
+"""The dashboard's access to a run: reads its directory in limited time, sends it requests.
 
-Nothing here draws, and nothing else in this room touches a file.
+Nothing here draws, and nothing else in this package reads or writes the run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trainer.rundir import (
     send_request,
 )
 from trainer.tui.log_tail import LogTail
-from trainer.tui.status import DEAD, READING, Status, status_of
+from trainer.tui.status import LOST, READING, Status, status_of
 from trainer.tui.view import View
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from trainer.tui.siblings import Siblings
 
 PREVIEW_BYTES = 4 << 20
-"""A longer event file is sampled first, so that charts cover the whole run while it is read (about 4 µs a line)."""
+"""A longer event file is sampled first, so that charts cover the whole run while it is read (about 4 µs per line)."""
 
-MOST_READ_FILES = 64
-"""Samples that are kept in memory: more than a screen shows."""
+MAX_SAMPLES_IN_MEMORY = 64
+"""Samples in memory: more than a screen shows."""
 
 LOCK_SECONDS = 1.0
 ACKNOWLEDGE_SECONDS = 5.0
@@ -61,8 +61,8 @@ class Feed:
     Args:
         root: the run directory; it may still be empty of events.
         clock: the time in seconds since 1970.
-        is_read_only: the run is looked at, and asked for nothing.
-        watched: the runs that are watched at once, this one among them; none: this one alone.
+        is_read_only: no requests are sent.
+        watched: all runs watched together, including this one; empty: this run alone.
 
     Raises:
         TrainerError: there is no such directory.
@@ -72,7 +72,11 @@ class Feed:
         self, root: Path, clock: Callable[[], float], *, is_read_only: bool = False, watched: Sequence[Path] = ()
     ) -> None:
         if not root.is_dir():
-            raise TrainerError("no run directory", where=str(root), hint="Runs lie in ./runs by default.")
+            raise TrainerError(
+                "not a run directory",
+                where=str(root),
+                hint="Runs are in ./runs by default; `trainer runs list` shows them.",
+            )
         self.paths = RunPaths(root)
         self.root = str(root)
         self.clock = clock
@@ -86,18 +90,18 @@ class Feed:
         self._preview: View | None = None
         self._lock_read = -LOCK_SECONDS
         self._pulse = Pulse()
-        self._has_caught_up = self._has_said_dead = False
+        self._has_caught_up = self._has_logged_loss = False
         self._samples: dict[str, Sample | None] = {}
 
     @cached_property
     def siblings(self) -> Siblings:
-        """The runs beside this one, or those that are watched; looked for once somebody asks."""
+        """The other runs of the folder, or those watched together; listed at the first use."""
         from trainer.tui.siblings import Siblings  # reads YAML, which the first frame does not need
 
         return Siblings(self.paths, self.watched)
 
     def moved_to(self, root: Path) -> Feed:
-        """A feed of another run, with the same runs beside it where those are known; this one is closed."""
+        """A feed of another run, with the same list of other runs if it is known; this feed is closed."""
         other = Feed(root, self.clock, is_read_only=self.is_read_only, watched=self.watched)
         siblings = self.__dict__.pop("siblings", None)
         self.close()
@@ -112,12 +116,12 @@ class Feed:
 
     @property
     def share_read(self) -> float:
-        """Which share of the event file the view covers record by record, 0 to 1."""
+        """Share of the event file that has been read record by record, 0 to 1."""
         return 1.0 if self._events.at_end or not self._events.size else self._events.bytes_read / self._events.size
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is more to read at once."""
+        """Whether the event file has more to read."""
         return not self._events.at_end and self._events.size > 0
 
     def poll(self, max_seconds: float) -> None:
@@ -134,21 +138,21 @@ class Feed:
         if now - self._lock_read >= LOCK_SECONDS or now < self._lock_read:
             self._lock_read = now
             self.lock = self._pulse.feel(read_lock(self.paths), now)
-            self._say_whether_dead(now)
+            self._log_loss(now)
 
     @property
     def worker_time(self) -> float:
-        """What the clock of the worker's machine says now, in seconds since 1970: records have their times from it."""
+        """The time on the worker's machine in seconds since 1970, by which records are stamped."""
         return self._pulse.clock_of(self.view.host, self.clock())
 
-    def _say_whether_dead(self, now: float) -> None:
-        """Say it once in the log, below its last lines, that the worker has gone without an end."""
-        is_dead = self._has_caught_up and self.status() == DEAD
-        if is_dead and not self._has_said_dead:
+    def _log_loss(self, now: float) -> None:
+        """Log once, below the last lines, that the worker is gone without an end."""
+        is_lost = self._has_caught_up and self.status() == LOST
+        if is_lost and not self._has_logged_loss:
             beat = None if self.lock is None else datetime.fromtimestamp(self.lock.heartbeat)
-            heard = f"; last heartbeat at {beat:%Y-%m-%d %H:%M:%S}" if beat is not None else ""
-            self.complete.say(now, "error", f"{self._worker()} is gone without an end{heard}")
-        self._has_said_dead = is_dead
+            last_beat = f"; last heartbeat at {beat:%Y-%m-%d %H:%M:%S}" if beat is not None else ""
+            self.complete.say(now, "error", f"{self._worker()} is gone without an end{last_beat}")
+        self._has_logged_loss = is_lost
 
     def _worker(self) -> str:
         """The training process in words."""
@@ -158,7 +162,7 @@ class Feed:
         return f"the training process {self.lock.pid}{elsewhere}"
 
     def _read_output(self, now: float) -> None:
-        """Take in what the worker printed, and once it has failed, its traceback."""
+        """Read what the worker printed and, after a failure, its traceback."""
         for line in self._log.poll():
             self.complete.say(now, "output", line)
         end = self.complete.end
@@ -168,7 +172,7 @@ class Feed:
                 self.complete.say(now, "output", line)
 
     def read_preview(self) -> bool:
-        """Sample a long event file over its whole length; whether it was. For a short one there is nothing to do."""
+        """Sample a long event file over its whole length; returns whether the file was long."""
         if self._events.size - self._events.bytes_read < PREVIEW_BYTES:
             return False
         preview = View(self.paths.name, leading=self.complete.leading)
@@ -178,32 +182,32 @@ class Feed:
         return True
 
     def status(self) -> Status:
-        """The state of the run now. Whether one without a worker has an end is known once it was read, or sampled."""
+        """The state of the run now; a run without a worker may have an end that has not been read yet."""
         status = status_of(self.view, self.lock, self.clock())
-        return READING if status == DEAD and not self._has_caught_up and self._preview is None else status
+        return READING if status == LOST and not self._has_caught_up and self._preview is None else status
 
     def why_over(self) -> str | None:
-        """Why the run takes no requests any more; None while it does."""
+        """Why the run takes no requests any more; None while it takes them."""
         status = self.status()
         if not status.is_over:
             return None
-        return f"{self._worker()} is gone" if status == DEAD else f"the run is over ({status.word.lower()})"
+        return f"{self._worker()} is gone" if status == LOST else f"the run is over ({status.word.lower()})"
 
     def request(self, what: str) -> str:
-        """Ask the worker for something; says what was done. Refused requests are said, not raised."""
+        """Send a request to the worker; returns a message, also for a refused request."""
         if (why := self.why_over()) is not None:
             return f"can't {what}: {why}"
         if self.is_read_only:
-            return f"can't {what}: this dashboard may only look"
+            return f"can't {what}: this dashboard is read-only"
         try:
             identity = send_request(self.paths, what)
         except TrainerError as error:
             return f"can't {what}: {error}"
         self.sent = Sent(identity, what, self.clock())
-        return f"{what}: asked"
+        return f"{what}: requested"
 
     def acknowledgement(self) -> str | None:
-        """What became of the last request: asked, received, done, refused, or no answer. None when none was sent."""
+        """The state of the last request: requested, received, done, refused, or no answer. None without a request."""
         if self.sent is None:
             return None
         answer = self.complete.requests.get(self.sent.id)
@@ -213,12 +217,12 @@ class Feed:
             return f"{self.sent.what}: not answered, {why}"
         if self.clock() - self.sent.time > ACKNOWLEDGE_SECONDS:
             return f"{self.sent.what}: no answer from the training process yet"
-        return f"{self.sent.what}: asked"
+        return f"{self.sent.what}: requested"
 
     def interrupt(self) -> str:
-        """Send the worker a SIGINT, as Ctrl-C in its own terminal would; says what was done."""
+        """Send SIGINT to the worker, as Ctrl-C in its own terminal does; returns a message."""
         if self.is_read_only:
-            return "this dashboard may only look"
+            return "this dashboard is read-only"
         lock = read_lock(self.paths)
         if lock is None or not lock.alive:
             return "no training process to interrupt"
@@ -231,18 +235,18 @@ class Feed:
         return f"interrupt sent to process {lock.pid}"
 
     def sample(self, event: SampleEvent) -> Sample | None:
-        """What is in a sample's file; None where it is not there, can't be read or lies outside the run directory."""
+        """The content of a sample's file; None if it is missing, damaged or outside of the run directory."""
         from trainer.tui.pictures import read_sample  # NumPy comes with it
 
         if event.file not in self._samples:
-            while len(self._samples) >= MOST_READ_FILES:
+            while len(self._samples) >= MAX_SAMPLES_IN_MEMORY:
                 del self._samples[next(iter(self._samples))]
             path = self.paths.inside(event.file)
             self._samples[event.file] = None if path is None else read_sample(path)
         return self._samples[event.file]
 
     def report(self, event: ReportEvent) -> Any:
-        """What is in a report's file as plain JSON; None where it is not there or can't be read."""
+        """The content of a report's file as plain JSON; None if it is missing or damaged."""
         path = self.paths.inside(event.file)
         try:
             return None if path is None else json.loads(path.read_text(encoding="utf-8"))
@@ -250,12 +254,12 @@ class Feed:
             return None
 
     def config_text(self) -> str:
-        """The latest attempt's resolved configuration, with where each value came from; empty when not written yet."""
+        """The resolved configuration of the latest attempt, with the origin of each value; empty at first."""
         attempt = self.paths.last_attempt
         return self.paths.config(attempt).read_text(encoding="utf-8", errors="replace") if attempt else ""
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._events.close()
         if "siblings" in self.__dict__:
             self.siblings.close()

@@ -40,13 +40,13 @@ ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 
 REFRESH_SECONDS = 0.2
 PATIENCE_SECONDS = 0.1
-"""How long a run that has just made its directory may take to tell what it is on."""
+"""Seconds that the frame waits for the first phase of a run that has just made its directory."""
 
 _SIGNALS = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung_up"}
 
 
 class LeftEarly(BaseException):  # not an Exception: libraries catch those while they are imported
-    """A signal came before Textual was there to hear it; its argument is the way one left."""
+    """A signal came before Textual could handle it; the argument is the result of the dashboard."""
 
 
 class FirstFrame:
@@ -55,8 +55,8 @@ class FirstFrame:
     Args:
         source: the run, which is read on for each frame, or what is known of it before it is there.
         environment: the terminal's environment.
-        message: what the last line says first.
-        patience: seconds for which a run that does not tell yet what it is on keeps the frame from being drawn.
+        message: the first message of the last line.
+        patience: seconds that the frame waits for a run without any phase yet.
 
     Attributes:
         has_charts: charts are drawn; NumPy is imported for that.
@@ -120,20 +120,20 @@ class FirstFrame:
     def refresh(self) -> None:
         """Draw what has changed, if it was drawn some time ago.
 
-        A worker that has just made its directory tells at once what it is on: a little is waited for that.
+        A worker that has just made its directory reports a phase at once: the frame waits a little for it.
         """
         now = time.monotonic()
         if not self._stands or (self._drawn and now - self._drawn_at < REFRESH_SECONDS):
             return
         self._source.poll(FIRST_READ_SECONDS)
         view = self._source.view
-        tells = view.end is not None or any(phase.is_active for phase in view.phases.values())
-        if (not tells or isinstance(self._source, Awaited)) and now - self._begun < self._patience:
+        has_started = view.end is not None or any(phase.is_active for phase in view.phases.values())
+        if (not has_started or isinstance(self._source, Awaited)) and now - self._begun < self._patience:
             return
         self._drawn_at = now
         frame = frame_of(
             self._source, glyphs=self._glyphs, message=self._message, pane="phases", is_first=not self.has_charts,
-            has_colour=self._colors != "none",
+            has_color=self._colors != "none",
         )  # fmt: skip
         lines = draw_overview(frame, *shutil.get_terminal_size())
         changed = [line for line in lines if line not in self._drawn]

@@ -1,4 +1,4 @@
-"""In which form samples' pictures are shown: what was asked for, or what this terminal lets through."""
+"""The form of pictures: the requested one, or the one that this terminal supports."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ FORMS: tuple[Form, ...] = get_args(Form)
 VARIABLE = "TRAINER_PICTURES"
 
 
-def choose_form(wanted: str | None, environment: Mapping[str, str]) -> tuple[Form, str]:
-    """What is shown, and why, where that is something else than was asked for.
+def choose_form(requested: str | None, environment: Mapping[str, str]) -> tuple[Form, str]:
+    """The form of pictures, and the reason if it is not the requested one.
 
     Args:
-        wanted: None: what the environment's TRAINER_PICTURES says, or half-blocks.
+        requested: None: the value of TRAINER_PICTURES in the environment, else half-blocks.
 
     Raises:
-        TrainerError: there is no such form.
+        TrainerError: the form is unknown.
     """
-    wanted = environment.get(VARIABLE) or "half" if wanted is None else wanted
-    form = next((form for form in FORMS if form == wanted), None)
+    requested = environment.get(VARIABLE) or "half" if requested is None else requested
+    form = next((form for form in FORMS if form == requested), None)
     if form is None:
-        raise TrainerError("no such form of pictures", where=VARIABLE, found=wanted, expected=", ".join(FORMS))
+        raise TrainerError("unknown form of pictures", where=VARIABLE, found=requested, expected=", ".join(FORMS))
     if form != "half" and "TEXTUAL_DRIVER" in environment:
         return "half", "a browser shows pictures in half-blocks"
     if form == "kitty" and "TMUX" in environment:
-        return "half", "tmux keeps kitty's pictures to itself: half-blocks here (tmux 3.4 and newer may show sixel)"
+        return "half", "tmux does not pass on kitty graphics: half-blocks instead (tmux 3.4 and newer may show sixel)"
     return form, ""

@@ -1,4 +1,4 @@
-"""Everything that a panel may look at to draw itself once."""
+"""The data from which a panel draws itself once."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class Frame:
     """One moment of a run.
 
     Attributes:
-        run: which run it is: its directory.
-        watched: the runs that are watched, where there are several.
+        run: the directory of the run.
+        watched: the runs that are watched together, if there are several.
         now: seconds since 1970, by the clock of the worker's machine.
         heartbeat: seconds since the worker was last known to live; None without a worker.
-        message: what became of the user's last request; empty when there is nothing to say.
-        share_read: which share of the event file the view covers.
-        scroll: lines by which the screen's text is scrolled away from where it starts.
-        pane: which pane is shown where there is room for only one.
+        message: the answer to the last request; empty without one.
+        share_read: share of the event file that the view covers, 0 to 1.
+        scroll: number of lines by which the text is scrolled from its start.
+        pane: the shown pane, on a terminal with room for one only.
         config: lines of the resolved configuration, on the screen that shows them.
-        screen: which screen it is drawn on.
-        has_colour: the terminal shows colours.
-        is_first: nothing has been on the terminal yet: what costs time to draw may wait for the next frame.
+        screen: the screen on which the frame is drawn.
+        has_color: the terminal shows colors.
+        is_first: the first frame on the terminal: drawing that costs time waits for the next frame.
     """
 
     view: View
@@ -55,7 +55,7 @@ class Frame:
     heartbeat: float | None = None
     config: tuple[str, ...] = ()
     screen: Scope = "overview"
-    has_colour: bool = True
+    has_color: bool = True
     is_first: bool = False
     run: str = ""
     watched: tuple[WatchedRun, ...] = ()

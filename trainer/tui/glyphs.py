@@ -25,18 +25,23 @@ class Glyphs:
     paused: str
     stopped: str
     silent: str
+    warning: str
     starting: str
     separator: str
     ellipsis: str
     bar_full: str
     bar_empty: str
     vertical: str
+    tick: str
     horizontal: str
     corner: str
     corners: str
     levels: str
     dot: str
     best: str
+    above: str
+    below: str
+    not_finite: str
     raw_line: str
     line: str
     arrow: str
@@ -54,18 +59,23 @@ UNICODE = Glyphs(
     paused="‖",
     stopped="■",
     silent="?",
+    warning="!",
     starting="◌",
     separator=" · ",
     ellipsis="…",
     bar_full="━",
     bar_empty="─",
     vertical="│",
+    tick="┤",
     horizontal="─",
     corner="└",
     corners="╭╮╰╯",
     levels=" ▁▂▃▄▅▆▇█",
     dot="●",
     best="◆",
+    above="▲",
+    below="▼",
+    not_finite="×",
     raw_line="⠤",
     line="⠤",
     arrow="→",
@@ -82,18 +92,23 @@ ASCII = Glyphs(
     paused="=",
     stopped="#",
     silent="?",
+    warning="!",
     starting=":",
     separator=" - ",
     ellipsis="~",
     bar_full="#",
     bar_empty="-",
     vertical="|",
+    tick="+",
     horizontal="-",
     corner="+",
     corners="++++",
     levels=" .:-=+*#@",
     dot="o",
     best="@",
+    above="^",
+    below="v",
+    not_finite="x",
     raw_line=".",
     line="*",
     arrow="->",

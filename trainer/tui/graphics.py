@@ -1,4 +1,4 @@
-"""Pictures in pixels on terminals that can show them: kitty's graphics and sixel. Asked for, never probed for.
+"""Pictures in pixels on terminals that support them: kitty graphics and sixel, on request and never by probing.
 
 kitty: https://sw.kovidgoyal.net/kitty/graphics-protocol; sixel: the VT340's manual, as xterm, foot, WezTerm, … have it.
 """
@@ -19,14 +19,14 @@ Pixels = NDArray[np.uint8]
 CHUNK = 4096
 """Characters of base64 that kitty takes at once."""
 
-SIXEL_COLOURS = 128
+SIXEL_COLORS = 128
 BAND = 6
 """Rows of pixels in a row of sixels."""
 
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A picture (uint8 [H, W, 3]) in a rectangle of cells of the terminal; `key` names what is to be seen."""
+    """A picture (uint8 [H, W, 3]) in a rectangle of cells of the terminal; `key` identifies the drawing."""
 
     key: tuple[object, ...]
     column: int
@@ -43,30 +43,30 @@ class Placed:
 
 @dataclass
 class Hanging:
-    """Which pictures are on the terminal, and what has to be written for others to be there: only what has changed."""
+    """The pictures on the terminal, and the output that replaces them: changed ones alone."""
 
     form: Form
     _shown: dict[tuple[object, ...], tuple[int, Placed]] = field(default_factory=dict)
     _number: int = 0
 
-    def stale(self, wanted: Iterable[Placed]) -> list[Placed]:
-        """What is shown and not wanted any more."""
-        kept = {_name(picture) for picture in wanted}
+    def stale(self, pictures: Iterable[Placed]) -> list[Placed]:
+        """Pictures on the terminal that are not in `pictures`."""
+        kept = {_name(picture) for picture in pictures}
         return [picture for name, (_, picture) in self._shown.items() if name not in kept]
 
-    def show(self, wanted: Sequence[Placed], overwritten: Sequence[tuple[int, int, int, int]] = ()) -> str:
+    def show(self, pictures: Sequence[Placed], overwritten: Sequence[tuple[int, int, int, int]] = ()) -> str:
         """What to write for these and no others to be shown.
 
         Args:
             overwritten: rectangles (column, row, columns, rows) in which text has been written since: a sixel picture
                 is gone there.
         """
-        text = self.take_down(self.stale(wanted))
+        text = self.take_down(self.stale(pictures))
         if self.form == "sixel":
             for name, (_, picture) in list(self._shown.items()):
                 if any(_overlap(picture.place, place) for place in overwritten):
                     del self._shown[name]
-        for picture in wanted:
+        for picture in pictures:
             if _name(picture) not in self._shown:
                 self._number += 1
                 self._shown[_name(picture)] = self._number, picture
@@ -94,7 +94,7 @@ class Hanging:
 
 
 def kitty(pixels: Pixels, number: int, columns: int, rows: int) -> str:
-    """The escape sequences that show a picture at the cursor, as large as so many cells; the cursor stays."""
+    """The escape sequences that show a picture at the cursor, scaled to some cells; the cursor stays."""
     from PIL import Image
 
     file = io.BytesIO()
@@ -109,27 +109,27 @@ def kitty(pixels: Pixels, number: int, columns: int, rows: int) -> str:
 
 
 def sixel(pixels: Pixels) -> str:
-    """The escape sequence that shows a picture at the cursor, in the nearest SIXEL_COLOURS colours."""
+    """The escape sequence that shows a picture at the cursor, in the nearest SIXEL_COLORS colors."""
     from PIL import Image
 
-    image = Image.fromarray(pixels).quantize(SIXEL_COLOURS, dither=Image.Dither.NONE)
+    image = Image.fromarray(pixels).quantize(SIXEL_COLORS, dither=Image.Dither.NONE)
     numbers, palette = np.asarray(image), np.array(image.getpalette(), np.float64).reshape(-1, 3)
     height, width = numbers.shape
-    colours = "".join(
+    colors = "".join(
         f"#{number};2;{red};{green};{blue}"
         for number in np.unique(numbers).tolist()
         for red, green, blue in [np.rint(palette[number] / 2.55).astype(int).tolist()]
     )
     bands = [_band(numbers[top : top + BAND]) for top in range(0, height, BAND)]
-    return f'\x1bP0;1q"1;1;{width};{height}{colours}{"-".join(bands)}\x1b\\'
+    return f'\x1bP0;1q"1;1;{width};{height}{colors}{"-".join(bands)}\x1b\\'
 
 
 def _band(numbers: NDArray[np.uint8]) -> str:
-    """Six rows of pixels: for each colour the columns in which it has some, one colour over the other."""
+    """Six rows of pixels: for each color the columns in which it has some, one color over the other."""
     weights = (1 << np.arange(len(numbers))).astype(np.uint8)
     return "$".join(
-        f"#{colour}" + _run_lengths(((numbers == colour) * weights[:, None]).sum(axis=0, dtype=np.uint8) + 63)
-        for colour in np.unique(numbers).tolist()
+        f"#{color}" + _run_lengths(((numbers == color) * weights[:, None]).sum(axis=0, dtype=np.uint8) + 63)
+        for color in np.unique(numbers).tolist()
     )
 
 

@@ -1,6 +1,6 @@
-"""The one table of everything a key can do: it drives dispatch, the help screen, the footer and the command palette.
+"""The table of all keys: it drives dispatch, the help, the footer and the command palette.
 
-A row names the method `action_<name>` of the app or of the dialogue it belongs to; a test asserts that each exists.
+A row names the method `action_<name>` of the app, a screen or a dialogue; a test asserts that each exists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Scope = Literal[
 
 @dataclass(frozen=True)
 class Action:
-    """One thing the user can ask for."""
+    """One action of the user."""
 
     name: str
     keys: tuple[str, ...]
@@ -29,29 +29,40 @@ class Action:
     needs_worker: bool = False
 
 
-SCREENS = ("overview", "metrics", "kernels", "samples", "evaluation", "runs", "config")
+SCREENS = ("overview", "metrics", "samples", "evaluation", "kernels", "runs", "config")
 """The screens, in the order of their keys."""
 
 ACTIONS: tuple[Action, ...] = (
-    Action("overview", ("1",), "overview", "Phases, charts, system and log", in_footer=True),
-    Action("metrics", ("2",), "metrics", "Every metric as a chart", in_footer=True),
-    Action("kernels", ("3",), "kernels", "What autotuning decided for each kernel", in_footer=True),
-    Action("samples", ("4",), "samples", "Pictures and texts that the run has shown", in_footer=True),
-    Action("evaluation", ("5",), "evaluation", "Confusion matrix, curves, tables, the worst items", in_footer=True),
-    Action("runs", ("6",), "runs", "The runs beside this one, over each other", in_footer=True),
-    Action("config", ("7",), "config", "The configuration, and where each value came from", in_footer=True),
+    Action("overview", ("1",), "overview", "Phases, metrics, charts, newest samples, system and log", in_footer=True),
+    Action("metrics", ("2",), "metrics", "A chart for each metric", in_footer=True),
     Action(
-        "previous_run", ("left_square_bracket",), "previous run", "Of several runs that are watched, the one before"
+        "samples",
+        ("3",),
+        "samples",
+        "Predictions next to their ground truth, pictures, texts",
+        in_footer=True,
     ),
-    Action("next_run", ("right_square_bracket",), "next run", "The one after, as in `trainer watch A B`"),
+    Action("evaluation", ("4",), "evaluation", "Confusion matrix, curves, tables, worst items", in_footer=True),
+    Action("kernels", ("5",), "kernels", "The autotuning decision for each kernel", in_footer=True),
+    Action("runs", ("6",), "runs", "All runs of the folder, compared", in_footer=True),
+    Action("config", ("7",), "config", "The configuration, and the origin of each value", in_footer=True),
+    Action("previous_run", ("left_square_bracket",), "previous run", "The previous one of several watched runs"),
+    Action(
+        "next_run", ("right_square_bracket",), "next run", "The next one of several watched runs (`trainer watch A B`)"
+    ),
     Action("checkpoint", ("c",), "checkpoint", "Write a checkpoint after this step", in_footer=True, needs_worker=True),
     Action("evaluate", ("e",), "evaluate", "Evaluate the validation split after this step", needs_worker=True),
     Action("pause", ("p",), "pause", "Pause training after this step, or resume it", in_footer=True, needs_worker=True),
     Action("stop", ("x",), "stop", "Stop: finish this step and save, or abort", in_footer=True, needs_worker=True),
-    Action("detach", ("q", "ctrl+q"), "detach", "Leave this screen; training goes on", in_footer=True),
-    Action("help", ("question_mark",), "help", "List every key", in_footer=True),
-    Action("interrupt", ("ctrl+c",), "interrupt", "Ask how to stop; once more interrupts the training"),
-    Action("suspend_process", ("ctrl+z",), "suspend", "Back to the shell; `fg` returns here, training goes on"),
+    Action("detach", ("q", "ctrl+q"), "detach", "Leave the dashboard; training continues", in_footer=True),
+    Action("help", ("question_mark",), "help", "List all keys", in_footer=True),
+    Action(
+        "interrupt",
+        ("ctrl+c",),
+        "interrupt",
+        "Ask how to stop; twice: interrupt the training process",
+    ),
+    Action("suspend_process", ("ctrl+z",), "suspend", "Back to the shell; training continues and `fg` returns here"),
     Action("command_palette", ("ctrl+p",), "commands", "Search all commands", in_palette=False),
     Action("scroll_up", ("up",), "scroll up", "Scroll up, or to the row above"),
     Action("scroll_down", ("down",), "scroll down", "Scroll down, or to the row below"),
@@ -60,86 +71,116 @@ ACTIONS: tuple[Action, ...] = (
     Action("scroll_home", ("home",), "first line", "To the first line"),
     Action("scroll_end", ("end",), "last line", "To the last line; the log follows again"),
     # ---
-    Action("next_pane", ("tab", "right"), "next pane", "Next pane, where there is room for only one", "overview"),
-    Action("previous_pane", ("shift+tab", "left"), "previous pane", "Previous pane", "overview"),
-    Action("log_level", ("f",), "log level", "Log: all, warnings and errors, or errors alone", "overview"),
-    Action("search", ("slash",), "search log", "Log: only lines with a text", "overview"),
+    Action("next_pane", ("tab", "right"), "next pane", "Next pane, on a small terminal", "overview"),
+    Action("previous_pane", ("shift+tab", "left"), "previous pane", "Previous pane, on a small terminal", "overview"),
+    Action("log_level", ("f",), "log level", "Log: all, warnings and errors, or errors only", "overview"),
+    Action("search", ("slash",), "search log", "Log: only lines that contain a text", "overview"),
     # ---
-    Action("search", ("slash",), "filter", "Only metrics whose name has a text", "metrics", in_footer=True),
-    Action("enlarge", ("enter",), "enlarge", "One chart on the whole screen, or all again", "metrics", in_footer=True),
+    Action("search", ("slash",), "filter", "Only metrics whose name contains a text", "metrics", in_footer=True),
+    Action("enlarge", ("enter",), "enlarge", "One chart on the whole screen, or all charts", "metrics", in_footer=True),
     Action("next_chart", ("tab",), "next chart", "The next chart", "metrics"),
-    Action("previous_chart", ("shift+tab",), "previous chart", "The chart before", "metrics"),
-    Action("log_scale", ("l",), "log scale", "Logarithmic or linear scale", "metrics", in_footer=True),
+    Action("previous_chart", ("shift+tab",), "previous chart", "The previous chart", "metrics"),
+    Action("log_scale", ("l",), "scale", "Scale: automatic, logarithmic or linear", "metrics", in_footer=True),
+    Action(
+        "outliers",
+        ("o",),
+        "outliers",
+        "Fit the range to all values, or leave outliers at the edge",
+        "metrics",
+        in_footer=True,
+    ),
     Action("smoothing", ("m",), "smoothing", "Smoothing: 0.9, 0.99 or none", "metrics", in_footer=True),
-    Action("zoom_in", ("plus", "equals_sign"), "zoom in", "Show half of the steps", "metrics", in_footer=True),
+    Action("zoom_in", ("plus", "equals_sign"), "zoom in", "Show half as many steps", "metrics", in_footer=True),
     Action("zoom_out", ("minus",), "zoom out", "Show twice as many steps", "metrics", in_footer=True),
     Action("zoom_all", ("0",), "all steps", "Show all steps, without the cross-hair", "metrics"),
     Action("pan_left", ("shift+left",), "earlier", "Show earlier steps", "metrics"),
     Action("pan_right", ("shift+right",), "later", "Show later steps", "metrics"),
-    Action("cursor_left", ("left",), "cross-hair left", "Values a little earlier, in all charts", "metrics"),
-    Action("cursor_right", ("right",), "cross-hair right", "Values a little later, in all charts", "metrics"),
+    Action("cursor_left", ("left",), "cross-hair left", "Move the cross-hair of all charts left", "metrics"),
+    Action("cursor_right", ("right",), "cross-hair right", "Move the cross-hair of all charts right", "metrics"),
     # ---
     Action("sort", ("s",), "sort", "Sort by the next column", "kernels", in_footer=True),
-    Action("reverse", ("r",), "reverse", "Sort the other way round", "kernels", in_footer=True),
-    Action("search", ("slash",), "filter", "Only kernels with a text", "kernels", in_footer=True),
+    Action("reverse", ("r",), "reverse", "Sort in the other direction", "kernels", in_footer=True),
+    Action("search", ("slash",), "filter", "Only kernels that contain a text", "kernels", in_footer=True),
     # ---
-    Action("older", ("left",), "older", "The pictures before these", "samples", in_footer=True),
-    Action("newer", ("right",), "newer", "The pictures after these", "samples", in_footer=True),
+    Action("older", ("left",), "older", "The previous step with samples", "samples", in_footer=True),
+    Action("newer", ("right",), "newer", "The next step with samples", "samples", in_footer=True),
     Action(
-        "enlarge", ("enter",), "enlarge", "One picture on the whole screen, or all again", "samples", in_footer=True
+        "enlarge", ("enter",), "enlarge", "One sample on the whole screen, or all samples", "samples", in_footer=True
     ),
-    Action("next_sample", ("tab",), "next", "The next picture", "samples"),
-    Action("previous_sample", ("shift+tab",), "previous", "The picture before", "samples"),
-    Action("boxes", ("b",), "boxes", "Boxes over the pictures, or not", "samples", in_footer=True),
-    Action("masks", ("m",), "masks", "Masks over the pictures, or not", "samples", in_footer=True),
-    Action("labels", ("n",), "names", "Names of classes on an enlarged picture, or not", "samples"),
+    Action("next_sample", ("tab",), "next", "The next sample", "samples"),
+    Action("previous_sample", ("shift+tab",), "previous", "The previous sample", "samples"),
+    Action("boxes", ("b",), "boxes", "Show or hide boxes", "samples", in_footer=True),
+    Action("masks", ("m",), "masks", "Show or hide masks", "samples", in_footer=True),
+    Action("labels", ("n",), "names", "Show or hide class names on an enlarged picture", "samples"),
+    Action("errors", ("w",), "errors", "Color errors (correct, wrong, missed), or classes", "samples", in_footer=True),
     # ---
     Action("next_report", ("tab", "right"), "next", "The next report", "evaluation", in_footer=True),
-    Action("previous_report", ("shift+tab", "left"), "previous", "The report before", "evaluation"),
-    Action("view", ("v",), "view", "Its matrix, curves or table", "evaluation", in_footer=True),
-    Action("sort", ("s",), "sort", "Sort a table by the next column", "evaluation", in_footer=True),
-    Action("reverse", ("r",), "reverse", "Sort the other way round", "evaluation"),
-    Action("enlarge", ("enter",), "enlarge", "An item's pictures alone, or the list", "evaluation", in_footer=True),
-    Action("boxes", ("b",), "boxes", "Boxes over the pictures, or not", "evaluation"),
-    Action("masks", ("m",), "masks", "Masks over the pictures, or not", "evaluation"),
-    Action("labels", ("n",), "names", "Names of classes on enlarged pictures, or not", "evaluation"),
-    # ---
-    Action("choose", ("enter",), "look at", "Look at this run", "runs", in_footer=True),
-    Action("mark", ("space",), "mark", "Lay this run's curve over the others, or not", "runs", in_footer=True),
-    Action("next_metric", ("tab",), "next metric", "The next metric in the chart", "runs", in_footer=True),
-    Action("previous_metric", ("shift+tab",), "previous metric", "The metric before", "runs"),
+    Action("previous_report", ("shift+tab", "left"), "previous", "The previous report", "evaluation"),
     Action(
-        "differences", ("d",), "differences", "In what the marked runs' configurations differ", "runs", in_footer=True
+        "counts",
+        ("percent_sign",),
+        "percent",
+        "Confusion matrix: percent of the true class, or counts",
+        "evaluation",
+        in_footer=True,
+    ),
+    Action("view", ("v",), "view", "Switch between matrix, curves and table", "evaluation", in_footer=True),
+    Action("sort", ("s",), "sort", "Sort a table by the next column", "evaluation", in_footer=True),
+    Action("reverse", ("r",), "reverse", "Sort in the other direction", "evaluation"),
+    Action("enlarge", ("enter",), "enlarge", "The pictures of an item, or the list", "evaluation", in_footer=True),
+    Action("boxes", ("b",), "boxes", "Show or hide boxes", "evaluation"),
+    Action("masks", ("m",), "masks", "Show or hide masks", "evaluation"),
+    Action("labels", ("n",), "names", "Show or hide class names on enlarged pictures", "evaluation"),
+    # ---
+    Action("choose", ("enter",), "open", "Open this run", "runs", in_footer=True),
+    Action("mark", ("space",), "mark", "Show or hide the curve of this run", "runs", in_footer=True),
+    Action("sort", ("s",), "sort", "Sort by the next column", "runs", in_footer=True),
+    Action("reverse", ("r",), "reverse", "Sort in the other direction", "runs"),
+    Action(
+        "search",
+        ("slash",),
+        "filter",
+        "Only runs that contain a text: name, tag, status, setting",
+        "runs",
+        in_footer=True,
+    ),
+    Action(
+        "next_metric", ("tab",), "next metric", "The next metric: its best values and curves", "runs", in_footer=True
+    ),
+    Action("previous_metric", ("shift+tab",), "previous metric", "The previous metric", "runs"),
+    Action(
+        "differences", ("d",), "differences", "Differences of the marked runs' configurations", "runs", in_footer=True
     ),
     # ---
-    Action("search", ("slash",), "search", "Only lines with a text", "config", in_footer=True),
+    Action("search", ("slash",), "search", "Only lines that contain a text", "config", in_footer=True),
     # ---
     Action("finish", ("s", "enter"), "stop", "Finish this step, write a checkpoint and stop", scope="stop dialogue"),
     Action("abort", ("a",), "abort", "Abort now; the last checkpoint stays", scope="stop dialogue"),
     Action("interrupt", ("ctrl+c",), "interrupt", "Send the training process an interrupt", scope="stop dialogue"),
-    Action("cancel", ("escape", "q", "x"), "cancel", "Close this dialogue; training goes on", scope="stop dialogue"),
+    Action("cancel", ("escape", "q", "x"), "cancel", "Close this dialogue; training continues", scope="stop dialogue"),
     Action("scroll_up", ("up", "pageup"), "scroll up", "Scroll up", scope="help"),
     Action("scroll_down", ("down", "pagedown"), "scroll down", "Scroll down", scope="help"),
     Action("close", ("escape", "question_mark", "q", "enter"), "close", "Close the help", scope="help"),
     Action("accept", ("enter",), "accept", "Keep the text", scope="text entry"),
-    Action("cancel", ("escape", "ctrl+c"), "cancel", "Drop the text", scope="text entry"),
+    Action("cancel", ("escape", "ctrl+c"), "cancel", "Restore the previous text", scope="text entry"),
     Action("erase", ("backspace",), "erase", "Erase a letter", scope="text entry"),
     Action("erase_all", ("ctrl+u",), "erase all", "Erase the text", scope="text entry"),
 )
 
 MOUSE: tuple[tuple[str, str], ...] = (
-    ("click", "A key in the last line, a tab, a chart, a row, a column's head"),
-    ("double click", "All steps again; a picture on the whole screen; look at a run"),
-    ("wheel", "Scroll; over a chart: zoom around the pointer"),
+    ("click", "Choose a key of the last line, a tab, a chart, a row; sort by a column"),
+    ("double click", "Show all steps; enlarge a picture; open a run"),
+    ("wheel", "Scroll; over a chart, zoom around the pointer"),
     ("drag", "Show earlier or later steps"),
-    ("hover", "Values at the pointer, in all charts"),
-    ("Shift-drag", "Select text, as the terminal does by itself"),
+    ("hover", "Move the cross-hair of all charts"),
+    ("Shift-drag", "Select text with the terminal"),
 )
-"""What the mouse does, for the help."""
+"""The actions of the mouse, for the help."""
 
 _KEY_NAMES = {
     "question_mark": "?",
     "slash": "/",
+    "percent_sign": "%",
     "left_square_bracket": "[",
     "right_square_bracket": "]",
     "plus": "+",
@@ -168,7 +209,7 @@ def actions_of(scope: Scope) -> Iterator[Action]:
 
 
 def key_name(key: str) -> str:
-    """A key as people write it: `?`, `Esc`, `Ctrl-C`."""
+    """A key as it is written: `?`, `Esc`, `Ctrl-C`."""
     if key in _KEY_NAMES:
         return _KEY_NAMES[key]
     for prefix, name in (("ctrl+", "Ctrl-"), ("shift+", "Shift-")):

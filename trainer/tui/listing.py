@@ -1,4 +1,4 @@
-"""Tables on the screen: columns that fit, a selected row that stays in sight, sorting by any column."""
+"""Tables on the screen: columns that fit, a selected row that stays visible, sorting by any column."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any
 from trainer.tui.glyphs import Glyphs
 from trainer.tui.text import Line, cell_width, crop
 
-LEAST_TEXT = 10
-"""Cells that a column of text keeps."""
+MIN_TEXT_WIDTH = 10
+"""Minimum width of a text column."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its title, whether it is set to the right.
+    """A column: its title, and whether its cells are aligned right, as numbers.
 
-    Where room is short, those of the highest `rank` go first, then texts are cut.
+    Where room is short, columns of the highest `rank` are left out first, then texts are cut. `most` is the maximum
+    width.
     """
 
     title: str
@@ -29,36 +30,40 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: what its cells say, and what they are sorted by; `role` colours it, `mark` stands before it."""
+    """A row: the texts of its cells, and the keys that sort them.
+
+    `role` is its color, `mark` stands before it, `item` is the object that the row is about.
+    """
 
     cells: tuple[str, ...]
     keys: tuple[Any, ...]
     role: str = "text"
     mark: str = ""
+    item: Any = None
 
 
 @dataclass(frozen=True)
 class TableState:
-    """What the user has chosen: the row under the cursor, the column that sorts (-1: as it comes), which way round."""
+    """What the user has chosen: the row under the cursor, the sorting column (-1: none), and the direction."""
 
     selected: int = 0
     column: int = -1
     is_reversed: bool = False
 
     def moved(self, by: int, rows: int) -> TableState:
-        """The cursor some rows down, no further than there are rows."""
+        """The cursor moved down by some rows, within the rows that exist."""
         return replace(self, selected=min(max(0, rows - 1), max(0, self.selected + by)))
 
     def sorted_by_next(self, columns: int) -> TableState:
-        """Sorted by the next column; after the last, as it comes."""
+        """Sorted by the next column; after the last, in the original order."""
         return replace(self, column=self.column + 1 if self.column + 1 < columns else -1, is_reversed=False)
 
     def sorted_by(self, column: int) -> TableState:
-        """Sorted by a column; the other way round where it sorts already."""
+        """Sorted by a column; in the other direction if it sorts already."""
         return replace(self, column=column, is_reversed=column == self.column and not self.is_reversed)
 
     def clicked(self, at: tuple[int | None, int | None]) -> TableState:
-        """With the row selected, or sorted by the column, that `place_in_table` has found."""
+        """With the row selected, or sorted by the column, that `place_in_table` returned."""
         row, column = at
         if row is not None:
             return replace(self, selected=row)
@@ -66,9 +71,9 @@ class TableState:
 
 
 def ordered(rows: Sequence[Row], state: TableState) -> list[Row]:
-    """The rows as the state sorts them; those without a value last, whichever way round."""
+    """The rows as the state sorts them; those without a value last, in either direction."""
     listed = list(rows)
-    if state.column >= 0:
+    if listed and 0 <= state.column < len(listed[0].keys):
         has: list[Row] = []
         has_not: list[Row] = []
         for row in listed:
@@ -101,7 +106,7 @@ def draw_table(
 def place_in_table(
     columns: Sequence[Column], rows: Sequence[Row], state: TableState, width: int, height: int, x: int, y: int
 ) -> tuple[int | None, int | None]:
-    """What stands at a cell of a table drawn with `draw_table`: (row, None), (None, column) in the header, or nothing.
+    """The part of a table of `draw_table` at a cell: (row, None), (None, column) in the header, or (None, None).
 
     Args:
         x, y: the cell, from the table's upper left corner.
@@ -134,7 +139,7 @@ def _set(text: str, width: int, column: Column, glyphs: Glyphs) -> str:
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
-    """The width of each column, 0 for those that give way."""
+    """The width of each column, 0 for those that are left out."""
     widths = [
         min(column.most, max([cell_width(column.title) + 1, *(cell_width(row.cells[index]) for row in rows)]))
         for index, column in enumerate(columns)
@@ -144,8 +149,10 @@ def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[
             break
         widths[index] = 0
     over = sum(widths) + 2 * sum(map(bool, widths)) - width
-    while over > 0:  # numbers stay whole: the widest text gives way
-        texts = [index for index, column in enumerate(columns) if not column.is_number and widths[index] > LEAST_TEXT]
+    while over > 0:  # numbers stay whole: the widest text is cut
+        texts = [
+            index for index, column in enumerate(columns) if not column.is_number and widths[index] > MIN_TEXT_WIDTH
+        ]
         if not texts:
             break
         widths[max(texts, key=lambda index: widths[index])] -= 1

@@ -12,9 +12,9 @@ CHUNK_BYTES = 1 << 16
 
 
 class LogTail:
-    """New complete lines of a growing text file. A file that is not there yet reads as empty.
+    """New complete lines of a growing text file. A missing file is empty.
 
-    Opens at the file's last START_BYTES: what a worker printed an hour ago is in the file, not on the screen.
+    Starts START_BYTES before the end of the file: older output is in the file, not on the screen.
     """
 
     def __init__(self, path: Path) -> None:
@@ -23,7 +23,7 @@ class LogTail:
         self._rest = b""
 
     def poll(self) -> list[str]:
-        """The lines added since the last poll (at most CHUNK_BYTES of them), harmless to print, empty ones left out."""
+        """The lines added since the last poll, at most CHUNK_BYTES, safe to print, without empty ones."""
         try:
             with open(self.path, "rb") as file:
                 size = file.seek(0, os.SEEK_END)

@@ -1,12 +1,13 @@
-"""How numbers, durations and sizes are written on the screen, always in a few characters."""
+"""Numbers, durations and sizes in a few characters."""
 
 from __future__ import annotations
 
 import math
+import time
 
 
 def duration(seconds: float) -> str:
-    """A length of time: `20 ms`, `0.4 s`, `48 s`, `3:07`, `1h12`, `2d04h`."""
+    """A duration: `20 ms`, `0.4 s`, `48 s`, `3:07`, `1h12`, `2d04h`."""
     if seconds < 0 or not math.isfinite(seconds):
         return "-"
     if 0 < seconds < 0.0995:
@@ -23,8 +24,13 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
 
 
+def moment(seconds: float) -> str:
+    """A point in time, in seconds since 1970, as the local date and time: `2026-11-23 02:44`."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
 def clock(seconds: float) -> str:
-    """A length of time that still grows, so that one sees it grow: `0.4 s`, `48.2 s`, `3:07.4`, then as `duration`."""
+    """A duration that still grows, with tenths of a second: `0.4 s`, `48.2 s`, `3:07.4`, then as `duration`."""
     tenths = round(10 * seconds) if math.isfinite(seconds) else -1
     if 1 <= tenths < 1000:
         return f"{tenths / 10:.1f} s"

@@ -1,32 +1,62 @@
-"""What the overview consists of, and where each part stands: data for its screen and for the first frame alike."""
+"""The parts of the overview, and where each stands: data for its screen and for the first frame alike."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainer.tui.box import FRAME_HEIGHT, FRAME_WIDTH, boxed
 from trainer.tui.frame import Frame
 from trainer.tui.panels.chart import chart_title, chart_version, draw_chart_panel
+from trainer.tui.panels.diagnosis import draw_diagnosis
 from trainer.tui.panels.footer import draw_footer
 from trainer.tui.panels.header import draw_header
 from trainer.tui.panels.log import LogFilter, draw_log
+from trainer.tui.panels.metric_table import draw_metric_table, metric_names, metric_table_version
 from trainer.tui.panels.newest import draw_newest, newest_title, newest_version
-from trainer.tui.panels.phases import draw_phases
+from trainer.tui.panels.phases import draw_phases, phase_lines
 from trainer.tui.panels.progress import draw_progress
-from trainer.tui.panels.system import draw_system
+from trainer.tui.panels.system import draw_system, system_lines
 from trainer.tui.panels.tabs import draw_tabs
 from trainer.tui.text import Line, line_width
+from trainer.tui.view import View
 
 if TYPE_CHECKING:
     from trainer.tui.panels.samples import Read
 
 WIDE_COLUMNS, NORMAL_COLUMNS, TALL_ROWS = 120, 80, 20
-"""From which size on the body has four columns; and below which one pane is shown at a time."""
+"""From this width on the body has three charts in a row; below the other sizes it shows one pane at a time."""
+
+MIN_CHART_HEIGHT = 6
+CHART_ROWS = 12
+"""A chart of this height leaves room for a second row of charts."""
+
+MAX_SHARE = 3
+"""A pane has at most this many rows for each line in it."""
 
 Place = tuple[int, int, int, int]
 """Column, line, width and height."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """How much each pane of the body has to show: lines, or whether there is anything."""
+
+    phases: int = 0
+    metrics: int = 0
+    system: int = 0
+    log: int = 0
+    has_samples: bool = False
+
+    @classmethod
+    def of(cls, view: View) -> Content:
+        """The content of a run as it stands."""
+        metrics = len(metric_names(view))
+        return cls(
+            phase_lines(view), metrics + 1 if metrics else 0, system_lines(view), len(view.log), bool(view.samples)
+        )
 
 
 class Part(NamedTuple):
@@ -39,7 +69,7 @@ class Part(NamedTuple):
 
 
 def parts_of_body(log_filter: Callable[[], LogFilter] = LogFilter, read: Read = lambda event: None) -> list[Part]:
-    """The boxes of the body, in the order in which a grid takes them; `read` reads samples."""
+    """The boxes of the body; `read` reads samples."""
 
     def log_version(frame: Frame) -> Hashable:
         return frame.view.attempt, frame.view.log_count, frame.scroll, log_filter()
@@ -52,6 +82,7 @@ def parts_of_body(log_filter: Callable[[], LogFilter] = LogFilter, read: Read = 
 
     return [
         Part("phases", draw_phases, "phases"),
+        Part("metrics", draw_metric_table, "metrics", metric_table_version),
         chart("loss"),
         chart("valid"),
         Part("system", draw_system, "system", system_version),
@@ -71,44 +102,76 @@ def parts_of_body(log_filter: Callable[[], LogFilter] = LogFilter, read: Read = 
     ]
 
 
-def places(width: int, height: int, *, has_samples: bool = False) -> dict[str, Place]:
-    """Where everything stands on a terminal of a size, as the app's style sheet has it: what is not shown is left out.
+def is_small(width: int, height: int) -> bool:
+    """Whether a terminal has room for one pane only."""
+    return width < NORMAL_COLUMNS or height < TALL_ROWS
 
-    On a small terminal the body is one pane, the phases; on a wide one samples have a place once there are some.
+
+def body_places(width: int, height: int, content: Content) -> dict[str, Place]:
+    """Where each box of the body stands, from its corner: phases, metrics and system; charts and samples; the log.
+
+    A box without content is left out, and none is much taller than its content: charts take the remaining rows.
     """
-    is_small = width < NORMAL_COLUMNS or height < TALL_ROWS
-    top = 2 if is_small else 1
-    rows = max(0, height - top - 2)
+    rows = {name: lines for name, lines in (("phases", content.phases), ("metrics", content.metrics),
+                                            ("system", content.system)) if lines}  # fmt: skip
+    rows = rows or {"phases": 1}
+    most = height // 4 if content.metrics else height // 2
+    band = FRAME_HEIGHT + min(max(4, most), max(rows.values()), MAX_SHARE * min(rows.values()))
+    log_rows = max(3, height // 5)
+    log = FRAME_HEIGHT + (log_rows if MAX_SHARE * content.log >= log_rows else 3)
+    band = max(0, min(band, height - log - MIN_CHART_HEIGHT))
+    places = _in_columns(list(rows), 0, width, 0, band)
+    places["log"] = (0, height - log, width, log)
+    room = max(0, height - band - log)
+    upper, lower = _charts(width, room, content)
+    ends = _lines(room, (None,) * (1 + bool(lower)), (3, 2))
+    places |= _in_columns(upper, 0, width, band, ends[1])
+    places |= _in_columns(lower, 0, width, band + ends[1], room - ends[1])
+    return places
+
+
+def _charts(width: int, height: int, content: Content) -> tuple[list[str], list[str]]:
+    """The charts of the first row and of the second."""
+    more = ["samples"] if content.has_samples else ["rate"]
+    if width < WIDE_COLUMNS:
+        return ["loss", "valid"], []
+    if height >= 2 * CHART_ROWS:
+        return ["loss", "valid"], ["rate", "samples"] if content.has_samples else ["rate"]
+    return ["loss", "valid", *more], []
+
+
+FIXED_WIDTHS = {"phases": (28, 36), "system": (23, 30)}
+"""Widths of boxes next to a table, on a narrow terminal and on a wide one."""
+
+
+def _in_columns(names: Sequence[str], x: int, width: int, y: int, height: int) -> dict[str, Place]:
+    """Boxes next to each other: those of a fixed width have it, the others share the rest."""
+    fixed = [FIXED_WIDTHS[name][width >= WIDE_COLUMNS] if name in FIXED_WIDTHS else None for name in names]
+    if None not in fixed and fixed:
+        fixed[0] = None
+    ends = _lines(width, fixed, (1,) * len(names))
+    return {name: (x + start, y, end - start, height) for name, start, end in zip(names, ends, ends[1:], strict=False)}
+
+
+def places(width: int, height: int, content: Content) -> dict[str, Place]:
+    """Where everything stands on a terminal of a size: the rows, and the body of a large one between them."""
     header = {"header": (0, 0, width, 1)}
     result = {"progress": (0, height - 2, width, 1), "footer": (0, height - 1, width, 1)}
-    if is_small:
-        return {**header, "tabs": (0, 1, width, 1), "phases": (0, top, width, rows), **result}
-    if width < WIDE_COLUMNS:
-        x, y = _lines(width, (32, None), (1,)), _lines(rows, (None, None, 6), (4, 3))
-        cells = {
-            "phases": (0, 0, 1, 2), "loss": (1, 0, 2, 1), "valid": (1, 1, 2, 2),
-            "system": (0, 2, 1, 3), "log": (1, 2, 2, 3),
-        }  # fmt: skip
-    else:
-        x, y = _lines(width, (32, None, None, 30), (1, 1)), _lines(rows, (None, None, 9), (3, 2))
-        cells = {
-            "phases": (0, 0, 1, 2), "loss": (1, 0, 2, 1), "valid": (2, 0, 3, 1 if has_samples else 2),
-            "system": (3, 0, 4, 2), "rate": (1, 1, 2, 2), "log": (0, 2, 4, 3),
-        }  # fmt: skip
-        cells |= {"samples": (2, 1, 3, 2)} if has_samples else {}
-    boxes = {
-        name: (x[left], top + y[upper], x[right] - x[left], y[lower] - y[upper])
-        for name, (left, upper, right, lower) in cells.items()
-    }
-    return {**header, **boxes, **result}
+    if is_small(width, height):
+        return {**header, "tabs": (0, 1, width, 1), "phases": (0, 2, width, max(0, height - 4)), **result}
+    boxes = {name: (x, 2 + y, *size) for name, (x, y, *size) in body_places(width, height - 4, content).items()}
+    return {**header, "diagnosis": (0, 1, width, 1), **boxes, **result}  # type: ignore[dict-item]
 
 
 def draw_overview(frame: Frame, width: int, height: int) -> list[tuple[int, int, Line]]:
     """The whole screen, blanks included: lines, each with the column and the line at which it begins."""
-    rows = {"header": draw_header, "tabs": draw_tabs, "progress": draw_progress, "footer": draw_footer}
+    rows: Mapping[str, Callable[[Frame, int, int], list[Line]]] = {
+        "header": draw_header, "diagnosis": draw_diagnosis, "tabs": draw_tabs, "progress": draw_progress,
+        "footer": draw_footer,
+    }  # fmt: skip
     parts = {part.name: part for part in parts_of_body()}
     drawn = []
-    for name, (x, y, columns, lines) in places(width, height, has_samples=bool(frame.view.samples)).items():
+    for name, (x, y, columns, lines) in places(width, height, Content.of(frame.view)).items():
         if name in rows:
             for line in rows[name](frame, columns, lines):
                 drawn.append((x, y, (*line, (" " * (columns - line_width(line)), "text"))))
@@ -122,9 +185,11 @@ def draw_overview(frame: Frame, width: int, height: int) -> list[tuple[int, int,
 
 
 def _lines(total: int, fixed: Sequence[int | None], shares: Sequence[int]) -> list[int]:
-    """Where the tracks of a grid begin and end: those without a fixed length have a share of what is left."""
-    left = max(0, total - sum(length or 0 for length in fixed))
-    share = iter(shares)
-    # in units of 1/sum(shares), so that rounding down happens at the ends alone
-    lengths = [next(share) * left if length is None else length * sum(shares) for length in fixed]
-    return [end // sum(shares) for end in accumulate(lengths, initial=0)]
+    """Where the tracks of a grid begin and end: those without a fixed length have a share of the rest."""
+    rest = max(0, total - sum(length or 0 for length in fixed))
+    weights = [share if length is None else 0 for length, share in zip(fixed, shares, strict=False)]
+    whole = max(1, sum(weights))
+    # in units of 1 / whole, so that only the ends are rounded down
+    lengths = [weight * rest if length is None else length * whole
+               for length, weight in zip(fixed, weights, strict=True)]  # fmt: skip
+    return [end // whole for end in accumulate(lengths, initial=0)]

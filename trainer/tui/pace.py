@@ -1,4 +1,4 @@
-"""How often the dashboard draws: four times a second at most, and more seldom where that would cost somebody."""
+"""How often the dashboard draws: at most four times a second, and less often where that would slow something down."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from trainer.rundir import SystemEvent
 from trainer.tui.status import Status
 
 READ_SECONDS = 0.03
-"""The longest that one read of the run directory may keep the screen from answering a key."""
+"""Maximum time of one read of the run directory, during which no key is answered."""
 
 FIRST_READ_SECONDS = 0.01
-"""The longest that reading may keep the first frame: some 2,000 records."""
+"""Maximum time of reading before the first frame: about 2,000 records."""
 
 FIRST_FRAME_SECONDS = 0.2
-"""By when the first frame is on the terminal, whatever else has happened."""
+"""Time after which the first frame counts as drawn."""
 
 BEHIND_SECONDS = 0.002
 """The pause between two reads while there is more to read: time for a key, not for a frame."""
@@ -25,7 +25,7 @@ POINTER_SECONDS = 0.3
 """Between two frames that the mouse asks for: a cross-hair that moves in all charts is some kilobytes each time."""
 
 SHARE_OF_A_CORE = 0.022
-"""What drawing a run that goes on may take: with reading it, less than 3 %."""
+"""Maximum share for drawing a live run: together with reading, less than 3 %."""
 
 LONGEST_PAUSE_SECONDS = 1.0
 LOOK_AFTER_SECONDS = 1.0
@@ -52,12 +52,12 @@ def pause_between_frames(
     is_busy = has_stepped and system is not None and system.cpu is not None and system.cpu >= BUSY_PERCENT
     if is_quiet or is_busy:
         return LONGEST_PAUSE_SECONDS
-    least = SSH_SECONDS if "SSH_CONNECTION" in environment else 0.25
-    return max(least, min(LONGEST_PAUSE_SECONDS, frame_seconds / SHARE_OF_A_CORE)) if has_stepped else least
+    shortest = SSH_SECONDS if "SSH_CONNECTION" in environment else 0.25
+    return max(shortest, min(LONGEST_PAUSE_SECONDS, frame_seconds / SHARE_OF_A_CORE)) if has_stepped else shortest
 
 
 class FrameCost:
-    """The processor time that a frame takes, Textual's part included: all that is used but for reading the run."""
+    """The processor time of a frame, including Textual's: all processor time except for reading the run."""
 
     def __init__(self, clock: Callable[[], float] = time.process_time) -> None:
         self._clock = clock
@@ -67,15 +67,15 @@ class FrameCost:
 
     @property
     def seconds(self) -> float:
-        """Of the last three frames the middle one's: one that fills a new screen or imports something tells little."""
+        """The median of the last three frames: a frame that fills a new screen or imports a module is an exception."""
         return sorted(self._last)[1] if len(self._last) == 3 else 0.0
 
     def reading(self) -> None:
-        """What is used from here on is no frame's."""
+        """From here on, processor time belongs to reading."""
         self._used += self._clock() - self._since
 
     def has_read(self) -> None:
-        """What is used from here on is the frame's."""
+        """From here on, processor time belongs to the frame."""
         self._since = self._clock()
 
     def next_frame(self) -> None:

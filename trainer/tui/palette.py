@@ -1,7 +1,7 @@
-"""What each role of a span looks like. Two palettes: rich terminals, and the sixteen colours that all have.
+"""The style of each role of a span. Two palettes: rich terminals, and the sixteen colors of all terminals.
 
 Only foregrounds are set, so the dashboard stands on the terminal's own background, light or dark; the richer tones
-are of middle brightness for the same reason. Without colour (NO_COLOR) bold, dim and reverse remain.
+are of middle brightness for the same reason. Without color (NO_COLOR) bold, dim and reverse remain.
 """
 
 from __future__ import annotations
@@ -62,5 +62,5 @@ RICH: Palette = {
 
 
 def choose_palette(color_system: str | None) -> Palette:
-    """The palette for a colour system as Rich names it (`None`, `standard`, `256`, `truecolor`)."""
+    """The palette of a color system as Rich names it (`None`, `standard`, `256`, `truecolor`)."""
     return RICH if color_system in ("256", "truecolor") else SIXTEEN

@@ -25,7 +25,7 @@ BLANK: Cell = ("", "")
 
 
 class FrameSource(Protocol):
-    """Whoever knows what to draw: the app."""
+    """The source of frames: the app."""
 
     palette: Palette
 
@@ -37,11 +37,11 @@ class Panel(Widget):
 
     Args:
         draw: lines from a frame, a width and a height; a pure function.
-        title: what stands in the border of its box: a text, or a function of the frame. None: no box.
+        title: the title in the border of its box: a text, or a function of the frame. None: no box.
         border_role: the role of the border.
-        version: what the drawing depends on; while it stays equal, nothing is drawn. None: drawn for every frame
-            (cheap panels of a few lines).
-        source: where the palette comes from.
+        version: what the drawing depends on; an equal version is not drawn again. None: drawn for every frame (cheap
+            panels of a few lines).
+        source: the source of the palette.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Panel(Widget):
 
     @property
     def lines(self) -> list[Line]:
-        """What stands on the panel."""
+        """The lines of the panel."""
         return self._lines
 
     @property
@@ -83,7 +83,7 @@ class Panel(Widget):
         return (width, height) if self._title is None else (max(0, width - FRAME_WIDTH), max(0, height - FRAME_HEIGHT))
 
     def show(self, frame: Frame) -> None:
-        """Draw a frame; what did not change is not painted again."""
+        """Draw a frame; unchanged cells are not painted again."""
         self._frame = frame
         if not self.display or not self.size:
             return
@@ -101,10 +101,10 @@ class Panel(Widget):
         self.repainted(regions)
 
     def repainted(self, regions: list[Region]) -> None:
-        """It has been drawn; these parts of it, which differ, are about to be written."""
+        """Called after drawing, before these changed parts are written."""
 
     def render_line(self, y: int) -> Strip:
-        """Textual asks for a line; after a change of size it is drawn first."""
+        """A line for Textual; after a change of size the panel is drawn first."""
         if self._drawn_size != self.size:
             self._draw_lines()
             self.repainted([Region(0, 0, *self.size)])
@@ -115,7 +115,7 @@ class Panel(Widget):
         ).extend_cell_length(self.size.width, Style.null())
 
     def _version_of(self, frame: Frame) -> Hashable:
-        """What the drawing depends on; of another run everything is another."""
+        """What the drawing depends on, with the run."""
         return None if self._version is None else (frame.run, self._version(frame))
 
     def _draw_lines(self) -> None:
@@ -132,11 +132,11 @@ class Panel(Widget):
 
 
 NEAR = 6
-"""Cells between two changes that are written again with them: to move the cursor over them is as many bytes."""
+"""Up to this many unchanged cells between two changes are written again: moving the cursor takes as many bytes."""
 
 
 def changed_regions(before: list[Line], after: list[Line], width: int) -> list[Region]:
-    """The parts of lines that differ, relative to the panel: what moves in a line leaves the cells between alone."""
+    """The parts of lines that differ, relative to the panel."""
     regions = []
     for y, (old, new) in enumerate(zip_longest(before, after, fillvalue=())):
         if old != new:
@@ -145,7 +145,7 @@ def changed_regions(before: list[Line], after: list[Line], width: int) -> list[R
 
 
 def _changes(old: list[Cell], new: list[Cell], width: int) -> list[tuple[int, int]]:
-    """From where to where cells differ; the shorter line's missing ones are blank."""
+    """Start and end of the ranges of cells that differ; the shorter line is filled with blanks."""
     differing = [x for x, (one, other) in enumerate(zip_longest(old, new, fillvalue=BLANK)) if one != other]
     found: list[tuple[int, int]] = []
     for x in differing:
@@ -159,7 +159,7 @@ def _changes(old: list[Cell], new: list[Cell], width: int) -> list[tuple[int, in
 
 
 def _cells(line: Line) -> list[Cell]:
-    """What stands in each cell: a character, with what is set over it, and its role; a wide one stands in two."""
+    """The character of each cell with its combining marks, and its role; a wide character takes two cells."""
     cells: list[Cell] = []
     for text, role in line:
         if text.isascii():
@@ -184,5 +184,5 @@ def _style(definition: str) -> Style:
 
 @lru_cache(1 << 14)
 def _pixel(role: str) -> Style:
-    """The style of a picture's cell, whose role is its colours: `#rrggbb on #rrggbb`."""
+    """The style of a picture's cell, whose role is its colors: `#rrggbb on #rrggbb`."""
     return Style.parse(role)

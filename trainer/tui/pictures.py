@@ -1,4 +1,4 @@
-"""Pictures on a terminal: half-blocks, two pixels a cell; shades where there is no colour."""
+"""Pictures on a terminal: half-blocks, two pixels a cell; shades on a terminal without color."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trainer.tui.annotations import Layers, Pixels, annotate, labels_of, legend_of
+from trainer.tui.annotations import Color, Layers, Pixels, annotate, labels_of, legend_of
 from trainer.tui.glyphs import Glyphs
 from trainer.tui.text import Line, Span
 
-MOST_PIXELS = 1024 * 1024
-"""A larger picture is made smaller as it is read: no terminal shows more."""
+MAX_PIXELS = 1024 * 1024
+"""A larger picture is scaled down when it is read: no terminal shows more."""
 
-MOST_TEXT = 20_000
+MAX_TEXT = 20_000
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What is in a sample's file: a picture (uint8 [H, W, 3]) or a text; `annotations` is the JSON beside it.
+    """The content of a sample's files: a picture or a text.
 
-    `size` is the picture's (height, width) before it was made smaller: boxes are in its pixels. `mask` is the class of
-    each pixel, uint8 [h, w] in any size.
+    Attributes:
+        image: uint8 [H, W, 3], None for a text.
+        size: (height, width) of the picture before it was scaled down, to which the boxes refer.
+        annotations: the JSON file next to it.
+        mask: the class of each pixel, uint8 [h, w] of any size.
+        colors: of its objects, by whether they are correct; empty: by their classes.
+        wrong: pixels of the mask that differ from the ground truth, bool of any size.
     """
 
     image: Pixels | None = None
@@ -33,6 +39,8 @@ class Sample:
     size: tuple[int, int] = (1, 1)
     annotations: Mapping[str, Any] = field(default_factory=dict)
     mask: Pixels | None = None
+    colors: tuple[Color, ...] = ()
+    wrong: NDArray[np.bool_] | None = None
 
 
 def read_sample(path: Path) -> Sample | None:
@@ -40,20 +48,20 @@ def read_sample(path: Path) -> Sample | None:
     if path.suffix != ".png":
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
-                return Sample(text=file.read(MOST_TEXT))
+                return Sample(text=file.read(MAX_TEXT))
         except OSError:
             return None
-    found = _read_png(path, "RGB")
-    if found is None:
+    picture = _read_png(path, "RGB")
+    if picture is None:
         return None
     annotations = _annotations(path.with_suffix(".json"))
     mask = annotations.get("mask")
-    beside = _read_png(path.parent / Path(mask).name, "L") if isinstance(mask, str) else None
-    return Sample(found[0], size=found[1], annotations=annotations, mask=None if beside is None else beside[0])
+    classes = _read_png(path.parent / Path(mask).name, "L") if isinstance(mask, str) else None
+    return Sample(picture[0], size=picture[1], annotations=annotations, mask=None if classes is None else classes[0])
 
 
 def _read_png(path: Path, mode: str) -> tuple[Pixels, tuple[int, int]] | None:
-    """A picture of at most MOST_PIXELS, and its size in the file."""
+    """A picture of at most MAX_PIXELS, and its size in the file."""
     from PIL import Image
 
     try:
@@ -62,7 +70,7 @@ def _read_png(path: Path, mode: str) -> tuple[Pixels, tuple[int, int]] | None:
             picture = image.convert(mode)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
-    scale = (MOST_PIXELS / (size[0] * size[1])) ** 0.5
+    scale = (MAX_PIXELS / (size[0] * size[1])) ** 0.5
     if scale < 1:
         how = Image.Resampling.BOX if mode == "RGB" else Image.Resampling.NEAREST
         picture = picture.resize((max(1, int(size[1] * scale)), max(1, int(size[0] * scale))), how)
@@ -70,7 +78,7 @@ def _read_png(path: Path, mode: str) -> tuple[Pixels, tuple[int, int]] | None:
 
 
 def render(sample: Sample, width: int, height: int, layers: Layers) -> Pixels:
-    """The picture as large as it fits into `width` by `height` pixels, its proportions kept, with what is over it."""
+    """The picture scaled to fit `width` by `height` pixels, with its aspect ratio and its annotations."""
     from PIL import Image
 
     assert sample.image is not None
@@ -78,14 +86,14 @@ def render(sample: Sample, width: int, height: int, layers: Layers) -> Pixels:
     columns, rows = max(1, int(sample.size[1] * scale)), max(1, int(sample.size[0] * scale))
     resized = Image.fromarray(sample.image).resize((columns, rows), Image.Resampling.BOX if scale < 1 else 0)
     pixels = np.array(resized)
-    annotate(pixels, sample.annotations, sample.mask, sample.size, layers)
+    annotate(pixels, sample.annotations, sample.mask, sample.size, layers, colors=sample.colors, wrong=sample.wrong)
     return pixels
 
 
 def draw_picture(
-    sample: Sample, width: int, height: int, glyphs: Glyphs, *, has_colour: bool, layers: Layers
+    sample: Sample, width: int, height: int, glyphs: Glyphs, *, has_color: bool, layers: Layers
 ) -> list[Line]:
-    """The picture as large as it fits into `height` lines of `width` cells, its proportions kept."""
+    """The picture scaled to fit `height` lines of `width` cells, with its aspect ratio."""
     legend = legend_of(sample.annotations, sample.mask, glyphs, layers)
     pixels = render(sample, width, 2 * max(1, height - bool(legend)), layers)
     if len(pixels) % 2:
@@ -93,7 +101,7 @@ def draw_picture(
     labels: dict[tuple[int, int], str] = {}
     for (x, y), words in labels_of(sample.annotations, sample.size, pixels.shape, layers):
         labels.update({(y // 2, x + offset): letter for offset, letter in enumerate(words)})
-    drawn = _half_blocks(pixels, labels, glyphs) if has_colour and glyphs.half else _shades(pixels, labels, glyphs)
+    drawn = _half_blocks(pixels, labels, glyphs) if has_color and glyphs.half else _shades(pixels, labels, glyphs)
     return [*drawn, *([legend] if legend else [])]
 
 
@@ -117,8 +125,8 @@ def _half_blocks(pixels: Pixels, labels: Mapping[tuple[int, int], str], glyphs: 
 
 def _shades(pixels: Pixels, labels: Mapping[tuple[int, int], str], glyphs: Glyphs) -> list[Line]:
     """Brightness alone, a character a cell."""
-    grey = pixels.astype(np.float64) @ np.array([0.299, 0.587, 0.114])
-    cells = grey.reshape(len(grey) // 2, 2, -1).mean(axis=1) / 256
+    gray = pixels.astype(np.float64) @ np.array([0.299, 0.587, 0.114])
+    cells = gray.reshape(len(gray) // 2, 2, -1).mean(axis=1) / 256
     shades = np.minimum((cells * len(glyphs.shades)).astype(int), len(glyphs.shades) - 1).tolist()
     return [
         (("".join(labels.get((row, column)) or glyphs.shades[shade] for column, shade in enumerate(line)), "text"),)
@@ -128,7 +136,7 @@ def _shades(pixels: Pixels, labels: Mapping[tuple[int, int], str], glyphs: Glyph
 
 def _annotations(path: Path) -> Mapping[str, Any]:
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -1,4 +1,4 @@
-"""Rasterising a series onto a grid of dots: the minimum and maximum of each column, by NumPy, never a loop over points.
+"""Rasterizing a series onto a grid of dots: the minimum and maximum of each column, by NumPy, never a loop over points.
 
 A chart of 100,000 points costs well under a millisecond, however wide the terminal.
 """
@@ -74,14 +74,14 @@ def running_average(values: Floats, factor: float) -> Floats:
         averages[start : start + block] = decay * (carried + (1 - factor) * np.cumsum(piece / decay))
         carried = float(averages[start + len(piece) - 1])
     averages /= 1 - factor ** np.arange(1, len(known) + 1)
-    seen = np.cumsum(finite)
-    return np.where(seen > 0, np.append(np.nan, averages)[seen], np.nan)
+    count = np.cumsum(finite)
+    return np.where(count > 0, np.append(np.nan, averages)[count], np.nan)
 
 
 def connect(columns: Columns) -> tuple[Floats, Floats]:
     """Lowest and highest value of each column once its points are joined into a line; nan outside the line.
 
-    Empty columns between points are interpolated, and neighbours meet half way, so that the line has no holes.
+    Empty columns between points are interpolated, and neighbors meet half way, so that the line has no holes.
     """
     low, high, first, last = (np.array(part) for part in (columns.low, columns.high, columns.first, columns.last))
     known = np.flatnonzero(~np.isnan(low))
@@ -114,6 +114,17 @@ def fill(low: Floats, high: Floats, bottom: float, top: float, rows: int) -> Dot
     upper, lower = rows_of(high, bottom, top, rows), rows_of(low, bottom, top, rows)
     row = np.arange(rows)[:, None]
     return (row >= upper) & (row <= lower) & (upper >= 0)
+
+
+def point_dots(values: Floats, bottom: float, top: float, rows: int) -> Dots:
+    """Dots [rows, columns]: two by two around each column's value; nothing where it is nan."""
+    dots = np.zeros((rows, len(values)), bool)
+    row = rows_of(values, bottom, top, rows)
+    column = np.flatnonzero(row >= 0)
+    for below in (0, 1):
+        for aside in (0, 1):
+            dots[np.minimum(row[column] + below, rows - 1), np.minimum(column + aside, len(values) - 1)] = True
+    return dots
 
 
 def braille_cells(dots: Dots) -> NDArray[np.uint8]:

@@ -1,6 +1,6 @@
-"""Reports as what they are: a matrix, curves, a table, some numbers. A table of readers by kind, from JSON to these.
+"""Reports of evaluations: a matrix, curves, a table, numbers. A table of readers by kind, from JSON.
 
-The learner writes a report as one JSON object: `kind`, `class_names`, and what belongs to the kind.
+The learner writes a report as one JSON object: `kind`, `class_names`, and the fields of the kind.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from trainer.tui.text import printable
 
 NOT_SHOWN = ("format", "kind", "metric", "split", "step", "epoch")
-"""Scalars that stand elsewhere."""
+"""Scalars that the title shows."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Report:
-    """What can be shown of a report.
+    """The content of a report.
 
     Attributes:
-        numbers: what stands above.
+        numbers: scalars by name.
         matrix: counts of each true class (row) and predicted class (column); `classes` are their names.
-        curves: lines of one diagram, whose axes are `axes` (x, y).
+        curves: lines of one diagram with the axes `axes` (x, y).
         header, rows: a table; a cell is a number, a text or None.
-        pictures: of rows that are single items, the files of the samples that show each, below the run directory.
+        pictures: for each row that is a single item, the files of its samples, relative to the run directory.
     """
 
     numbers: Mapping[str, Any] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Report:
 
     @property
     def views(self) -> list[str]:
-        """Which of matrix, curves, table and items it has."""
+        """The views of the report: matrix, curves, table, items."""
         is_of_items = bool(self.pictures)
         parts = {"matrix": self.matrix, "curves": self.curves, "table": () if is_of_items else self.rows}
         parts |= {"items": self.rows if is_of_items else ()}
@@ -57,9 +57,9 @@ class Report:
 
 
 def report_of(content: Any) -> Report:
-    """The report in a file's JSON; of a kind or form that is not known, its numbers and its first table."""
+    """The report in the JSON of a file; of an unknown kind or form, its numbers and its first table."""
     if not isinstance(content, dict):
-        return Report(numbers={"": "the report's file is missing or damaged"})
+        return Report(numbers={"": "the file of the report is missing or damaged"})
     reader = KINDS.get(str(content.get("kind")), _anything)
     try:
         return reader(content)
@@ -72,9 +72,9 @@ def _confusion_matrix(data: Mapping[str, Any]) -> Report:
     names = _names(data, len(counts))
     right = sum(counts[index][index] for index in range(len(counts)))
     total = sum(map(sum, counts))
-    told = {"right": f"{right:g} of {total:g}" + (f" ({right / total:.1%})" if total else "")}
+    accuracy = {"correct": f"{right:g} of {total:g}" + (f" ({right / total:.1%})" if total else "")}
     rows = [(name, *row) for name, row in zip(names, counts, strict=True)]
-    return Report({**told, **_scalars(data)}, counts, names, header=("true class", *names), rows=rows)
+    return Report({**accuracy, **_scalars(data)}, counts, names, header=("true class", *names), rows=rows)
 
 
 def _curves(data: Mapping[str, Any]) -> Report:
@@ -95,7 +95,7 @@ def _per_class(data: Mapping[str, Any]) -> Report:
 
 
 def _coco(data: Mapping[str, Any]) -> Report:
-    """Its table of categories, and precision over recall at the lowest overlap; -1 is COCO's word for nothing."""
+    """The table of categories, and precision over recall at the lowest IoU; COCO writes -1 for a missing value."""
     rows = [{name: None if _is_nothing(value) else value for name, value in row.items()} for row in data["classes"]]
     table = _table([row for row in rows if any(isinstance(value, int | float) for value in row.values())])
     at, by_class = next(iter(data["curves"].items()), ("", {}))
@@ -104,17 +104,17 @@ def _coco(data: Mapping[str, Any]) -> Report:
         for name, curve in by_class.items()
     ]
     numbers = {str(name): _cell(value) for name, value in data["stats"].items() if not _is_nothing(value)}
-    axes = ("recall", f"precision at an overlap of {at}")
+    axes = ("recall", f"precision at IoU {at}")
     return Report(numbers, curves=curves, axes=axes, header=table.header, rows=table.rows)
 
 
 def _is_nothing(value: Any) -> bool:
-    """Whether a number of COCO's says that there is nothing that it could be of."""
+    """Whether a value of COCO is missing because there are no objects."""
     return isinstance(value, int | float | str) and value in (-1, "nan")
 
 
 def _worst_items(data: Mapping[str, Any]) -> Report:
-    """The items, the worst first. Where they come from is told by the end of it: beginnings are all the same."""
+    """The items, the worst first."""
     items = data["items"]
     score = printable(str(data["score"]))
     rows = [
@@ -123,7 +123,7 @@ def _worst_items(data: Mapping[str, Any]) -> Report:
     ]
     pictures = [tuple(map(str, item.get("samples", ()))) for item in items]
     numbers = {"the worst by": score}
-    return Report(numbers, header=("worst", score, "shown", "item"), rows=rows, pictures=pictures)
+    return Report(numbers, header=("rank", score, "prediction", "item"), rows=rows, pictures=pictures)
 
 
 def _anything(data: Mapping[str, Any]) -> Report:
@@ -139,7 +139,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Report:
 
 
 def _names(data: Mapping[str, Any], count: int) -> list[str]:
-    """The classes' names; their numbers where the data set has none, or another number of them."""
+    """The names of the classes; their numbers if the names are missing or too few."""
     names = data.get("class_names") or []
     return [printable(str(name)) for name in names] if len(names) == count else [str(index) for index in range(count)]
 
@@ -153,7 +153,7 @@ def _scalars(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> Any:
-    """A number, a text or None; numbers that are not finite are texts in JSON."""
+    """A number, a text or None; non-finite numbers are texts in JSON."""
     if isinstance(value, str):
         return float(value) if value in ("nan", "inf", "-inf") else printable(value)
     if isinstance(value, list | dict):

@@ -1,4 +1,4 @@
-"""Which share of a training step each kernel takes, from a run's `step` events."""
+"""The share of each kernel in a training step, from the `step` events of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainer.rundir import AutotuneEvent, StepEvent
 class Shares:
     """A step's time in milliseconds, and the shares of it (0 to 1): by key of a tuned kernel, and by name of others.
 
-    `elsewhere` has the keys and names of what programs consist of that are no part of a step.
+    `elsewhere` has the keys and names of kernels that are in programs other than a training step.
     """
 
     ms: float
@@ -21,9 +21,9 @@ class Shares:
     elsewhere: frozenset[str] = frozenset()
 
     def of(self, event: AutotuneEvent) -> float | None:
-        """The share of a kernel that was decided, maybe since the step was timed; None where it is in no step.
+        """The share of a kernel with a decision, also one made after the step was timed; None outside of a step.
 
-        A name that an evaluation has, too, does not say which of the two was decided: that comes with its key.
+        A name that is also part of an evaluation is ambiguous; the key is not.
         """
         if event.key in self.kernels or event.key in self.elsewhere or name_of(event) in self.elsewhere:
             return self.kernels.get(event.key)
@@ -31,12 +31,12 @@ class Shares:
 
 
 def name_of(event: AutotuneEvent) -> str:
-    """What a kernel is called among those that are not decided."""
+    """The name of a kernel among those without a decision."""
     return f"{event.operation} {event.shape}"
 
 
 def shares_of(steps: Iterable[StepEvent]) -> Shares:
-    """The shares in the programs that update something, each counted once: an evaluation is no part of a step.
+    """The shares in the programs that update states, each counted once; an evaluation is no part of a step.
 
     Args:
         steps: the latest of each program.
@@ -47,8 +47,8 @@ def shares_of(steps: Iterable[StepEvent]) -> Shares:
     kernels: dict[str, float] = {}
     others: dict[str, float] = {}
     for step in training:
-        for found, told in ((kernels, step.kernels), (others, step.others)):
-            for name, ms in told.items():
-                found[name] = found.get(name, 0.0) + ms / total
+        for total_of, times in ((kernels, step.kernels), (others, step.others)):
+            for name, ms in times.items():
+                total_of[name] = total_of.get(name, 0.0) + ms / total
     elsewhere = frozenset(name for step in steps if not step.updates for name in (*step.kernels, *step.others))
     return Shares(total, kernels, others, elsewhere)

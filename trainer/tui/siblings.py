@@ -1,4 +1,4 @@
-"""The runs beside the one that is shown: summaries of all, whole series of those that are laid over each other.
+"""The other runs of the folder: summaries, best values and configurations of all, whole series of the marked ones.
 
 Read in boxed time like the run itself; a run is read again only when its events have grown.
 """
@@ -10,11 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainer.rundir import EventTail, Pulse, RunPaths, RunSummary, list_runs, open_run, summarize
+from trainer.rundir import ALIVE, EventTail, Pulse, RunPaths, RunSummary, list_runs, open_run, summarize
+from trainer.tui.validations import Validations
 from trainer.tui.view import View
 
 LIST_SECONDS = 5.0
-"""Between two looks at the folder; finding the runs costs a look into each."""
+"""Seconds between two listings of the folder, each of which opens every run."""
+
+CONFIGS_TOGETHER = 4
+"""Configurations that are read for one frame."""
 
 
 class Siblings:
@@ -22,11 +26,13 @@ class Siblings:
 
     Args:
         run: one of them, whose curves are shown.
-        chosen: the runs, by resolved path; the curves of all are shown. None: all in the folder.
+        chosen: the runs, by resolved path; the curves of all are shown. Empty: all in the folder.
 
     Attributes:
-        root: the folder in which all of them lie; None where they lie in several.
+        root: the folder of all runs; None if they are in several.
         summaries: by path, in the order in which the runs were started.
+        validations: by path, the validation metrics.
+        configs: by path, the values of the configuration by dotted key.
         marked: the runs whose curves are shown, by path, in the order in which they were marked.
     """
 
@@ -35,6 +41,8 @@ class Siblings:
         folders = {path.parent for path in chosen} or {run.root.resolve().parent}
         self.root = next(iter(folders)) if len(folders) == 1 else None
         self.summaries: dict[Path, RunSummary] = {}
+        self.validations: dict[Path, Validations] = {}
+        self.configs: dict[Path, Mapping[str, Any]] = {}
         self.marked: dict[Path, View] = {}
         self._tails: dict[Path, EventTail] = {}
         self._read: dict[Path, int] = {}
@@ -57,6 +65,10 @@ class Siblings:
             if self._has_changed(paths):
                 pulse = self._pulses.setdefault(paths.root, Pulse(is_trusting=False))
                 self.summaries[paths.root] = summarize(paths, pulse)
+                self.validations.setdefault(paths.root, Validations(paths.events)).at_end = False
+        for validations in self.validations.values():
+            if not validations.at_end and (left := deadline - time.perf_counter()) > 0:
+                validations.poll(left)
         for path, tail in self._tails.items():
             left = deadline - time.perf_counter()
             if left <= 0:
@@ -66,12 +78,22 @@ class Siblings:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is more to read at once."""
-        return bool(self._waiting) or any(tail.size > 0 and not tail.at_end for tail in self._tails.values())
+        """Whether there is more to read."""
+        is_unread = any(not validations.at_end for validations in self.validations.values())
+        return (
+            bool(self._waiting) or is_unread or any(tail.size > 0 and not tail.at_end for tail in self._tails.values())
+        )
 
     def listed(self) -> list[RunSummary]:
         """All summaries so far, the latest run first."""
         return sorted(self.summaries.values(), key=lambda run: (-(run.started or 0.0), run.name))
+
+    def read_configs(self) -> None:
+        """Read the configurations that are not known yet, of the first few such runs."""
+        from trainer.tui.comparison import config_of, leaves  # reads YAML: most of a second where cores are busy
+
+        for path in [path for path in self.summaries if path not in self.configs][:CONFIGS_TOGETHER]:
+            self.configs[path] = dict(leaves(config_of(open_run(path))))
 
     def mark(self, path: Path) -> None:
         """Show this run's curves too, or no longer."""
@@ -84,12 +106,12 @@ class Siblings:
 
     def differences(self) -> Mapping[str, tuple[Any, ...]]:
         """By dotted key, the value in each marked run's configuration, where they differ."""
-        from trainer.tui.comparison import compare  # reads YAML: most of a second where cores are busy
+        from trainer.tui.comparison import compare
 
         return compare([open_run(path) for path in self.marked]).config if len(self.marked) > 1 else {}
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for tail in self._tails.values():
             tail.close()
 
@@ -102,7 +124,7 @@ class Siblings:
         except OSError:
             size = 0
         known = self.summaries.get(paths.root)
-        may_change = known is None or known.status in ("running", "starting", "lost")
+        may_change = known is None or known.status in (*ALIVE, "lost")
         if not may_change and self._read.get(paths.root) == size:
             return False
         self._read[paths.root] = size

@@ -1,4 +1,7 @@
-"""In which state a run is: one of a few words, each with a glyph, never told by colour alone."""
+"""The state of a run: one of a few words, each with a glyph, never shown by color alone.
+
+The words are those of `trainer runs list` and of the report; a dashboard distinguishes a few more while a run lives.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from trainer.rundir import LockState
 from trainer.tui.view import View
 
 SILENT_AFTER_SECONDS = 15.0
-"""A worker that lives but has not touched its lock for this long is shown as silent."""
+"""A worker that lives but has not updated its lock for this long is shown as silent."""
 
 STARTING_SECONDS = 30.0
 """How long a run without a lock counts as starting, after its last event."""
@@ -18,8 +21,8 @@ STARTING_SECONDS = 30.0
 class Status:
     """A state of a run.
 
-    `glyph` names a field of Glyphs, `role` a colour; `is_over` says that nothing will change any more (unless the run
-    is resumed), `is_moving` that steps are being made, as far as one can tell.
+    `glyph` names a field of Glyphs, `role` a color; `is_over`: nothing changes any more unless the run is resumed;
+    `is_moving`: the run makes steps, as far as its records show.
     """
 
     word: str
@@ -35,24 +38,24 @@ READING = Status("READING", "starting", "busy")
 PAUSED = Status("PAUSED", "paused", "warn")
 STOPPING = Status("STOPPING", "stopped", "warn", is_moving=True)
 SILENT = Status("SILENT", "silent", "bad")
-DEAD = Status("DEAD", "failed", "bad", is_over=True)
-FINISHED = Status("FINISHED", "finished", "good", is_over=True)
+LOST = Status("LOST", "failed", "bad", is_over=True)
+DONE = Status("DONE", "finished", "good", is_over=True)
 STOPPED = Status("STOPPED", "stopped", "warn", is_over=True)
 INTERRUPTED = Status("INTERRUPTED", "stopped", "warn", is_over=True)
 FAILED = Status("FAILED", "failed", "bad", is_over=True)
 
-_BY_END = {"done": FINISHED, "stopped": STOPPED, "interrupted": INTERRUPTED, "failed": FAILED}
+_BY_END = {"done": DONE, "stopped": STOPPED, "interrupted": INTERRUPTED, "failed": FAILED}
 
 
 def status_of(view: View, lock: LockState | None, now: float) -> Status:
     """The state of a run from its records, its lock and the time (seconds since 1970)."""
     if view.end is not None:
-        return _BY_END.get(view.end.status, FINISHED)
+        return _BY_END.get(view.end.status, DONE)
     if lock is None:
         last = view.last_time if view.last_time is not None else now
-        return STARTING if now - last < STARTING_SECONDS else DEAD
+        return STARTING if now - last < STARTING_SECONDS else LOST
     if not lock.alive:
-        return DEAD
+        return LOST
     if now - lock.heartbeat > SILENT_AFTER_SECONDS:
         return SILENT
     if view.stopping:

@@ -1,7 +1,7 @@
 """Lines of the screen as plain data: a line is a tuple of spans, a span is (text, role).
 
 Panels are functions that return such lines; what a role looks like is decided once, in palette.py. A picture's cells
-say their colours themselves: `#rrggbb on #rrggbb`. Nothing here knows Textual, so every panel is tested as data.
+carry their colors: `#rrggbb on #rrggbb`. Nothing here imports Textual, so every panel is tested as data.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def plain(lines: Iterable[Line]) -> str:
 
 
 def crop(text: str, width: int, ellipsis: str) -> str:
-    """`text` in at most `width` cells; the ellipsis says that something is missing."""
+    """`text` in at most `width` cells; an ellipsis marks missing text."""
     if cell_width(text) <= width:
         return text
     room = width - cell_width(ellipsis)
@@ -59,7 +59,7 @@ def crop(text: str, width: int, ellipsis: str) -> str:
 def fit_title(title: str, width: int, ellipsis: str) -> str:
     """A title in at most `width` cells: with numbers to three digits, then without its last parts; cut at last.
 
-    Parts are two spaces apart. A number that is cut reads as another one.
+    Parts are two spaces apart. A number that is cut would read as another number.
     """
     parts = title.split("  ")
     for count in range(len(parts), 0, -1):
@@ -106,16 +106,16 @@ def crop_line(line: Line, width: int, ellipsis: str) -> Line:
 
 
 def spread(left: Line, right: Line, width: int, ellipsis: str) -> Line:
-    """`left` and `right` at the two ends of a line; the left end gives way when there is too little room."""
+    """`left` and `right` at the two ends of a line; the left one is cut where there is too little room."""
     left = crop_line(left, max(0, width - line_width(right) - 1), ellipsis)
     gap = width - line_width(left) - line_width(right)
     return (*left, (" " * max(gap, 0), "text"), *crop_line(right, width, ellipsis))
 
 
 def printable(text: str) -> str:
-    """One line of foreign text made harmless: no escape sequences or control characters, tabs expanded.
+    """One line of untrusted text without escape sequences or control characters, tabs expanded.
 
-    Of a line rewritten with carriage returns (a progress bar) the last writing is kept.
+    Of a line rewritten with carriage returns (a progress bar) the last version is kept.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -125,14 +125,14 @@ def printable(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """What a cell may hold, on any screen: a question mark in place of each character that is none."""
+    """The text with a question mark in place of each character that a cell can't hold."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def join(parts: Sequence[Line], separator: str) -> Line:
-    """Lines set one behind the other with a dim separator between them."""
+    """Lines one after the other with a dim separator between them."""
     joined: list[Span] = []
     for number, part in enumerate(parts):
         if number:

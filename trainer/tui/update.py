@@ -1,7 +1,7 @@
-"""What is written to the terminal when parts of the screen have changed: those cells, and no others.
+"""The update of a changed screen: the changed cells and no others.
 
-Textual's own update writes each changed line of a widget from the widget's left edge on: a cross-hair that moves in
-twenty charts was 10 kB a frame that way, and is 2 this way.
+Textual's own update writes each changed line of a widget from its left edge on: a cross-hair that moves in twenty
+charts takes 10 kB per frame that way, and 2 kB this way.
 """
 
 from __future__ import annotations

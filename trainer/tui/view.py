@@ -1,9 +1,9 @@
-"""What is known of a run: records go in one by one, the panels read the result. Pure; a table of handlers by kind."""
+"""The state of a run, built from its records one by one; panels read it. Pure; a table of handlers by kind."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -25,15 +25,17 @@ from trainer.rundir import (
     SystemEvent,
     TimeTaken,
     WarningEvent,
+    named_first,
+    task_name,
 )
 from trainer.tui.numbers import duration, number, size
 from trainer.tui.series import Series
 from trainer.tui.text import printable
 
 LOG_LINES = 1000
-MOST_SAMPLES = 4000
+MAX_SAMPLES = 4000
 HISTORY = 64
-"""Samples of the machine that its charts show."""
+"""Samples of the machine in each sparkline."""
 
 RATE_WINDOW_SECONDS = 10.0
 _SYSTEM_FIELDS = tuple(one.name for one in fields(SystemEvent))
@@ -41,7 +43,7 @@ _SYSTEM_FIELDS = tuple(one.name for one in fields(SystemEvent))
 
 @dataclass
 class Phase:
-    """A phase as it stands; times in seconds since 1970."""
+    """A phase; times in seconds since 1970."""
 
     name: str
     state: str
@@ -58,7 +60,7 @@ class Phase:
         return self.state in ("started", "progress")
 
     def seconds(self, now: float) -> float:
-        """How long it has run, or ran."""
+        """The duration so far, or in total."""
         return max(0.0, (now if self.is_active else self.changed) - self.started)
 
 
@@ -71,12 +73,21 @@ class LogLine:
     message: str
 
 
+@dataclass(frozen=True)
+class Validation:
+    """Metrics of a split at a step, `at`, by "split/name", and the line of the log that tells them."""
+
+    at: tuple[str, int]
+    values: Mapping[str, float]
+    line: LogLine
+
+
 @dataclass(eq=False)
 class View:
-    """A run as the records so far tell it.
+    """A run according to the records so far.
 
-    `revision` grows with every record, `samples_taken` with every sample of the machine; a later attempt takes back
-    what its resumption supersedes.
+    `revision` grows with every record, `samples_taken` with every sample of the machine; a later attempt removes
+    the records that its resumption supersedes.
     """
 
     name: str
@@ -104,17 +115,18 @@ class View:
     finals: dict[str, float] = field(default_factory=dict)
     decisions: dict[str, AutotuneEvent] = field(default_factory=dict)
     steps: dict[int, StepEvent] = field(default_factory=dict)
-    samples: deque[SampleEvent] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
+    samples: deque[SampleEvent] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     reports: dict[str, ReportEvent] = field(default_factory=dict)
     samples_taken: int = 0
     histories: dict[str, deque[float]] = field(default_factory=dict)
     log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
     log_count: int = 0
+    validation: Validation | None = None
     requests: dict[str, RequestEvent] = field(default_factory=dict)
-    steps_seen: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=256))
+    recent_steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=256))
 
     def apply(self, record: Record) -> None:
-        """Take in one record. Those of an attempt that has been superseded are passed over."""
+        """Apply one record; records of a superseded attempt are ignored."""
         if record.attempt < self.attempt:
             return
         if record.attempt > self.attempt:
@@ -133,41 +145,41 @@ class View:
         self.log_count += 1
 
     def steps_per_second(self) -> float | None:
-        """Speed over the last seconds of training, None before it is known."""
-        if len(self.steps_seen) < 2:
+        """Speed over the last ten seconds of training, None before it is known."""
+        if len(self.recent_steps) < 2:
             return None
-        end_time, end_step = self.steps_seen[-1]
-        time, step = next(seen for seen in self.steps_seen if end_time - seen[0] <= RATE_WINDOW_SECONDS)
+        end_time, end_step = self.recent_steps[-1]
+        time, step = next(moment for moment in self.recent_steps if end_time - moment[0] <= RATE_WINDOW_SECONDS)
         return (end_step - step) / (end_time - time) if end_time > time else None
 
     def epoch_of(self, step: float) -> float | None:
-        """The epoch that ends with a step, where epochs are counted and are of one length."""
+        """The epoch of a step, for a run that counts epochs of equal length."""
         return step * self.epoch / self.step if self.step and self.epoch else None
 
     def _begin_attempt(self, attempt: int) -> None:
         if self.attempt:
             self.phases.clear()
             self.steps.clear()
-            self.steps_seen.clear()
+            self.recent_steps.clear()
             self.requests.clear()
         self.attempt, self.end, self.paused, self.stopping = attempt, None, False, False
 
 
 def speed_up(events: Iterable[AutotuneEvent]) -> float | None:
-    """The defaults' times over the best ones', each kernel counted once; None before any was measured."""
+    """The sum of the default times divided by that of the best ones, each kernel once; None before a measurement."""
     pairs = [(event.default_ms, event.best_ms) for event in events if event.default_ms and event.best_ms]
     return sum(default for default, _ in pairs) / sum(best for _, best in pairs) if pairs else None
 
 
 def _run(view: View, event: RunEvent, time: float) -> None:
-    view.name, view.task, view.device, view.threads = event.name, event.task, event.device, event.threads
+    view.name, view.task, view.device, view.threads = event.name, task_name(event.task), event.device, event.threads
     view.pid, view.host = event.pid, event.host
 
 
 def _phase(view: View, event: PhaseEvent, time: float) -> None:
     phase = view.phases.get(event.name)
     if phase is None or (event.state == "started" and not phase.is_active):
-        # What is told only once it is done, and before all else, began with the process (reading the configuration).
+        # The first phase is reported when it is done, and began with the process: reading the configuration.
         is_first = not view.phases and event.state == "finished"
         started = view.process_start if is_first and view.process_start is not None else time
         phase = view.phases[event.name] = Phase(event.name, event.state, started, time)
@@ -195,10 +207,28 @@ def _metric(view: View, event: MetricEvent, time: float) -> None:
         series.append(event.step, value)
     if event.split == "train":
         view.step, view.epoch = event.step, event.epoch
-        view.steps_seen.append((time, event.step))
+        view.recent_steps.append((time, event.step))
         return
-    values = " ".join(f"{name} {number(value)}" for name, value in event.values.items())
-    view.say(time, "good" if event.final else "info", f"{event.split} at step {event.step}: {values}")
+    _say_metrics(view, event, time)
+
+
+def _say_metrics(view: View, event: MetricEvent, time: float) -> None:
+    """One line for all metrics of a split at a step, although some of them come later: it takes the former's place."""
+    values = {f"{event.split}/{name}": value for name, value in event.values.items()}
+    before = view.validation
+    if before is not None and before.at == (event.split, event.step) and view.log and view.log[-1] is before.line:
+        values = {**before.values, **values}
+        view.log.pop()
+    names = _named(values, view.leading, f"{event.split}/")
+    view.say(time, "good" if event.final else "info", f"{event.split} at step {event.step}: {names}")
+    view.validation = Validation((event.split, event.step), values, view.log[-1])
+
+
+def _named(values: Mapping[str, float], leading: str | None, prefix: str = "") -> str:
+    """The most important metrics in words, without their split where it is before already."""
+    shown, left_out = named_first(values, leading)
+    words = [f"{name.removeprefix(prefix)} {number(value)}" for name, value in shown.items()]
+    return " ".join([*words, *([f"and {left_out} more"] if left_out else [])])
 
 
 def _sample(view: View, event: SampleEvent, time: float) -> None:
@@ -211,13 +241,13 @@ def _report(view: View, event: ReportEvent, time: float) -> None:
 
 def _autotune(view: View, event: AutotuneEvent, time: float) -> None:
     view.decisions[event.key] = event
-    said = f"autotune {event.operation} {event.shape}"
+    text = f"autotune {event.operation} {event.shape}"
     if event.default_ms and event.best_ms:
         gain = event.default_ms / event.best_ms
-        said += f": {event.default_ms:.3g} to {event.best_ms:.3g} ms ({gain:.2f}x)"
+        text += f": {event.default_ms:.3g} to {event.best_ms:.3g} ms ({gain:.2f}x)"
     if event.candidates:
-        said += f", {event.candidates} candidate" + "s" * (event.candidates != 1)
-    view.say(time, "info", said)
+        text += f", {event.candidates} candidate" + "s" * (event.candidates != 1)
+    view.say(time, "info", text)
 
 
 def _step(view: View, event: StepEvent, time: float) -> None:
@@ -225,16 +255,16 @@ def _step(view: View, event: StepEvent, time: float) -> None:
 
 
 MEASURED = ("cpu", "memory", "disk", "network", "data_wait", "step_ms")
-"""What of the machine has a history."""
+"""Fields of the machine with a history."""
 
 
 def _system(view: View, event: SystemEvent, time: float) -> None:
-    # Several threads sample: what one of them leaves out stands as another told it last.
-    told = {name: value for name in _SYSTEM_FIELDS if (value := getattr(event, name)) is not None}
+    # Several threads sample: a field that one leaves out keeps the value of another.
+    sampled = {name: value for name in _SYSTEM_FIELDS if (value := getattr(event, name)) is not None}
     view.samples_taken += 1
-    view.system = event if view.system is None else replace(view.system, **told)
+    view.system = event if view.system is None else replace(view.system, **sampled)
     for name in MEASURED:
-        value = told.get(name)
+        value = sampled.get(name)
         if value is not None:
             view.histories.setdefault(name, deque(maxlen=HISTORY)).append(value)
     for index, gpu in enumerate(event.gpus or ()):
@@ -255,7 +285,7 @@ def _bad_item(view: View, event: BadItemEvent, time: float) -> None:
     view.say(time, "warning", f"bad item {event.action} ({event.count} so far): {event.source}: {event.reason}")
 
 
-def _said(view: View, event: WarningEvent | LogEvent, time: float) -> None:
+def _message(view: View, event: WarningEvent | LogEvent, time: float) -> None:
     view.say(time, event.level, event.message + (f" ({event.where})" if event.where else ""))
 
 
@@ -276,12 +306,12 @@ def _resumed(view: View, event: ResumedEvent, time: float) -> None:
         series.take_back(event.from_step)
     kept = [sample for sample in view.samples if sample.step <= event.from_step]
     if len(kept) < len(view.samples):
-        view.samples = deque(kept, MOST_SAMPLES)
+        view.samples = deque(kept, MAX_SAMPLES)
     if view.best_step is not None and view.best_step > event.from_step:
         view.best_step = None
     view.step = event.from_step
-    view.steps_seen.clear()
-    view.say(time, "info", f"attempt {view.attempt} goes on from step {event.from_step}")
+    view.recent_steps.clear()
+    view.say(time, "info", f"attempt {view.attempt} continues from step {event.from_step}")
 
 
 def _end(view: View, event: EndEvent, time: float) -> None:
@@ -290,7 +320,7 @@ def _end(view: View, event: EndEvent, time: float) -> None:
     if event.step is not None:
         view.step = event.step
     level = "good" if event.status == "done" else "error" if event.status == "failed" else "warning"
-    numbers = " ".join(f"{name} {number(value)}" for name, value in event.metrics.items())
+    numbers = _named(event.metrics, view.leading)
     view.say(time, level, " ".join(filter(None, (event.status, event.reason, numbers))))
     for phase in view.phases.values():
         if phase.is_active:
@@ -308,8 +338,8 @@ HANDLERS: dict[type, Callable[[View, Any, float], None]] = {
     SystemEvent: _system,
     CheckpointEvent: _checkpoint,
     BadItemEvent: _bad_item,
-    WarningEvent: _said,
-    LogEvent: _said,
+    WarningEvent: _message,
+    LogEvent: _message,
     RequestEvent: _request,
     ResumedEvent: _resumed,
     EndEvent: _end,

@@ -1,4 +1,4 @@
-"""The wall on which a panel hangs pictures in pixels: they are written once the text around them is there."""
+"""Pictures in pixels in a panel: written after the text around them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from trainer.tui.pictures import Sample
 
 CELL = (8, 16)
-"""Width and height in pixels of a cell of a terminal that does not say: rather too small than over the edge."""
+"""Assumed width and height of a cell in pixels: too small rather than too large, which would cross the edge."""
 
-MOST_ACROSS = 1600
-"""Pixels: more are not sent."""
+MAX_ACROSS = 1600
+"""Maximum width of a picture in pixels."""
 
 
 class Wall:
@@ -30,32 +30,32 @@ class Wall:
         self.form: Form = dashboard.pictures
         self._dashboard = dashboard
         self._hanging = Hanging(self.form)
-        self._wanted: list[tuple[Sample, tuple[object, ...], Region]] = []
+        self._pictures: list[tuple[Sample, tuple[object, ...], Region]] = []
         self._overwritten: list[Region] = []
         self._panel: HungPanel | None = None
 
     def begin(self) -> None:
-        """The panel draws anew: what is hung from now on is what is wanted."""
-        self._wanted = []
+        """Start a new drawing of the panel, without pictures yet."""
+        self._pictures = []
 
     def hang(self, sample: Sample, key: tuple[object, ...], column: int, row: int, columns: int, rows: int) -> None:
-        """Have a picture shown in these cells of the panel's drawing."""
-        self._wanted.append((sample, key, Region(column, row, columns, rows)))
+        """Show a picture in these cells of the panel's drawing."""
+        self._pictures.append((sample, key, Region(column, row, columns, rows)))
 
     def drawn(self, panel: HungPanel, overwritten: list[Region]) -> None:
-        """The panel has been drawn, and text is about to be written to these parts of it."""
+        """Called after the panel was drawn, before text is written to these parts of it."""
         if self.form != "half":
             self._panel = panel
             self._overwritten += [region.translate(panel.region.offset) for region in overwritten]
             panel.call_after_refresh(self.show)
 
     def show(self) -> None:
-        """Write what is wanted and not there, where this screen is the one in front."""
+        """Write the new pictures, if this screen is in front."""
         panel = self._panel
         if self.form == "half" or panel is None or self._dashboard.screen is not panel.screen:
             return
-        wanted = [self._placed(panel, *one) for one in self._wanted]
-        stale = self._hanging.stale(wanted)
+        placed = [self._placed(panel, *one) for one in self._pictures]
+        stale = self._hanging.stale(placed)
         if self.form == "sixel" and stale:  # the cells below are written again, and what lies on them is gone
             panel.refresh(*(Region(*picture.place).translate(-panel.region.offset) for picture in stale))
             self._overwritten += [Region(*picture.place) for picture in stale]
@@ -64,10 +64,10 @@ class Wall:
             return
         overwritten = [(place.x, place.y, place.width, place.height) for place in self._overwritten]
         self._overwritten = []
-        self._write(self._hanging.show(wanted, overwritten))
+        self._write(self._hanging.show(placed, overwritten))
 
     def clear(self) -> None:
-        """Take all down."""
+        """Remove all pictures."""
         self._write(self._hanging.clear())
 
     def _placed(self, panel: HungPanel, sample: Sample, key: tuple[object, ...], cells: Region) -> Placed:
@@ -77,7 +77,7 @@ class Wall:
         width, height = cell_size()
         layers = key[-1]
         assert isinstance(layers, Layers)
-        scale = min(1.0, MOST_ACROSS / (cells.width * width))
+        scale = min(1.0, MAX_ACROSS / (cells.width * width))
         room = int(cells.width * width * scale), int(cells.height * height * scale)
         at = panel.region.offset + Offset(left, top) + cells.offset
         name = (*key, room)
@@ -108,7 +108,7 @@ class HungPanel(Panel):
 
 
 def _lettered(pixels: Pixels, sample: Sample, layers: Layers) -> Pixels:
-    """With the names of the boxes in it."""
+    """The picture with the names of the boxes."""
     labels = list(labels_of(sample.annotations, sample.size, pixels.shape, layers))
     if not labels:
         return pixels
@@ -123,16 +123,16 @@ def _lettered(pixels: Pixels, sample: Sample, layers: Layers) -> Pixels:
 
 
 def cell_size() -> tuple[int, int]:
-    """Width and height in pixels of the terminal's cells, as the system knows them; the terminal is asked nothing."""
+    """Width and height of a cell in pixels, from the operating system; the terminal is not queried."""
     try:
         import fcntl
         import struct
         import termios
 
-        told = fcntl.ioctl(1 if os.isatty(1) else 2, termios.TIOCGWINSZ, b"\0" * 8)
+        answer = fcntl.ioctl(1 if os.isatty(1) else 2, termios.TIOCGWINSZ, b"\0" * 8)
     except (ImportError, OSError):
         return CELL
-    rows, columns, width, height = struct.unpack("HHHH", told)
+    rows, columns, width, height = struct.unpack("HHHH", answer)
     if not (rows and columns and width >= columns and height >= rows):
         return CELL
     return width // columns, height // rows

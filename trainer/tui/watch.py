@@ -1,4 +1,4 @@
-"""Watching a run on the terminal, from the call to the way one left."""
+"""Watching a run on the terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Action = Literal["detached", "finished", "stopped", "terminated", "hung_up", "failed"]
 BESIDE_A_WORKER = ("asyncio", "rich.console", "textual", "textual.css.styles")
-"""What is imported while a worker reads its configuration. More of it delays the worker: processors share cores."""
+"""Modules imported while a worker reads its configuration. More of them would delay the worker: both share cores."""
 
 PARTS_OF_THE_APP = (
     *BESIDE_A_WORKER,
@@ -37,16 +37,16 @@ PARTS_OF_THE_APP = (
     "trainer.tui.screens",
     "trainer.tui.app",
 )
-"""What the app imports, and Textual on its way to a frame, in pieces of some tens of milliseconds."""
+"""Modules that the app and Textual import before a frame, in pieces of a few tens of milliseconds."""
 
 
 @dataclass(frozen=True)
 class TuiResult:
     """How the dashboard was left.
 
-    Training goes on (`detached`), the run was over (`finished`), or it was stopped (`stopped`); or the dashboard alone
-    was ended from outside, by a SIGTERM (`terminated`) or because its terminal is gone (`hung_up`), or by its own fault
-    (`failed`; the traceback is on the terminal).
+    Training continues (`detached`), the run was over (`finished`), or it was stopped (`stopped`); or the dashboard
+    alone was ended from outside, by a SIGTERM (`terminated`) or because its terminal is gone (`hung_up`), or by an
+    error of its own (`failed`; the traceback is on the terminal).
     """
 
     action: Action
@@ -100,7 +100,7 @@ def watch(
         owner: the dashboard of the command that started the run: it leaves by itself when a stop asked for here is
             done.
         is_read_only: no requests are sent.
-        pictures: how samples are shown, `half` (half-blocks), `kitty` or `sixel`; None: as TRAINER_PICTURES says.
+        pictures: how samples are shown, `half` (half-blocks), `kitty` or `sixel`; None: the value of TRAINER_PICTURES.
         has_mouse: take the mouse; without, it is the terminal's own, and selects text.
         look_after: called about once a second; the owner sees to its worker, so that the run's records tell at once
             what the worker could not tell any more.
@@ -139,5 +139,5 @@ def watch(
         gc.enable()
         feed.close()
     if app.return_code:
-        print("the dashboard failed, see above; the run is not affected", file=sys.stderr)
+        print("the dashboard failed, see the traceback above; the run is not affected", file=sys.stderr)
     return TuiResult("failed" if app.return_code else cast(Action, action or "detached"))

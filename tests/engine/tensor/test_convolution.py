@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainer import engine
+from trainer import TrainerError, engine
 
 
 def ramp(*shape: int) -> np.ndarray:
@@ -109,3 +109,19 @@ def test_average_pool_counts_padding_as_zeros(window: Any, stride: Any, padding:
     windows = np.lib.stride_tricks.sliding_window_view(padded, (rows, columns), (2, 3))[:, :, :: steps[0], :: steps[1]]
     found = engine.average_pool(engine.asarray(x), window, stride=stride, padding=padding)
     np.testing.assert_allclose(found.numpy(), windows.mean((-2, -1)), atol=1e-12)
+
+
+@pytest.mark.parametrize(("window", "dilation"), [((3, 5), 1), ((3, 3), 2), ((2, 1), 2)])
+def test_same_padding_keeps_the_extents(window: tuple[int, int], dilation: int) -> None:
+    x, w = np.random.default_rng(0).normal(size=(1, 2, 7, 8)), np.ones((3, 2, *window))
+    found = engine.convolution(x, w, padding="same", dilation=dilation)
+    margins = [dilation * (size - 1) // 2 for size in window]
+    assert found.shape == (1, 3, 7, 8)
+    np.testing.assert_array_equal(found.numpy(), engine.convolution(x, w, padding=margins, dilation=dilation).numpy())
+
+
+@pytest.mark.parametrize("geometry", [{"stride": 2}, {"window": 4}, {"padding": "full"}, {"stride": 0}])
+def test_padding_by_name_that_can_not_be_is_refused(geometry: dict[str, Any]) -> None:
+    size = geometry.pop("window", 3)
+    with pytest.raises(TrainerError, match="convolution: no"):
+        engine.convolution(np.zeros((1, 2, 7, 7)), np.zeros((3, 2, size, size)), **{"padding": "same", **geometry})

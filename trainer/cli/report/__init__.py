@@ -1,5 +1,7 @@
-"""A run as one self-contained web page: no script, nothing loaded from elsewhere."""
+"""A run as one self-contained web page, without a script and with nothing loaded from elsewhere; or as Markdown."""
 
+from trainer.cli.report.markdown import markdown_report
 from trainer.cli.report.page import report_page
+from trainer.cli.report.source import Source
 
-__all__ = ["report_page"]
+__all__ = ["Source", "markdown_report", "report_page"]

@@ -2,222 +2,132 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import json
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from html import escape
-from pathlib import Path
-from typing import Any
 
 from trainer.cli.report.html import folded, matrix, preformatted, table
+from trainer.cli.report.pictures import samples, worst_items
+from trainer.cli.report.source import METRIC_COLUMNS, Source, quantity, read_json
 from trainer.cli.report.svg import Curve, chart, diagram
 from trainer.rundir import (
     AutotuneEvent,
     BadItemEvent,
     CheckpointEvent,
-    Record,
+    PhaseEvent,
     ReportEvent,
-    Run,
-    SampleEvent,
-    Series,
     StepEvent,
     WarningEvent,
 )
-from trainer.tui.charts import better
 from trainer.tui.numbers import duration, number, size
-from trainer.tui.reports import report_of
+from trainer.tui.reports import Report, report_of
+from trainer.tui.shares import shares_of
 
 MOST_LISTED = 200
 """Rows of a table that grows with the run."""
 
-LOG_SCALE_FROM = 100.0
-"""A learning rate that spans at least this factor is drawn on a logarithmic scale."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """The run, and how many pictures of each name are taken in, the newest first."""
-
-    run: Run
-    samples: int = 4
-
-    @cached_property
-    def records(self) -> list[Record]:
-        """All records that still count."""
-        return self.run.events()
-
-    def of(self, kind: type[Any]) -> list[Any]:
-        """The events of one kind, in their order."""
-        return [record.event for record in self.records if isinstance(record.event, kind)]
+LOG_SCALE_FROM = 50.0
+"""A loss or a learning rate that spans at least this factor is drawn on a logarithmic scale."""
 
 
 def head(source: Source) -> str:
-    """Which run it is and how it ended."""
-    run = source.run
-    facts = [run.status + (f", attempt {run.attempt}" if run.attempt > 1 else "")]
-    if source.records:
-        facts.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(source.records[0].time)))
-        facts.append(f"took {duration(run.seconds)}")
-    if run.head is not None:
-        threads = f", {run.head.threads} threads" if run.head.threads else ""
-        facts += [f"task {run.head.task}", f"{run.head.device}{threads}", run.head.host, f"trainer {run.head.version}"]
-    reason = f"<p>{escape(run.end.reason)}</p>" if run.end is not None and run.end.reason else ""
-    return f'<h1>{escape(run.name)}</h1><p class="quiet">{escape(" · ".join(facts))}</p>{reason}'
+    """Which run it is and how it ended, with the user's tags and note."""
+    parts = [f'<h1>{escape(source.run.name)}</h1><p class="quiet">{escape(" · ".join(source.facts))}</p>']
+    return "".join([*parts, *(f"<p>{escape(text)}</p>" for text in source.texts)])
+
+
+def headline(source: Source) -> str:
+    """The monitored metric: its best value, that of the test split, and its curve; the loss next to it."""
+    if not source.quantities:
+        return ""
+    figures = "".join(
+        f'<p class="figure"><b>{number(value)}</b>{escape(name)}<br><span class="quiet">{escape(when)}</span></p>'
+        for name, value, when in source.figures
+    )
+    groups = _groups(source)
+    charts = "".join(_chart(source, one, groups[one], is_large=True) for one in source.quantities if one in groups)
+    return f'<div class="figures">{figures}</div><div class="charts large">{charts}</div>'
 
 
 def results(source: Source) -> str:
-    """The last and the best of each metric."""
-    rows = []
-    for name, series in source.run.metrics.items():
-        if not len(series):
-            continue
-        pick = min if better(name) == "min" else max
-        finite = [(value, step) for value, step in zip(series.value, series.step, strict=True) if value == value]
-        if not finite:
-            continue  # a metric of what the data doesn't have, such as large objects
-        best, at = pick(finite, key=lambda pair: pair[0])
-        rows.append((name, series.value[-1], series.step[-1], best, at))
-    leading = source.run.paths.leading_metric
-    rows.sort(key=lambda row: (row[0] != leading, {"test": 0, "valid": 1}.get(row[0].partition("/")[0], 2), row[0]))
-    return table(("metric", "last", "at step", "best", "at step"), rows) if rows else ""
+    """The last and the best of each metric that has a value, the most important first."""
+    rows = source.table
+    if not rows:
+        return ""
+    hidden = len(source.run.metrics) - len(rows)
+    more = f'<p class="quiet">{hidden} metrics without a finite value are left out</p>' if hidden else ""
+    content = table(METRIC_COLUMNS, rows) + more
+    return folded(f"{len(rows)} metrics, the last and the best value of each", content)
 
 
 def curves(source: Source) -> str:
-    """A chart for each metric: training, validation and averaged weights in one."""
-    groups: dict[str, list[tuple[str, Series]]] = {}
-    for name, series in source.run.metrics.items():
-        split, _, rest = name.partition("/")
-        if len(series) and split in ("train", "valid"):
-            groups.setdefault(rest.removeprefix("ema/"), []).append((name, series))
-    charts = "".join(_figure(title, members) for title, members in groups.items())
-    return f'<div class="charts">{charts}</div>' if charts else ""
+    """A chart for each metric that does not lead the page: training, validation and averaged weights in one."""
+    groups = {title: names for title, names in _groups(source).items() if title not in source.quantities}
+    charts = [content for title, names in groups.items() if (content := _chart(source, title, names))]
+    return folded(f"{len(charts)} more", f'<div class="charts">{"".join(charts)}</div>') if charts else ""
 
 
-def _figure(title: str, members: Sequence[tuple[str, Series]]) -> str:
+def _groups(source: Source) -> dict[str, list[str]]:
+    """Names of the metrics by what they measure, as training and validation have them."""
+    groups: dict[str, list[str]] = {}
+    for name in sorted(source.metrics, key=lambda name: (not name.startswith("train/"), "/ema/" in name)):
+        if name.partition("/")[0] in ("train", "valid"):
+            groups.setdefault(quantity(name), []).append(name)
+    return groups
+
+
+def _chart(source: Source, title: str, names: Sequence[str], *, is_large: bool = False) -> str:
+    members = [(name, source.metrics[name]) for name in names]
     drawn = [
         Curve(name, series.step, series.value, _style(name), has_points=not name.startswith("train/"))
         for name, series in members
     ]
-    positive = [value for _, series in members for value in series.value if value > 0]
-    log_scale = "learning_rate" in title and bool(positive) and max(positive) >= LOG_SCALE_FROM * min(positive)
+    values = [value for _, series in members for value in series.value if value - value == 0]
+    is_wide = min(values) >= 0 and max(values) >= LOG_SCALE_FROM * min((one for one in values if one > 0), default=1.0)
+    log_scale = is_wide and ("learning_rate" in title or "loss" in title)
+    best = None
+    if is_large and source.leading is not None and source.leading in names:
+        peak = source.peak(source.leading)
+        best = (peak.step, peak.value)
     key = "  ".join(
         f'<b class="{_style(name)}">{escape(name)}</b> {number(series.value[-1])}' for name, series in members
     )
-    caption = f'<figcaption class="key">{key}</figcaption>'
-    return f"<figure><h3>{escape(title)}</h3>{caption}{chart(drawn, log_scale=log_scale)}</figure>"
+    content = chart(drawn, log_scale=log_scale, is_large=is_large, best=best)
+    return f'<figure><h3>{escape(title)}</h3><figcaption class="key">{key}</figcaption>{content}</figure>'
 
 
 def _style(name: str) -> str:
     return "ema" if "/ema/" in name else name.partition("/")[0]
 
 
-def samples(source: Source) -> str:
-    """The newest pictures of each name, with their boxes drawn over them."""
-    by_name: dict[str, list[SampleEvent]] = {}
-    for event in source.of(SampleEvent):
-        by_name.setdefault(f"{event.split}/{event.name}", []).append(event)
-    shown = [figure for events in by_name.values() for event in events[: -source.samples - 1 : -1]
-             if (figure := _sample(source, event)) is not None]  # fmt: skip
-    return f'<div class="samples">{"".join(shown)}</div>' if shown else ""
-
-
-def _sample(source: Source, event: SampleEvent) -> str | None:
-    facts = f"{event.name}, step {event.step}" + (f": {event.caption}" if event.caption else "")
-    return _shown(source, event.file, facts)
-
-
-def _shown(source: Source, file: str, facts: str) -> str | None:
-    """A sample's picture, with what is over it, or its text; None where the file lies outside or is not there."""
-    path = source.run.paths.inside(file)
-    if path is None or not path.is_file():
-        return None
-    if path.suffix != ".png":
-        content = preformatted(path.read_text(encoding="utf-8", errors="replace"))
-    else:
-        data = base64.b64encode(path.read_bytes()).decode()
-        image = f'<img alt="{escape(facts)}" src="data:image/png;base64,{data}">'
-        content = f'<div class="picture">{image}{_masks(path)}{_boxes(path)}</div>'
-    return f"<figure>{content}<figcaption>{escape(facts)}</figcaption></figure>"
-
-
-def _masks(path: Path) -> str:
-    """The masks that belong to a picture, as a picture of its size over it."""
-    from PIL import Image
-
-    from trainer.tui.annotations import overlay
-    from trainer.tui.pictures import read_sample
-
-    sample = read_sample(path)
-    if sample is None or sample.image is None:
-        return ""
-    over = overlay(sample.annotations, sample.mask, (sample.image.shape[0], sample.image.shape[1]))
-    if over is None:
-        return ""
-    file = io.BytesIO()
-    Image.fromarray(over).save(file, "PNG")
-    return f'<img class="mask" alt="masks" src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}">'
-
-
-def _boxes(path: Path) -> str:
-    """The boxes that belong to a picture, as an SVG of its size over it."""
-    from PIL import Image
-
-    annotations = _json(path.with_suffix(".json"))
-    boxes = annotations.get("boxes") if isinstance(annotations, dict) else None
-    if not isinstance(boxes, list):
-        return ""
-    with Image.open(path) as image:
-        width, height = image.size
-    classes, scores = annotations.get("classes", []), annotations.get("scores", [])
-    drawn = []
-    for index, box in enumerate(boxes):
-        if isinstance(box, list) and len(box) == 4 and all(isinstance(edge, int | float) for edge in box):
-            left, top, right, bottom = box
-            words = [str(column[index]) for column in (classes, scores) if index < len(column)]
-            drawn.append(
-                f'<rect class="box" x="{left}" y="{top}" width="{right - left}" height="{bottom - top}">'
-                f"<title>{escape(' '.join(words))}</title></rect>"
-            )
-    return f'<svg viewBox="0 0 {width} {height}">{"".join(drawn)}</svg>'
-
-
 def evaluation(source: Source) -> str:
-    """The latest report of each name."""
+    """The latest report of each name: those of the test split first, the lists of worst items last; the first open."""
     latest = {f"{event.split}/{event.name}": event for event in source.of(ReportEvent)}
-    parts = []
-    for name, event in latest.items():
-        path = source.run.paths.inside(event.file)
-        if path is not None:
-            facts = f"{name}, step {event.step}" + (f": {event.caption}" if event.caption else "")
-            parts.append(folded(facts, _report(source, _json(path))))
+    paths = {name: source.run.paths.inside(event.file) for name, event in latest.items()}
+    reports = {name: report_of(read_json(path)) for name, path in paths.items() if path is not None}
+    parts: list[str] = []
+    for name in sorted(reports, key=lambda name: (bool(reports[name].pictures), not name.startswith("test"))):
+        if content := _report(reports[name]):
+            is_open = not parts and not reports[name].pictures
+            parts.append(folded(f"{name}, step {latest[name].step}", content, is_open=is_open))
     return "".join(parts)
 
 
-def _report(source: Source, content: Any) -> str:
+def _report(report: Report) -> str:
     """Its numbers, and all of matrix, curves and table that it has."""
-    report = report_of(content)
-    parts = [table(tuple(map(str, report.numbers)), [tuple(report.numbers.values())])] if report.numbers else []
+    parts = []
+    if report.numbers and not report.pictures:
+        parts.append(table(tuple(map(str, report.numbers)), [tuple(report.numbers.values())]))
     if report.matrix:
         parts.append(matrix(report.classes, report.matrix))
     if report.curves:
         lines = [Curve(curve.name, curve.x, curve.y, f"c{index % 6}") for index, curve in enumerate(report.curves)]
         key = " ".join(f'<b class="c{index % 6}">{escape(curve.name)}</b>' for index, curve in enumerate(report.curves))
-        parts.append(f'<figure class="diagram"><figcaption class="key">{escape(" over ".join(report.axes[::-1]))} '
-                     f"{key}</figcaption>{diagram(lines)}</figure>")  # fmt: skip
+        if drawn := diagram(lines):
+            axes = escape(" over ".join(report.axes[::-1]))
+            parts.append(f'<figure class="diagram"><figcaption class="key">{axes} {key}</figcaption>{drawn}</figure>')
     if report.rows and not report.matrix:
         parts.append(table(report.header, report.rows[:MOST_LISTED]))
-    shown = [
-        figure
-        for row, files in zip(report.rows, report.pictures, strict=False)
-        for file in files
-        if (figure := _shown(source, file, f"{row[0]}: {row[2] or Path(file).stem} ({number(row[1])})")) is not None
-    ]
-    if shown:
-        parts.append(f'<div class="samples">{"".join(shown)}</div>')
     return "".join(parts)
 
 
@@ -245,8 +155,6 @@ def phases(source: Source) -> str:
     """The phases of the run other than steps, and their durations."""
     began: dict[str, float] = {}
     took: dict[str, float] = {}
-    from trainer.rundir import PhaseEvent
-
     for record in source.records:
         event = record.event
         if isinstance(event, PhaseEvent):
@@ -254,13 +162,12 @@ def phases(source: Source) -> str:
                 began[event.name] = record.time
             elif event.state in ("finished", "failed") and event.name in began:
                 took[event.name] = took.get(event.name, 0.0) + record.time - began.pop(event.name)
-    return table(("phase", "took"), [(name, duration(seconds)) for name, seconds in took.items()]) if took else ""
+    rows = [(name, duration(seconds)) for name, seconds in took.items()]
+    return folded(f"{len(rows)} phases", table(("phase", "took"), rows)) if rows else ""
 
 
 def kernels(source: Source) -> str:
     """What autotuning decided, the largest share of a step first."""
-    from trainer.tui.shares import shares_of
-
     shares = shares_of({event.program: event for event in source.of(StepEvent)}.values())
     rows = []
     for event in source.of(AutotuneEvent):
@@ -297,27 +204,22 @@ def configuration(source: Source) -> str:
 def environment(source: Source) -> str:
     """Command, versions, devices."""
     path = source.run.paths.environment(max(source.run.paths.last_attempt, 1))
-    facts = _json(path)
-    if not isinstance(facts, dict):
+    content = read_json(path)
+    if not isinstance(content, dict):
         return ""
-    command = facts.get("command")
+    command = content.get("command")
     line = preformatted(" ".join(map(str, command))) if isinstance(command, list) else ""
-    return line + folded("versions and devices", preformatted(json.dumps(facts, indent=1)))
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+    return line + folded("versions and devices", preformatted(json.dumps(content, indent=1)))
 
 
 SECTIONS: tuple[tuple[str, Callable[[Source], str]], ...] = (
     ("", head),
-    ("Results", results),
-    ("Curves", curves),
+    ("", headline),
     ("Samples", samples),
+    ("Worst items", worst_items),
     ("Evaluation", evaluation),
+    ("Curves", curves),
+    ("Metrics", results),
     ("Warnings and bad items", events_of_note),
     ("Phases", phases),
     ("Checkpoints", checkpoints),

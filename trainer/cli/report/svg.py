@@ -14,10 +14,16 @@ from trainer.tui.axes import step_range, value_range
 from trainer.tui.numbers import number
 from trainer.tui.raster import reduce_columns
 
-WIDTH, HEIGHT = 560, 240
-LEFT, RIGHT, TOP, BOTTOM = 58, 10, 10, 26
-COLUMNS = WIDTH - LEFT - RIGHT
-TICKS = 4
+WIDTH = 480
+HEIGHT = {False: 210, True: 270}
+"""Of a chart among others, and of one that leads the page; in units that are pixels at the usual width."""
+
+RIGHT, TOP, BOTTOM = 12, 12, 26
+CHARACTER = 6.6
+"""Width of a digit in a label, at most."""
+
+COLUMNS = WIDTH - 40
+TICKS, MOST_DECADES = 4, 2.5
 
 
 @dataclass(frozen=True)
@@ -31,26 +37,60 @@ class Curve:
     has_points: bool = False
 
 
-def chart(curves: Sequence[Curve], *, log_scale: bool = False) -> str:
-    """The curves over steps, in one SVG element."""
+@dataclass(frozen=True)
+class _Axes:
+    """The ranges of a drawing and the room that it has."""
+
+    bottom: float
+    top: float
+    end: float
+    left: float
+    height: int
+
+    def across(self, step: float) -> float:
+        return self.left + step / self.end * (WIDTH - self.left - RIGHT)
+
+    def down(self, value: float) -> float:
+        return TOP + (self.top - value) / (self.top - self.bottom) * (self.height - TOP - BOTTOM)
+
+
+def chart(
+    curves: Sequence[Curve], *, log_scale: bool = False, is_large: bool = False, best: tuple[float, float] | None = None
+) -> str:
+    """The curves over steps, in one SVG element; `best` is a step and a value to be marked. Empty without a value."""
     end = step_range(max((float(curve.steps[-1]) for curve in curves if len(curve.steps)), default=0.0))
-    return _drawing(curves, end, log_scale=log_scale)
+    return _drawing(curves, end, "step", log_scale=log_scale, is_large=is_large, best=best)
 
 
 def diagram(curves: Sequence[Curve]) -> str:
-    """Curves over something else than steps, which begins at 0."""
+    """Curves over something else than steps, which begins at 0. Empty without a value."""
     return _drawing(curves, max((float(max(curve.steps)) for curve in curves if len(curve.steps)), default=1.0))
 
 
-def _drawing(curves: Sequence[Curve], end: float, *, log_scale: bool = False) -> str:
+def _drawing(
+    curves: Sequence[Curve], end: float, unit: str = "", *, log_scale: bool = False, is_large: bool = False,
+    best: tuple[float, float] | None = None,
+) -> str:  # fmt: skip
     scaled = [(curve, *_scaled(curve, log_scale)) for curve in curves]
-    finite = np.concatenate([y[np.isfinite(y)] for _, _, y in scaled])
+    finite = np.concatenate([y[np.isfinite(y)] for _, _, y in scaled]) if scaled else np.empty(0)
     if not len(finite):
-        return '<p class="quiet">no finite values</p>'
-    bottom, top = value_range(float(finite.min()), float(finite.max()))
-    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">', *_axes(bottom, top, end, log_scale)]
+        return ""
+    values = (_decades if log_scale else _even)(float(finite.min()), float(finite.max()))
+    bottom, top = values[0], values[-1]
+    labels = [_label(value, top - bottom, log_scale) for value in values]
+    left = max(max(map(len, labels)) * CHARACTER + 8, len(unit) * CHARACTER + 14)
+    axes = _Axes(bottom, top, end, left, HEIGHT[is_large])
+    names = escape(", ".join(curve.label for curve in curves), quote=True)
+    parts = [f'<svg viewBox="0 0 {WIDTH} {axes.height}" role="img" aria-label="{names}">']
+    parts += _grid(axes, values, labels, unit)
     for curve, x, y in scaled:
-        parts += _drawn(curve, x, y, bottom, top, end)
+        parts += _drawn(curve, x, y, axes)
+    if best is not None and (best[1] > 0 or not log_scale):
+        value = math.log10(best[1]) if log_scale else best[1]
+        parts.append(
+            f'<circle class="best" r="5" cx="{axes.across(best[0]):.1f}" cy="{axes.down(value):.1f}">'
+            f"<title>best: {number(best[1])} at step {best[0]:g}</title></circle>"
+        )
     return "".join([*parts, "</svg>"])
 
 
@@ -59,36 +99,49 @@ def _scaled(curve: Curve, log_scale: bool) -> tuple[NDArray[np.float64], NDArray
     return x, np.log10(y, out=np.full(len(y), np.nan), where=y > 0) if log_scale else y
 
 
-def _across(step: float, end: float) -> float:
-    return LEFT + step / end * COLUMNS
+def _even(low: float, high: float) -> list[float]:
+    """Ticks at even distances around a range."""
+    bottom, top = value_range(low, high)
+    return [bottom + (top - bottom) * tick / TICKS for tick in range(TICKS + 1)]
 
 
-def _down(value: float, bottom: float, top: float) -> float:
-    return TOP + (top - value) / (top - bottom) * (HEIGHT - TOP - BOTTOM)
+def _decades(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic scale around a range of exponents: powers of ten, of few also 2 and 5 times those."""
+    factors = (1, 2, 5) if high - low < MOST_DECADES else (1,)
+    powers = range(math.floor(low), math.ceil(high) + 2)
+    ticks = [power + math.log10(factor) for power in powers for factor in factors]
+    below = max(index for index, tick in enumerate(ticks) if tick <= low + 1e-9)
+    above = min(index for index, tick in enumerate(ticks) if tick >= high - 1e-9 and index > below)
+    return ticks[below : above + 1]
 
 
-def _axes(bottom: float, top: float, end: float, log_scale: bool) -> list[str]:
+def _label(value: float, span: float, log_scale: bool) -> str:
+    return number(10.0**value if log_scale else value if abs(value) > 1e-9 * span else 0.0)
+
+
+def _grid(axes: _Axes, values: Sequence[float], labels: Sequence[str], unit: str) -> list[str]:
+    """Lines and labels. The last label of the horizontal axis ends at the edge, so that nothing is cut off."""
     parts = []
+    for value, label in zip(values, labels, strict=True):
+        y = axes.down(value)
+        parts.append(f'<line class="grid" x1="{axes.left:.1f}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{axes.left - 6:.1f}" y="{y + 4:.1f}" text-anchor="end">{label}</text>')
     for tick in range(TICKS + 1):
-        value = bottom + (top - bottom) * tick / TICKS
-        y = _down(value, bottom, top)
-        label = number(10.0**value if log_scale else value if abs(value) > 1e-9 * (top - bottom) else 0.0)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{label}</text>')
-        step = end * tick / TICKS
-        parts.append(f'<text x="{_across(step, end):.1f}" y="{HEIGHT - 8}" text-anchor="middle">{number(step)}</text>')
+        step = axes.end * tick / TICKS
+        x, anchor = (WIDTH - 2, "end") if tick == TICKS else (axes.across(step), "middle")
+        parts.append(f'<text x="{x:.1f}" y="{axes.height - 8}" text-anchor="{anchor}">{number(step)}</text>')
+    if unit:
+        parts.append(f'<text x="{axes.left - 12:.1f}" y="{axes.height - 8}" text-anchor="end">{unit}</text>')
     return parts
 
 
-def _drawn(
-    curve: Curve, x: NDArray[np.float64], y: NDArray[np.float64], bottom: float, top: float, end: float
-) -> list[str]:
+def _drawn(curve: Curve, x: NDArray[np.float64], y: NDArray[np.float64], axes: _Axes) -> list[str]:
     """The curve: all its points while they are few, else the range of each column of the picture."""
     if len(x) <= 2 * COLUMNS:
         points = list(zip(x.tolist(), y.tolist(), strict=True))
     else:
-        columns = reduce_columns(x, y, 0.0, end, COLUMNS)
-        width = end / COLUMNS
+        columns = reduce_columns(x, y, 0.0, axes.end, COLUMNS)
+        width = axes.end / COLUMNS
         points = []
         for column in np.flatnonzero(np.isfinite(columns.low)).tolist():
             at = (column + 0.5) * width
@@ -96,12 +149,12 @@ def _drawn(
     path, is_joined = [], False
     for step, value in points:
         if math.isfinite(value):
-            path.append(f"{'L' if is_joined else 'M'}{_across(step, end):.1f} {_down(value, bottom, top):.1f}")
+            path.append(f"{'L' if is_joined else 'M'}{axes.across(step):.1f} {axes.down(value):.1f}")
         is_joined = math.isfinite(value)  # a value that is not finite is a gap
     parts = [f'<path class="{curve.style}" d="{"".join(path)}"><title>{escape(curve.label)}</title></path>']
-    if curve.has_points and len(points) <= COLUMNS // 2:
+    if (curve.has_points and len(points) <= COLUMNS // 2) or len(points) == 1:
         parts += [
-            f'<circle class="{curve.style}" r="2.5" cx="{_across(step, end):.1f}" cy="{_down(value, bottom, top):.1f}">'
+            f'<circle class="{curve.style}" r="2.5" cx="{axes.across(step):.1f}" cy="{axes.down(value):.1f}">'
             f"<title>{escape(curve.label)} {number(value)} at step {step:g}</title></circle>"
             for step, value in points
             if math.isfinite(value)

@@ -10,18 +10,14 @@ if TYPE_CHECKING:
     from trainer.learner.inference.evaluation import EvaluationReport
     from trainer.rundir import Event
 
-EXAMPLES = (
-    """\
-  trainer evaluate cells                          the validation split, with the best weights
-  trainer """
-    """evaluate cells --split test --json
-  trainer evaluate cells --data my_data           a data folder with the """
-    """same classes
-  trainer evaluate cells --report found           reports and pictures of the worst items in """
-    """found/
+EXAMPLES = """\
+  trainer evaluate cells                      validation split, best weights
+  trainer evaluate cells --split test --json
+  trainer evaluate cells --data my_data       data with the same classes
+  trainer evaluate cells --report found       reports and images in found/
+  trainer evaluate cells.model --data my_data
   trainer evaluate runs/cells/checkpoints/step-300
 """
-)
 
 WORST = 5
 """Number of worst items in the output."""

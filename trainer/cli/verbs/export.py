@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-EXAMPLES = (
-    """\
-  trainer export cells                               cells.model, of the run's best weights
-  trainer export """
-    """cells out/cells.model --weights latest
-  trainer export cells --size 480x640 --size 640x480    if images are """
-    """not resized to one size
+EXAMPLES = """\
+  trainer export cells                               cells.model, best weights
+  trainer export cells out/cells.model --weights latest
+  trainer export cells --size 480x640 --size 640x480
 """
-)
 
 SINKS = ("csv", "tensorboard", "wandb", "mlflow")
 ENDING = ".model"

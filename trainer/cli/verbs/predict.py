@@ -13,18 +13,13 @@ if TYPE_CHECKING:
     from trainer.learner.inference.model import Model
     from trainer.learner.inference.results import Result
 
-EXAMPLES = (
-    """\
-  trainer predict cells photo.jpg                        writes drawn images to predictions/
-  trainer """
-    """predict cells photos/ --out found --threshold 0.5
-  trainer predict cells photos/ --format coco --out """
-    """found.json
-  trainer predict cells photos/*.png --json              one line of JSON per image
-  ls """
-    """photos/*.jpg | trainer predict cells -              paths from standard input, one per line
+EXAMPLES = """\
+  trainer predict cells photo.jpg                draws into predictions/
+  trainer predict cells photos/ --out found --threshold 0.5
+  trainer predict cells photos/ --format coco --out found.json
+  trainer predict cells photos/*.png --json      one line of JSON per image
+  ls photos/*.jpg | trainer predict cells -      paths on standard input
 """
-)
 
 FORMATS = ("images", "txt", "coco", "masks")
 DEFAULT_OUT = "predictions"

@@ -1,17 +1,15 @@
-"""`trainer report`: writes a report of a run as a single web page that needs no network."""
+"""`trainer report`: writes a report of a run as a single web page that needs no network, or as Markdown."""
 
 from __future__ import annotations
 
 import argparse
 
-EXAMPLES = (
-    """\
+EXAMPLES = """\
   trainer report                       the latest run; a run named digits gives digits.html
-  trainer report """
-    """digits-2 -o report.html
+  trainer report digits-2 -o report.html
+  trainer report digits-2 -o report.md     numbers and tables as Markdown
   trainer report digits --samples 20   more images from earlier steps
 """
-)
 
 HINT = ""
 
@@ -20,7 +18,12 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run", nargs="?", metavar="RUN", help="a run directory, or the name of a run in runs/ (default: the latest)"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: the run's name with .html)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="output file, as Markdown if its name ends in .md (default: the run's name with .html)",
+    )
     parser.add_argument(
         "--samples",
         type=int,
@@ -37,8 +40,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from trainer import TrainerError
     from trainer.cli.find import find_run
     from trainer.cli.progress_line import ProgressLine
-    from trainer.cli.report import report_page
-    from trainer.cli.report.sections import Source
+    from trainer.cli.report import Source, markdown_report, report_page
     from trainer.rundir import open_run, write_error
     from trainer.tui.numbers import size
 
@@ -48,7 +50,11 @@ def execute(arguments: argparse.Namespace) -> int:
     file = Path(arguments.output or f"{run.name}.html")
 
     line = ProgressLine()
-    page = report_page(Source(run, arguments.samples), lambda done, total, now: line.note(f"{done}/{total} {now}"))
+    source = Source(run, arguments.samples)
+    if file.suffix == ".md":
+        page = markdown_report(source)
+    else:
+        page = report_page(source, lambda done, total, now: line.note(f"{done}/{total} {now}"))
     line.clear()
     unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     try:

@@ -44,9 +44,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from trainer import TrainerError
     from trainer.cli.find import RUNS, find_run
-    from trainer.cli.removal import ALIVE, bytes_below, delete_runs, is_confirmed
+    from trainer.cli.removal import bytes_below, delete_runs, is_confirmed
     from trainer.cli.summaries import summaries
-    from trainer.rundir import list_runs
+    from trainer.rundir import ALIVE, list_runs
 
     if arguments.older_than is not None and not arguments.older_than >= 0:
         raise TrainerError("invalid age", found=str(arguments.older_than), expected="days, 0 or more")

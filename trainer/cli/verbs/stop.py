@@ -26,14 +26,14 @@ def execute(arguments: argparse.Namespace) -> int:
 
     from trainer import TrainerError
     from trainer.cli.find import find_run
-    from trainer.rundir import open_run, send_request
+    from trainer.rundir import ALIVE, open_run, send_request
 
     run = open_run(find_run(arguments.run).root)
-    if run.status not in ("running", "starting"):
+    if run.status not in ALIVE:
         raise TrainerError("this run is not running", where=str(run.paths.root), found=run.status)
     send_request(run.paths, "abort" if arguments.abort else "stop")
     print(f"asked {run.paths.root} to {'abort' if arguments.abort else 'stop'}", flush=True)
-    while not arguments.no_wait and run.status in ("running", "starting"):
+    while not arguments.no_wait and run.status in ALIVE:
         time.sleep(SECONDS_BETWEEN_LOOKS)
         run.refresh()
     if not arguments.no_wait:

@@ -93,14 +93,14 @@ def execute(arguments: argparse.Namespace) -> int:
             pictures=arguments.pictures,
         )
         return EXIT_CODES_OF_DASHBOARD[result.action]
-    from trainer.rundir import Liveness, last_records
+    from trainer.rundir import ALIVE, Liveness, last_records
 
     run = Liveness(paths)
     for record in last_records(paths.events):
         run.see(record)
 
     def over() -> bool:
-        return run.status not in ("running", "starting")
+        return run.status not in ALIVE
 
     follow(paths, Form.JSON if arguments.json else Form.PLAIN, over=over, see=run.see)
     if run.status == "lost":

@@ -33,15 +33,42 @@ def convolution(
 
     `stride` and `dilation` are one number or one for each spatial axis; `padding` may also be (before, after) for each.
     P = (H + before + after - dilation·(R - 1) - 1) // stride + 1. With one spatial axis x is [N, C, L] and weight
-    [K, C/groups, R]; with three x is [N, C, D, H, W].
+    [K, C/groups, R]; with three x is [N, C, D, H, W]. `padding="same"` keeps the extents, with stride 1 and windows
+    that have a middle; "valid" is none.
+
+    Raises:
+        TrainerError: shapes don't fit, a stride, dilation or window is below 1, or "same" can't be had.
+
+    >>> engine.convolution(engine.ones((1, 2, 5, 5)), engine.ones((3, 2, 3, 3)), padding="same").shape
+    (1, 3, 5, 5)
     """
     name = "convolution"
     tensor, filters = _operands(name, x, weight)
     rank = tensor.ndim - 2
     strides, dilations = each_axis(name, "stride", stride, rank), each_axis(name, "dilation", dilation, rank)
+    if isinstance(padding, str):
+        padding = _named_padding(padding, filters.shape[2:], strides, dilations)
     paddings, precision = padding_pairs(name, padding, rank), precision_of(tensor.dtype, filters.dtype)
     node = _convolved(tensor.node, filters.node, strides, paddings, dilations, groups, precision)
     return wrapped(rounded(node, precision), tensor, filters)
+
+
+def _named_padding(
+    name: str, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[Ends, ...]:
+    """What "same" and "valid" stand for."""
+    reaches = [spacing * (size - 1) for size, spacing in zip(window, dilations, strict=True)]
+    if name not in ("same", "valid"):
+        raise refusal("convolution", "no such padding", found=repr(name), expected="numbers, 'same' or 'valid'")
+    if name == "valid":
+        return ((0, 0),) * len(reaches)
+    if any(step != 1 for step in strides) or any(reach % 2 for reach in reaches):
+        found = f"window {list(window)}, stride {list(strides)}, dilation {list(dilations)}"
+        expected = "stride 1 and windows of odd size, or of even dilation"
+        hint = "Give (before, after) for each axis to say which side gets more."
+        raise refusal("convolution", "no padding keeps the extents alike on both sides", found=found, expected=expected,
+                      hint=hint)  # fmt: skip
+    return tuple((reach // 2, reach // 2) for reach in reaches)
 
 
 def _convolved(

@@ -27,8 +27,8 @@ _WIDE: dict[DType, DType] = {
     dtypes.uint64: dtypes.int64,
 }
 _CONTRACTIONS = frozenset({"matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"})
-_ACCUMULATING = _CONTRACTIONS | {"reduce_sum", "reduce_prod", "scatter_add", "gather_sum", *SCATTERS, *SCANS}
 _EXTREMA = frozenset({"scatter_max_along", "scatter_min_along"})
+_ACCUMULATING = _CONTRACTIONS | {"reduce_sum", "reduce_prod", "scatter_add", "gather_sum", *SCATTERS, *SCANS} - _EXTREMA
 _REARRANGING = frozenset({"reshape", "permute", "expand"})
 _PAIRED_AXES = {"matmul": (-1, -2), "convolution": (1, 1), "convolution_input_gradient": (1, 0)}
 """The axis of each operand along which pairs are summed."""
@@ -46,8 +46,7 @@ def _legal(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int]) -> 
         return inputs[0]
     if node.name in _CONTRACTIONS and (node.dtype.is_half or node.attribute("precision") is not None):
         return _cast(_of_half(node, inputs, wide_groups), node.dtype)
-    is_ordered = node.name in _EXTREMA and node.dtype.is_integer  # a wider type has other limits, and another order
-    if node.name in _ACCUMULATING and node.dtype in _WIDE and not is_ordered:
+    if node.dtype in _WIDE and (node.name in _ACCUMULATING or (node.name in _EXTREMA and node.dtype.is_half)):
         wide = _WIDE[node.dtype]
         widened = tuple(_cast(source, wide) if source.dtype is node.dtype else source for source in inputs)
         return _cast(make_node(node.operation, widened, node.attributes), node.dtype)

@@ -1,1 +1,1 @@
-"""The panels: each a function from a frame and a size to lines. Colours are decided elsewhere."""
+"""The panels: functions from a frame and a size to lines. The palette decides the colors."""

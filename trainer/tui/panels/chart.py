@@ -1,4 +1,4 @@
-"""The chart panels: the chart itself, or in words what is missing."""
+"""The chart panels: the chart, or empty axes with what is missing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from functools import lru_cache
 
 from trainer.tui.charts import CHARTS, Chart
 from trainer.tui.frame import Frame
-from trainer.tui.text import Line
+from trainer.tui.glyphs import Glyphs
+from trainer.tui.text import Line, crop
 from trainer.tui.view import View
 
 CHART_SECONDS = 0.5
 
+_TITLES = {"loss": "loss", "valid": "validation", "rate": "learning rate"}
 _MISSING = {
     "loss": "no training step yet",
     "valid": "no validation yet",
@@ -34,8 +36,10 @@ def draw_chart_panel(name: str) -> Callable[[Frame, int, int], list[Line]]:
 
     def draw(frame: Frame, width: int, height: int) -> list[Line]:
         chart = _chart(frame, name)
-        if chart is None or frame.is_first:
-            return [((_MISSING[name] if chart is None else "", "dim"),)]
+        if chart is None:
+            return empty_chart(_MISSING[name], width, height, frame.glyphs)
+        if frame.is_first:
+            return [(("", "dim"),)]
         from trainer.tui.plot import draw_chart  # NumPy comes with it, and is not needed before the second frame
 
         return draw_chart(chart, width, height, frame.glyphs)
@@ -43,10 +47,20 @@ def draw_chart_panel(name: str) -> Callable[[Frame, int, int], list[Line]]:
     return draw
 
 
-def chart_version(name: str) -> Callable[[Frame], Hashable]:
-    """What a chart's drawing depends on; equal values mean that nothing need be drawn anew.
+def empty_chart(text: str, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """The axes of a chart, with a text in their middle."""
+    if height < 3:
+        return [((text, "dim"),)]
+    room = max(0, width - 1)
+    rows = [crop(text, room, glyphs.ellipsis).center(room) if row == (height - 2) // 2 else ""
+            for row in range(height - 1)]  # fmt: skip
+    return [*(((glyphs.vertical + row, "dim"),) for row in rows), ((glyphs.corner + glyphs.horizontal * room, "dim"),)]
 
-    New values wait for the next half second: a chart is most of what a frame costs, and a point more hardly shows.
+
+def chart_version(name: str) -> Callable[[Frame], Hashable]:
+    """What a chart's drawing depends on; an equal version is not drawn again.
+
+    New values wait for the next half second: a chart is most of the cost of a frame, and one more point hardly shows.
     """
     shown: tuple[Hashable, Hashable] = (None, None)
 
@@ -66,6 +80,6 @@ def chart_title(name: str) -> Callable[[Frame], str]:
 
     def title(frame: Frame) -> str:
         chart = _chart(frame, name)
-        return name if chart is None else chart.title
+        return _TITLES[name] if chart is None else chart.title
 
     return title

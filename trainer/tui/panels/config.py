@@ -1,4 +1,4 @@
-"""The configuration as resolved, each value with where it came from."""
+"""The resolved configuration, each value with its origin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trainer.tui.text import Line, crop_line, printable
 
 
 def draw_config(frame: Frame, width: int, height: int) -> list[Line]:
-    """The lines from `frame.scroll` on; comments (where a value came from) in the background."""
+    """The lines from `frame.scroll` on; comments, which name the origin of a value, are dim."""
     if not frame.config:
         return [(("not written yet", "dim"),)]
     start = min(frame.scroll, max(0, len(frame.config) - height))

@@ -1,4 +1,4 @@
-"""The last line: the keys, or for some seconds what became of the last request."""
+"""The last line: the keys, or for some seconds the answer to the last request."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from trainer.tui.keys import SCREENS, Action, actions_of, key_name
 from trainer.tui.text import Line, crop_line, join, line_width
 
 SEPARATOR = "  "
+ALWAYS = ("detach", "help")
+"""Actions that every line lists."""
 
 
 def draw_footer(frame: Frame, width: int, height: int) -> list[Line]:
-    """The message when there is one, else the keys of the table that belong here.
+    """The message if there is one, else the keys of this screen.
 
-    Where there is no room for the names of all screens, one word stands for them; then the keys crop.
+    Where there is little room, one word stands for all screens; then keys are left out, but never `q` and `?`.
     """
     if frame.message:
         return [crop_line(((f" {frame.message}", "warn"),), width, frame.glyphs.ellipsis)]
@@ -23,7 +25,7 @@ def draw_footer(frame: Frame, width: int, height: int) -> list[Line]:
 
 
 def action_at(frame: Frame, width: int, x: int) -> Action | None:
-    """What a click on a cell of the line asks for; on the word for all screens: the next one."""
+    """The action of a click on a cell of the line; on the word for all screens: the next one."""
     end = 1
     for part, action in () if frame.message else _parts(frame, width):
         start, end = end, end + line_width(part)
@@ -34,7 +36,7 @@ def action_at(frame: Frame, width: int, x: int) -> Action | None:
 
 
 def _parts(frame: Frame, width: int) -> list[tuple[Line, Action]]:
-    """The keys of the line, and what each asks for."""
+    """The keys of the line with their actions."""
     shown = [action for action in actions_of("everywhere") if action.in_footer]
     screens = [(_key(frame, action), action) for action in shown if action.name in SCREENS]
     others = [
@@ -44,10 +46,17 @@ def _parts(frame: Frame, width: int) -> list[tuple[Line, Action]]:
     ]
     own = [(_key(frame, action), action) for action in actions_of(frame.screen) if action.in_footer]
     parts = [*screens, *own, *others]
-    if 1 + line_width(join([part for part, _ in parts], SEPARATOR)) <= width:
+    if _width(parts) <= width:
         return parts
     following = screens[(SCREENS.index(frame.screen) + 1) % len(SCREENS)][1]
-    return [(((f"1-{len(screens)}", "key"), (" screens", "text")), following), *own, *others]
+    parts = [(((f"1-{len(screens)}", "key"), (" screens", "text")), following), *own, *others]
+    while _width(parts) > width and any(action.name not in ALWAYS for _, action in parts):
+        parts.remove(next(part for part in reversed(parts) if part[1].name not in ALWAYS))
+    return parts
+
+
+def _width(parts: list[tuple[Line, Action]]) -> int:
+    return 1 + line_width(join([part for part, _ in parts], SEPARATOR))
 
 
 def footer_version(frame: Frame) -> Hashable:

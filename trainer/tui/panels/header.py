@@ -1,17 +1,17 @@
-"""The first line: which run, in which state, how far, how fast, and how long still."""
+"""The first line: the run, its state, progress, speed, and time."""
 
 from __future__ import annotations
 
 from trainer.tui.frame import Frame
 from trainer.tui.numbers import duration, rate
 from trainer.tui.panels.progress import epoch_text, remaining_seconds
-from trainer.tui.status import DEAD, SILENT
+from trainer.tui.status import LOST, SILENT
 from trainer.tui.text import Line, crop_line, join, line_width, spread
 from trainer.tui.view import View
 
 
 def draw_header(frame: Frame, width: int, height: int) -> list[Line]:
-    """The header; where there is too little room, the least important parts go first."""
+    """The header; where there is too little room, unimportant parts are left out first."""
     glyphs = frame.glyphs
     parts = _parts(frame)
     help_hint: Line = (("? ", "key"), ("help ", "dim"))
@@ -26,7 +26,7 @@ def draw_header(frame: Frame, width: int, height: int) -> list[Line]:
 
 
 def _parts(frame: Frame) -> list[tuple[int, Line]]:
-    """Parts with their rank: 0 always stays, the highest goes first."""
+    """Parts with their rank: 0 always stays, the highest is left out first."""
     view, status = frame.view, frame.status
     badge = f" {getattr(frame.glyphs, status.glyph)} {status.word} "
     parts: list[tuple[int, Line]] = [(9, (("trainer", "strong"),))]
@@ -34,7 +34,7 @@ def _parts(frame: Frame) -> list[tuple[int, Line]]:
         parts.append((7, ((view.task, "text"),)))
     parts.append((0, ((view.name, "strong"),)))
     parts.append((0, ((badge, f"badge_{status.role}"),)))
-    if frame.heartbeat is not None and status in (SILENT, DEAD):
+    if frame.heartbeat is not None and status in (SILENT, LOST):
         parts.append((1, (("last heartbeat ", "dim"), (f"{duration(frame.heartbeat)} ago", "warn"))))
     if frame.share_read < 1:
         parts.append((2, ((f"reading {frame.share_read:.0%}", "warn"),)))
@@ -54,8 +54,8 @@ def _parts(frame: Frame) -> list[tuple[int, Line]]:
         left = remaining_seconds(view, frame.now)
         if left is not None:
             parts.append((4, (("ETA ", "dim"), (duration(left), "text"))))
-    elif view.end is not None:
-        parts.append((4, (("took ", "dim"), (duration(view.taken.seconds), "text"))))
+    if view.taken.seconds:
+        parts.append((4 if status.is_over else 8, (("took ", "dim"), (duration(view.taken.seconds), "text"))))
     result = _result(view)
     if result is not None and status.is_over:
         parts.append((2, ((f"{result} ", "dim"), (f"{view.finals[result]:.4f}", "strong"))))
@@ -63,5 +63,5 @@ def _parts(frame: Frame) -> list[tuple[int, Line]]:
 
 
 def _result(view: View) -> str | None:
-    """The one final number to show: of the test split before others, and a measure of quality before a loss."""
+    """The final metric to show: of the test split before others, and a measure of quality before a loss."""
     return min(view.finals, key=lambda name: (not name.startswith("test"), "loss" in name), default=None)

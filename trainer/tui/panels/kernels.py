@@ -1,4 +1,4 @@
-"""The kernels screen: what autotuning decided for each kernel, and what that gains."""
+"""The kernels screen: the autotuning decision for each kernel, and its speed-up."""
 
 from __future__ import annotations
 
@@ -28,33 +28,29 @@ ABOVE = 2
 
 
 BY_SHARE = TableState(column=2, is_reversed=True)
-"""How the table is sorted at first."""
+"""The initial order of the table."""
 
 
 def kernel_rows(view: View, text: str = "") -> list[Row]:
-    """A row for each kernel that has `text` in its operation or shape: those decided, and what else a step consists of.
+    """A row for each kernel with `text` in its operation or shape: decided kernels, and the others of a step.
 
-    Decisions come in the order in which they were made.
+    Decisions are in the order in which they were made.
     """
     shares = shares_of(view.steps.values())
     rows = [_row(event, shares.of(event)) for event in view.decisions.values()]
-    told = {name_of(event) for event in view.decisions.values()
+    decided = {name_of(event) for event in view.decisions.values()
             if event.key not in shares.kernels and shares.of(event) is not None}  # fmt: skip
-    rows += [_other(name, share) for name, share in shares.others.items() if name not in told]
+    rows += [_other(name, share) for name, share in shares.others.items() if name not in decided]
     return [row for row in rows if text.lower() in " ".join(row.cells[:2]).lower()]
 
 
 def draw_kernels(frame: Frame, width: int, height: int, state: TableState, text: str = "") -> list[Line]:
-    """A line that sums up, and the table."""
+    """A summary line, and the table."""
     rows = kernel_rows(frame.view, text)
     if not rows:
         phase = frame.view.phases.get("autotune")
         nothing = (
-            "no such kernel"
-            if text
-            else "nothing decided yet"
-            if phase is not None
-            else "nothing autotuned in this run"
+            "no such kernel" if text else "no decision yet" if phase is not None else "nothing autotuned in this run"
         )
         return [((nothing, "dim"),)]
     head = crop_line(((summary(frame.view), "text"),), width, frame.glyphs.ellipsis)
@@ -62,25 +58,25 @@ def draw_kernels(frame: Frame, width: int, height: int, state: TableState, text:
 
 
 def summary(view: View) -> str:
-    """How much is decided, and the speed-up so far over all kernels that were measured."""
+    """The number of decisions, and the speed-up over all measured kernels."""
     phase = view.phases.get("autotune")
-    told = [f"{len(view.decisions)} decided"]
+    parts = [f"{len(view.decisions)} decided"]
     if phase is not None and phase.is_active and phase.total:
-        told = [f"{phase.done or 0:g} of {phase.total:g} decided"]
+        parts = [f"{phase.done or 0:g} of {phase.total:g} decided"]
     gain = speed_up(view.decisions.values())
-    told += [f"{gain:.2f}x over all kernels measured, each counted once"] if gain is not None else []
+    parts += [f"{gain:.2f}x over all kernels measured, each counted once"] if gain is not None else []
     cached = sum(event.source == "cache" for event in view.decisions.values())
-    told += [f"{cached} from the cache"] if cached else []
+    parts += [f"{cached} from the cache"] if cached else []
     shares = shares_of(view.steps.values())
     known = [share for event in view.decisions.values() if (share := shares.of(event)) is not None]
-    told += [f"{sum(known):.0%} of a step of {shares.ms:.3g} ms"] if known else []
+    parts += [f"{sum(known):.0%} of a step of {shares.ms:.3g} ms"] if known else []
     skipped = sum(sum((event.skipped or {}).values()) for event in view.decisions.values())
-    told += [f"{skipped:g} candidates skipped"] if skipped else []
-    return ", ".join(told)
+    parts += [f"{skipped:g} candidates skipped"] if skipped else []
+    return ", ".join(parts)
 
 
 def _other(label: str, share: float) -> Row:
-    """A kernel that is not decided, or has nothing to decide."""
+    """A kernel without a decision."""
     operation, _, shape = label.partition(" ")
     rest = len(COLUMNS) - 3
     return Row((operation, shape, f"{share:.1%}", *["-"] * rest), (operation, shape, share, *[None] * rest), "dim")

@@ -1,4 +1,4 @@
-"""The last lines of the log: what happened, what the user should look at, and what the worker printed."""
+"""The last lines of the log: events, warnings, and the output of the worker."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ LEVELS: dict[str, frozenset[str] | None] = {
     "warnings and errors": frozenset(("warning", "error", "critical")),
     "errors": frozenset(("error", "critical")),
 }
-"""What the log may be cut down to; None: nothing is left out."""
+"""The filters by level; None: all lines."""
 
 
 @dataclass(frozen=True)
 class LogFilter:
-    """Which lines of the log are shown: those of a level of `LEVELS` that have a text in them."""
+    """A filter of the log: lines of a level of `LEVELS` that contain a text."""
 
     level: str = "all"
     text: str = ""
 
     def next_level(self) -> LogFilter:
-        """The level after this one, round and round."""
+        """With the next level; after the last, the first."""
         levels = list(LEVELS)
         return LogFilter(levels[(levels.index(self.level) + 1) % len(levels)], self.text)
 
     def keeps(self, lines: Iterable[LogLine]) -> Iterator[LogLine]:
-        """Those of `lines` that are shown."""
+        """The lines that pass the filter."""
         levels, text = LEVELS[self.level], self.text.lower()
         return (
             line
@@ -44,10 +44,10 @@ class LogFilter:
 
     @property
     def title(self) -> str:
-        """What stands over the log."""
-        told = [] if self.level == "all" else [self.level]
-        told += [f"with {self.text!r}"] if self.text else []
-        return "log" + ("  " + ", ".join(told) if told else "")
+        """The title of the log."""
+        parts = [] if self.level == "all" else [self.level]
+        parts += [f"with {self.text!r}"] if self.text else []
+        return "log" + ("  " + ", ".join(parts) if parts else "")
 
 
 def draw_log(frame: Frame, width: int, height: int, shown: LogFilter = LogFilter()) -> list[Line]:
@@ -62,11 +62,11 @@ def draw_log(frame: Frame, width: int, height: int, shown: LogFilter = LogFilter
 
 
 def _wrapped(line: LogLine, width: int) -> list[Line]:
-    """One entry; what does not fit goes on below, set in."""
+    """One entry; text that does not fit continues below, indented."""
     role = _ROLES.get(line.level, "text")
     if line.level == "output":
         return [((piece, role),) for piece in wrap(line.message, width)]
     time = f"{datetime.fromtimestamp(line.time):%H:%M:%S} "
-    told = f"{line.level}: {line.message}" if line.level in ("warning", "error", "critical") else line.message
-    first, *others = wrap(told, max(1, width - len(time)))
+    text = f"{line.level}: {line.message}" if line.level in ("warning", "error", "critical") else line.message
+    first, *others = wrap(text, max(1, width - len(time)))
     return [((time, "dim"), (first, role)), *(((" " * len(time), "dim"), (piece, role)) for piece in others)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from trainer.tui.charts import WHOLE, Chart, Smoothing, Window, metric_charts
 from trainer.tui.frame import Frame
@@ -10,11 +12,18 @@ from trainer.tui.numbers import number
 from trainer.tui.text import Line
 from trainer.tui.view import View
 
-LEAST_WIDTH, LEAST_HEIGHT = 36, 9
-MOST_CHARTS = 24
+MIN_WIDTH, MIN_HEIGHT = 36, 9
+MAX_CHARTS = 24
 """On one screen."""
 
 _SMOOTHINGS: tuple[Smoothing, ...] = ("0.9", "0.99", "none")
+_SCALES = {None: "automatic", True: "logarithmic", False: "linear"}
+
+Choice = TypeVar("Choice")
+
+
+def _following(choices: Sequence[Choice], chosen: Choice) -> Choice:
+    return choices[(choices.index(chosen) + 1) % len(choices)]
 
 
 @dataclass(frozen=True)
@@ -22,25 +31,38 @@ class MetricsState:
     """What the user has chosen.
 
     Attributes:
-        text: only metrics with it in their name.
-        selected: which chart; the screen is scrolled to it.
-        is_enlarged: it alone is shown.
+        text: a filter; only metrics with this text in their name are shown.
+        selected: the number of the selected chart; the screen is scrolled to it.
+        is_enlarged: the selected chart alone is shown.
+        log_scale: None: each chart chooses its scale.
     """
 
     text: str = ""
     selected: int = 0
     is_enlarged: bool = False
-    log_scale: bool = False
+    log_scale: bool | None = None
     window: Window = WHOLE
 
     def charts(self, view: View) -> list[Chart]:
-        """All charts that it asks for."""
+        """The charts of the selected metrics."""
         return metric_charts(view, self.text, self.window, log_scale=self.log_scale)
 
-    def smoothed_otherwise(self) -> MetricsState:
-        """With the next smoothing, round and round."""
-        following = _SMOOTHINGS[(_SMOOTHINGS.index(self.window.smoothing) + 1) % len(_SMOOTHINGS)]
-        return replace(self, window=replace(self.window, smoothing=following))
+    @property
+    def scale(self) -> str:
+        """The scale in words."""
+        return _SCALES[self.log_scale]
+
+    def with_next_scale(self) -> MetricsState:
+        """With the next scale; after the last, the first."""
+        return replace(self, log_scale=_following(list(_SCALES), self.log_scale))
+
+    def with_next_smoothing(self) -> MetricsState:
+        """With the next smoothing; after the last, the first."""
+        return replace(self, window=replace(self.window, smoothing=_following(_SMOOTHINGS, self.window.smoothing)))
+
+    def with_other_range(self) -> MetricsState:
+        """With outliers in the range of values, or without."""
+        return replace(self, window=replace(self.window, is_robust=not self.window.is_robust))
 
     def zoomed(self, factor: float, last: float, around: float | None = None) -> MetricsState:
         """Showing `factor` times as many steps, around one, the cross-hair or the middle; `last` is the run's last."""
@@ -56,7 +78,7 @@ class MetricsState:
         return replace(self, window=replace(window, start=max(0.0, start + shift), end=end + shift))
 
     def panned(self, share: float, last: float) -> MetricsState:
-        """Showing steps a share of the width later (negative: earlier); nothing moves while all are shown."""
+        """Showing steps later by a share of the width (negative: earlier); unchanged while all steps are shown."""
         if self.window.end is None:
             return self
         start, end = _edges(self.window, last)
@@ -69,7 +91,7 @@ class MetricsState:
         return replace(self, window=replace(self.window, cursor=float(round(min(end, last, max(start, step))))))
 
     def pointed(self, share: float, last: float) -> MetricsState:
-        """The cross-hair moved by a share of the width; it begins at the last step shown."""
+        """With the cross-hair moved by a share of the width, from the last shown step at first."""
         start, end = _edges(self.window, last)
         cursor = min(end, last) if self.window.cursor is None else self.window.cursor + (end - start) * share
         return replace(self, window=replace(self.window, cursor=min(end, last, max(start, cursor))))
@@ -85,37 +107,41 @@ def last_step(view: View) -> float:
 
 
 def grid_of(count: int, width: int, height: int) -> tuple[int, int]:
-    """Columns and rows of charts: as many as have room, no more than there are."""
-    columns = max(1, min(width // LEAST_WIDTH, 4, count))
-    rows = max(1, min(height // LEAST_HEIGHT, -(-count // columns), MOST_CHARTS // columns))
+    """Columns and rows of charts: as many as fit, at most `count`."""
+    columns = max(1, min(width // MIN_WIDTH, 4, count))
+    rows = max(1, min(height // MIN_HEIGHT, -(-count // columns), MAX_CHARTS // columns))
     return columns, rows
 
 
 def place_of(state: MetricsState, place: int, columns: int, rows: int) -> int:
-    """The number of the chart at a place of the grid that is scrolled to the selected one."""
+    """The number of the chart at a place of the grid, which is scrolled to the selected chart."""
     if state.is_enlarged:
         return state.selected
     first_row = max(0, state.selected // columns - rows + 1)
     return first_row * columns + place
 
 
-def told_title(chart: Chart, view: View, *, is_first: bool) -> str:
-    """The chart's name with the value of each line, at the cross-hair or the latest, and the best with its epoch."""
+def title_with_values(chart: Chart, view: View, *, is_first: bool) -> str:
+    """The chart's name, the value of each line at the cross-hair (else the latest), and the best value with its epoch.
+
+    Args:
+        is_first: this is the first frame, which does without NumPy: the name alone.
+    """
     if is_first:
         return chart.title
-    from trainer.tui.plot import values_at
+    from trainer.tui.plot import resolved, values_at
 
     step = chart.window.cursor if chart.window.cursor is not None else float("inf")
     values: dict[str, float] = {layer.name: value for layer, value in values_at(chart, step)}
-    told = "  ".join(f"{name} {number(value)}" for name, value in values.items())
-    best = ""
+    title = [chart.title]
+    not_finite = sum({layer.name: layer.series.not_finite for layer in chart.layers}.values())
+    title += [f"{not_finite} not finite"] if not_finite else []
+    title += [f"{name} {number(value)}" for name, value in values.items()]
     if chart.best is not None:
         epoch = view.epoch_of(chart.best[0])
-        best = f"  best {number(chart.best[1])} at {chart.best[0]:g}" + (f" (epoch {epoch:.3g})" if epoch else "")
-    not_finite = sum({layer.name: layer.series.not_finite for layer in chart.layers}.values())
-    bad = f"  {not_finite} not finite" if not_finite else ""
-    scale = "  (log)" if chart.log_scale else ""
-    return f"{chart.title}{bad}  {told}{best}{scale}"
+        title.append(f"best {number(chart.best[1])} at {chart.best[0]:g}" + (f" (epoch {epoch:.3g})" if epoch else ""))
+    title += ["(log)"] if resolved(chart).log_scale else []
+    return "  ".join(title)
 
 
 def draw_metric(frame: Frame, width: int, height: int, chart: Chart | None) -> list[Line]:

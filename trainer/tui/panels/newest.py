@@ -1,4 +1,4 @@
-"""The overview's pane of samples: what the run has shown last, as many pictures beside each other as have room."""
+"""The overview's pane of samples: the newest ones, as many next to each other as fit."""
 
 from __future__ import annotations
 
@@ -7,36 +7,35 @@ from typing import TYPE_CHECKING
 
 from trainer.rundir import SampleEvent
 from trainer.tui.frame import Frame
-from trainer.tui.text import Line, crop, printable, wrap
+from trainer.tui.text import Line
 
 if TYPE_CHECKING:
     from trainer.tui.panels.samples import Read
 
-LEAST_WIDTH, MOST = 20, 3
-"""Cells that a picture has at least, and how many there are at most."""
+MIN_WIDTH, MAX_ITEMS = 20, 3
+"""Minimum width of an item, and maximum number of them."""
 
 
 def draw_newest(frame: Frame, width: int, height: int, read: Read) -> list[Line]:
-    """The first samples of the newest step that has some, without boxes around them."""
-    if frame.is_first:
+    """The first samples of the newest step with samples, without boxes around them."""
+    if frame.is_first or not frame.view.samples:
         return []
-    events = _newest(frame)[: max(1, min(MOST, width // LEAST_WIDTH))]
-    if not events:
-        return []
-    from trainer.tui.panels.samples import beside
+    from trainer.tui.annotations import Layers  # NumPy comes with it
+    from trainer.tui.panels.samples import SamplesState, beside, draw_item, shown_items
 
-    cell = width // len(events)
-    return beside([_drawn(event, frame, cell - 1, height, read) for event in events], cell, height)
+    items = shown_items(frame.view, SamplesState())
+    items = items[: max(1, min(MAX_ITEMS, width // (MIN_WIDTH * len(items[0]))))]
+    cell = width // len(items)
+    return beside([draw_item(item, frame, cell - 1, height, Layers(), read) for item in items], cell, height)
 
 
 def newest_version(frame: Frame) -> Hashable:
     """What the pane depends on."""
-    files = tuple(event.file for event in _newest(frame)[:MOST])
-    return frame.is_first, frame.has_colour, files
+    return frame.is_first, frame.has_color, tuple(event.file for event in _newest(frame))
 
 
 def newest_title(frame: Frame) -> str:
-    """Which step it is."""
+    """The step of the samples."""
     events = _newest(frame)
     return f"samples  step {events[0].step}" if events else "samples"
 
@@ -47,21 +46,3 @@ def _newest(frame: Frame) -> Sequence[SampleEvent]:
     from trainer.tui.panels.samples import SamplesState, shown_samples  # not needed for most first frames
 
     return shown_samples(frame.view, SamplesState())
-
-
-def _drawn(event: SampleEvent, frame: Frame, width: int, height: int, read: Read) -> list[Line]:
-    sample = read(event)
-    caption = printable(event.caption or event.name)
-    if sample is None:
-        return [(("can't be read", "warn"),)]
-    if sample.image is None:
-        lines: list[Line] = [
-            ((piece, "text"),) for line in sample.text.splitlines() for piece in wrap(printable(line), width)
-        ]
-        return lines[:height]
-    from trainer.tui.annotations import Layers
-    from trainer.tui.pictures import draw_picture  # NumPy comes with it
-
-    room = max(1, height - 1)
-    lines = draw_picture(sample, width, room, frame.glyphs, has_colour=frame.has_colour, layers=Layers())
-    return [*lines, ((crop(caption, width, frame.glyphs.ellipsis), "dim"),)]

@@ -1,4 +1,4 @@
-"""How far training is: the bar, and the figures that the header shows."""
+"""The progress of training: the bar, and the figures of the header."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from trainer.tui.numbers import duration, plural
 from trainer.tui.text import Line, crop_line, line_width
 from trainer.tui.view import View
 
-LEAST_SHARE = 0.01
-"""Below this share the first step's compiling would pass for the pace of training."""
+MIN_SHARE = 0.01
+"""Below this share, an estimate would extrapolate the compilation of the first step."""
 
 
 def train_share(view: View) -> float | None:
-    """Which share of training is done, 0 to 1; None while nobody knows."""
+    """Share of training that is done, 0 to 1; None while it is unknown."""
     train = view.phases.get("train")
     if train is None or not train.total:
         return None
     done = train.done
     if (train.unit or "").startswith("epoch") and view.epoch is not None:
-        done = max(done or 0.0, view.epoch)  # the metrics tell it by the step, the phase by the epoch
+        done = max(done or 0.0, view.epoch)  # metrics have it for each step, the phase for each epoch
     return None if done is None else min(1.0, max(0.0, done / train.total))
 
 
 def epoch_text(view: View) -> str | None:
-    """`3/10`: the epoch that is running and how many there will be."""
+    """`3/10`: the current epoch and the number of epochs."""
     total = _epochs(view)
     if view.epoch is None:
         return None if total is None else f"0/{total:g}"
@@ -34,7 +34,7 @@ def epoch_text(view: View) -> str | None:
 
 
 def _epochs(view: View) -> float | None:
-    """How many epochs there will be: as the phase counts them, else by how many steps an epoch has."""
+    """The number of epochs: the total of the phase, else from the steps per epoch."""
     train = view.phases.get("train")
     if train is None or not train.total:
         return None
@@ -47,29 +47,29 @@ def _epochs(view: View) -> float | None:
 
 
 def remaining_seconds(view: View, now: float) -> float | None:
-    """How many seconds training will still take: as the worker says, else from the share done so far."""
+    """Estimated seconds until the end of training: the worker's estimate, else from the share that is done."""
     train = view.phases.get("train")
     if train is None or not train.is_active:
         return None
     if train.remaining is not None:
         return max(0.0, train.remaining - (now - train.changed))
     share = train_share(view)
-    if share is None or share < LEAST_SHARE:
+    if share is None or share < MIN_SHARE:
         return None
-    reached = max(train.changed, view.steps_seen[-1][0] if view.steps_seen else 0.0)
+    reached = max(train.changed, view.recent_steps[-1][0] if view.recent_steps else 0.0)
     return (reached - train.started) * (1 - share) / share - (now - reached)
 
 
 def draw_progress(frame: Frame, width: int, height: int) -> list[Line]:
-    """One line: what is running, a bar, the share done and the time left."""
+    """One line: the phase, a bar, the share that is done and the remaining time."""
     view, glyphs = frame.view, frame.glyphs
     active = [phase for phase in view.phases.values() if phase.is_active and phase.total]
     train = view.phases.get("train")
     phase = train if train is not None else active[-1] if active else None
     if phase is None or not phase.total:
         waiting = [item.name for item in view.phases.values() if item.is_active]
-        says = "waiting for " + waiting[-1] if waiting else "waiting for the first event"
-        return [((" " + (frame.status.word.lower() if frame.status.is_over else says), "dim"),)]
+        text = "waiting for " + waiting[-1] if waiting else "waiting for the first event"
+        return [((" " + (frame.status.word.lower() if frame.status.is_over else text), "dim"),)]
     share = train_share(view) if phase is train else min(1.0, (phase.done or 0.0) / phase.total)
     share = share or 0.0
     figures = f" {share:4.0%}  {phase.done or 0:g}/{phase.total:g}"

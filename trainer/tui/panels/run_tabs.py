@@ -1,4 +1,4 @@
-"""The row of tabs where several runs are watched: which there are, how each stands, and which one is shown."""
+"""The row of tabs of several watched runs, each with its status."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from trainer.tui.text import Line, crop_line, join, line_width
 
 GLYPHS = {
     "running": "running", "starting": "starting", "done": "finished", "stopped": "stopped", "interrupted": "stopped",
-    "failed": "failed", "lost": "failed",
+    "failed": "failed", "lost": "failed", "paused": "paused", "stopping": "stopped", "silent": "silent",
 }  # fmt: skip
-"""Of each status of a summary, the glyph's name; the word is told too."""
+"""The name of the glyph of each status; the word stands next to it."""
 
 SEPARATOR = "  "
 
 
 def draw_run_tabs(frame: Frame, width: int, height: int) -> list[Line]:
-    """All runs that are watched, the shown one marked, and the keys that change it."""
+    """All watched runs, the shown one marked, and the keys that switch."""
     line: Line = ((" ", "text"), *join([_tab(run, frame) for run in frame.watched], SEPARATOR))
     hint: Line = (("  [", "key"), (" ", "text"), ("]", "key"), (" other run", "dim"))
     return [crop_line((*line, *hint), width, frame.glyphs.ellipsis)]
 
 
 def run_at(frame: Frame, x: int) -> int | None:
-    """The number of the run whose tab stands over a cell of the row."""
+    """The number of the run whose tab is at a cell of the row."""
     end = 1
     for number, run in enumerate(frame.watched):
         start, end = end, end + line_width(_tab(run, frame))

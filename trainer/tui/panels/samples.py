@@ -1,4 +1,4 @@
-"""The samples screen: pictures in half-blocks and texts, as the run showed them at one step."""
+"""The samples screen: the pictures and texts of one step, predictions next to their ground truth."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from typing import TYPE_CHECKING
 from trainer.rundir import SampleEvent
 from trainer.tui.box import FRAME_HEIGHT, FRAME_LEFT, FRAME_TOP, FRAME_WIDTH, boxed
 from trainer.tui.frame import Frame
-from trainer.tui.text import Line, crop, line_width, printable, wrap
+from trainer.tui.text import Line, crop, crop_line, line_width, printable, wrap
 from trainer.tui.view import View
 
 if TYPE_CHECKING:
     from trainer.tui.annotations import Layers
     from trainer.tui.pictures import Sample
 
-LEAST_WIDTH = 28
-"""Of a cell: below it a picture shows too little."""
+MIN_WIDTH = 28
+"""Minimum width of a cell, in which a picture can be recognized."""
 
 Hang = Callable[["Sample", "tuple[object, ...]", int, int, int, int], None]
-"""Hangs a picture in pixels: it, what names what is to be seen, and the column, row, columns and rows of its place."""
+"""Shows a picture in pixels: the sample, the key of its drawing, and the column, row, columns and rows of its place."""
 
 Read = Callable[[SampleEvent], "Sample | None"]
-"""What is in a sample's file; None where it is not there or can't be read."""
+"""Returns the content of a sample's file; None if it is missing or damaged."""
+
+Item = tuple[SampleEvent, ...]
+"""One sample alone, or a prediction and its ground truth."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,11 @@ class SamplesState:
     """What the user has chosen.
 
     Attributes:
-        back: how many steps back from the newest that has samples.
-        selected: which sample of that step; the screen is scrolled to it.
-        is_enlarged: it alone is shown.
-        boxes, masks, labels: whether they are drawn; labels only where a picture has the whole screen.
+        back: number of steps back from the newest step with samples.
+        selected: the number of the selected item of that step; the screen is scrolled to it.
+        is_enlarged: the selected item alone is shown.
+        boxes, masks, labels: whether they are drawn; labels only on an enlarged picture.
+        errors: errors are colored rather than classes.
     """
 
     back: int = 0
@@ -43,13 +47,14 @@ class SamplesState:
     boxes: bool = True
     masks: bool = True
     labels: bool = True
+    errors: bool = True
 
     @property
     def layers(self) -> Layers:
         """What is drawn over the pictures."""
         from trainer.tui.annotations import Layers
 
-        return Layers(self.boxes, self.masks, self.labels and self.is_enlarged)
+        return Layers(self.boxes, self.masks, self.labels and self.is_enlarged, self.errors)
 
 
 def steps_with_samples(view: View) -> list[int]:
@@ -58,7 +63,7 @@ def steps_with_samples(view: View) -> list[int]:
 
 
 def shown_samples(view: View, state: SamplesState) -> list[SampleEvent]:
-    """The samples of the chosen step, each name once."""
+    """The samples of the chosen step, the latest of each name."""
     steps = steps_with_samples(view)
     if not steps:
         return []
@@ -66,8 +71,18 @@ def shown_samples(view: View, state: SamplesState) -> list[SampleEvent]:
     return list({(event.split, event.name): event for event in view.samples if event.step == step}.values())
 
 
+def shown_items(view: View, state: SamplesState) -> list[Item]:
+    """The samples of the chosen step, predictions together with their ground truth."""
+    events = shown_samples(view, state)
+    if not events:
+        return []
+    from trainer.tui.errors import paired  # NumPy comes with it
+
+    return list(paired(events))
+
+
 def samples_title(view: View, state: SamplesState) -> str:
-    """Which step is shown, and where it is in the history."""
+    """The shown step, and its place in the history."""
     steps = steps_with_samples(view)
     if not steps:
         return "samples"
@@ -79,55 +94,46 @@ def samples_title(view: View, state: SamplesState) -> str:
 def draw_samples(
     frame: Frame, width: int, height: int, state: SamplesState, read: Read, hang: Hang | None = None
 ) -> list[Line]:
-    """The chosen step's samples in a grid, or one of them over all the room; with `hang`, pictures leave room."""
-    events = shown_samples(frame.view, state)
-    if not events:
-        return [(("no samples yet", "dim"),)]
-    selected = min(state.selected, len(events) - 1)
+    """The samples of the chosen step in a grid, or one on the whole screen; with `hang`, pictures are left blank."""
+    items = shown_items(frame.view, state)
+    if not items:
+        return [(("no samples yet: a task shows them after each validation", "dim"),)]
+    selected = min(state.selected, len(items) - 1)
     if state.is_enlarged:
-        return _cell(events[selected], frame, (0, 0), width, height, state, read, hang, is_selected=False)
-    return draw_grid(events, frame, (0, 0), width, height, state, read, hang, selected=selected)
+        return _cell(items[selected], frame, (0, 0), width, height, state, read, hang, is_selected=False)
+    return draw_grid(items, frame, (0, 0), width, height, state, read, hang, selected=selected)
 
 
 def draw_grid(
-    events: Sequence[SampleEvent], frame: Frame, at: tuple[int, int], width: int, height: int, state: SamplesState,
+    items: Sequence[Item], frame: Frame, at: tuple[int, int], width: int, height: int, state: SamplesState,
     read: Read, hang: Hang | None = None, *, selected: int | None = None,
 ) -> list[Line]:  # fmt: skip
-    """Samples in a grid, as many as there is room for around the selected one; `at` is its column and row."""
-    columns, rows = grid_of_samples(events, read, width, height)
+    """Items in a grid, as many as fit around the selected one; `at` is the column and the row of the grid."""
+    columns, rows = grid_of_samples(items, read, width, height)
     first = (selected or 0) // columns // rows * rows * columns
     cell_width, cell_height = width // columns, height // rows
     lines: list[Line] = []
-    for start in range(first, min(len(events), first + rows * columns), columns):
-        cells = [
-            _cell(
-                event,
-                frame,
-                (at[0] + (index - start) * cell_width, at[1] + len(lines)),
-                cell_width,
-                cell_height,
-                state,
-                read,
-                hang,
-                is_selected=index == selected,
-            )
-            for index, event in enumerate(events[start : start + columns], start=start)
-        ]
+    for start in range(first, min(len(items), first + rows * columns), columns):
+        cells = []
+        for index, item in enumerate(items[start : start + columns], start=start):
+            place = at[0] + (index - start) * cell_width, at[1] + len(lines)
+            is_selected = index == selected
+            cells.append(_cell(item, frame, place, cell_width, cell_height, state, read, hang, is_selected=is_selected))
         lines += beside(cells, cell_width, cell_height)
     return lines
 
 
-def grid_of_samples(events: Sequence[SampleEvent], read: Read, width: int, height: int) -> tuple[int, int]:
-    """Columns and rows for samples; the first one tells the shape of their pictures."""
-    first = read(events[0]) if events else None
+def grid_of_samples(items: Sequence[Item], read: Read, width: int, height: int) -> tuple[int, int]:
+    """Columns and rows for items; their shape is that of the first one."""
+    first = read(items[0][0]) if items else None
     shape = 1.0 if first is None or first.image is None else first.size[1] / first.size[0]
-    return grid_for(len(events), width, height, shape)
+    return grid_for(len(items), width, height, shape * max((len(item) for item in items), default=1))
 
 
 def grid_for(count: int, width: int, height: int, shape: float = 1.0) -> tuple[int, int]:
-    """Columns and rows in which `count` pictures are largest, at most as many columns as have LEAST_WIDTH.
+    """Columns and rows in which `count` pictures are largest, with columns of at least MIN_WIDTH.
 
-    `shape` is a picture's width by its height. Of grids that are about as good the one with fewer rows is taken.
+    `shape` is the width of a picture divided by its height. Of grids within 5 % the one with the fewest rows is taken.
     """
 
     def grid(columns: int) -> tuple[int, int]:
@@ -137,57 +143,106 @@ def grid_for(count: int, width: int, height: int, shape: float = 1.0) -> tuple[i
         room = min((width // columns - FRAME_WIDTH) / shape, 2 * (height // rows - FRAME_HEIGHT - 1))
         return max(0.0, room) * min(1.0, rows * columns / max(1, count))
 
-    grids = [grid(columns) for columns in range(1, max(1, min(count, width // LEAST_WIDTH)) + 1)]
+    grids = [grid(columns) for columns in range(1, max(1, min(count, width // MIN_WIDTH)) + 1)]
     best = max(picture_height(*one) for one in grids)
     return next(one for one in reversed(grids) if picture_height(*one) >= 0.95 * best)
 
 
 def sample_at(
-    events: Sequence[SampleEvent], read: Read, width: int, height: int, state: SamplesState, x: int, y: int
+    items: Sequence[Item], read: Read, width: int, height: int, state: SamplesState, x: int, y: int
 ) -> int | None:
-    """The number of the sample whose cell of the grid is at a place of the drawing."""
-    if state.is_enlarged or not events:
+    """The number of the item whose cell of the grid is at a place of the drawing."""
+    if state.is_enlarged or not items:
         return None
-    count = len(events)
-    columns, rows = grid_of_samples(events, read, width, height)
+    count = len(items)
+    columns, rows = grid_of_samples(items, read, width, height)
     column, row = x // (width // columns), y // (height // rows)
     first = min(state.selected, count - 1) // columns // rows * rows * columns
-    found = first + row * columns + column
-    return found if 0 <= column < columns and 0 <= row < rows and found < count else None
+    number = first + row * columns + column
+    return number if 0 <= column < columns and 0 <= row < rows and number < count else None
 
 
 def _cell(
-    event: SampleEvent, frame: Frame, at: tuple[int, int], width: int, height: int, state: SamplesState, read: Read,
+    item: Item, frame: Frame, at: tuple[int, int], width: int, height: int, state: SamplesState, read: Read,
     hang: Hang | None, *, is_selected: bool,
 ) -> list[Line]:  # fmt: skip
-    inner, room = max(1, width - 4), max(1, height - 2)
-    sample = read(event)
-    caption = printable(event.caption or "")
-    lines: list[Line] = []
+    inner, room = max(1, width - FRAME_WIDTH), max(1, height - FRAME_HEIGHT)
+    place = at[0] + FRAME_LEFT, at[1] + FRAME_TOP
+    lines = draw_item(item, frame, inner, room, state.layers, read, hang, place)
+    title = f"{item[0].split}/{item[0].name}"
+    return boxed(lines, title, width, height, frame.glyphs, "busy" if is_selected else "frame")
+
+
+def draw_item(
+    item: Item, frame: Frame, width: int, height: int, layers: Layers, read: Read, hang: Hang | None = None,
+    place: tuple[int, int] = (0, 0),
+) -> list[Line]:  # fmt: skip
+    """One sample, or a prediction next to its ground truth with the errors in color; captions below.
+
+    Args:
+        hang: shows pictures in pixels; `place` is the column and the row of this drawing.
+    """
+    samples = [read(event) for event in item]
+    captions: list[Line] = [_caption(event.caption) for event in item]
+    if len(item) == 2 and all(samples):
+        from trainer.tui.errors import compare_samples
+
+        prediction, truth = samples
+        assert prediction is not None and truth is not None
+        compared = compare_samples(prediction, truth)
+        if compared is not None:
+            samples = [compared.prediction, compared.truth]
+            role = "bad" if compared.has_errors else "good"
+            captions = [
+                (("prediction  ", "dim"), (compared.words[0], role)),
+                (("ground truth  ", "dim"), (compared.words[1], "text")),
+            ]
+        else:
+            captions = [(("prediction  ", "dim"), *captions[0]), (("ground truth  ", "dim"), *captions[1])]
+    part = width if len(item) == 1 else (width - 1) // len(item)
+    drawn = []
+    for index, (event, sample, caption) in enumerate(zip(item, samples, captions, strict=True)):
+        corner = place[0] + index * (part + 1), place[1]
+        drawn.append(_draw_one(event, sample, caption, frame, part, height, layers, hang, corner))
+    return drawn[0] if len(drawn) == 1 else beside(drawn, part + 1, height)
+
+
+def _draw_one(
+    event: SampleEvent, sample: Sample | None, caption: Line, frame: Frame, width: int, height: int, layers: Layers,
+    hang: Hang | None, place: tuple[int, int],
+) -> list[Line]:  # fmt: skip
+    ellipsis = frame.glyphs.ellipsis
     if sample is None:
-        lines = [(("can't be read", "warn"),), ((crop(event.file, inner, frame.glyphs.ellipsis), "dim"),)]
+        lines: list[Line] = [(("can't be read", "warn"),), ((crop(event.file, width, ellipsis), "dim"),)]
     elif sample.image is None:
-        lines = [((piece, "text"),) for line in sample.text.splitlines() for piece in wrap(printable(line), inner)]
+        lines = [((piece, "text"),) for line in sample.text.splitlines() for piece in wrap(printable(line), width)]
     elif hang is not None:
         from trainer.tui.annotations import legend_of
 
-        legend = legend_of(sample.annotations, sample.mask, frame.glyphs, state.layers)
-        lines = [((" " * inner, "text"),)] * max(1, room - bool(caption) - bool(legend))
-        hang(sample, (frame.run, event.file, state.layers), at[0] + FRAME_LEFT, at[1] + FRAME_TOP, inner, len(lines))
+        legend = legend_of(sample.annotations, sample.mask, frame.glyphs, layers)
+        lines = [((" " * width, "text"),)] * max(1, height - bool(caption) - bool(legend))
+        hang(sample, (frame.run, event.file, layers), *place, width, len(lines))
         lines += [legend] if legend else []
     else:
         from trainer.tui.pictures import draw_picture  # NumPy comes with it
 
-        lines = draw_picture(
-            sample, inner, room - bool(caption), frame.glyphs, has_colour=frame.has_colour, layers=state.layers
-        )
-    if caption:
-        lines = [*lines[: room - 1], ((crop(caption, inner, frame.glyphs.ellipsis), "dim"),)]
-    return boxed(lines, f"{event.split}/{event.name}", width, height, frame.glyphs, "busy" if is_selected else "frame")
+        room = max(1, height - bool(caption))
+        lines = draw_picture(sample, width, room, frame.glyphs, has_color=frame.has_color, layers=layers)
+    return [*lines[: height - 1], crop_line(caption, width, ellipsis)] if caption else lines[:height]
+
+
+def _caption(caption: str | None) -> Line:
+    """A caption; that of a classified image is colored by whether the class is correct."""
+    if not caption:
+        return ()
+    from trainer.tui.errors import is_error
+
+    has_error = is_error(caption)
+    return ((printable(caption), "dim" if has_error is None else "bad" if has_error else "good"),)
 
 
 def beside(cells: Sequence[list[Line]], width: int, height: int) -> list[Line]:
-    """Cells of equal size next to each other; what is wider may be the last."""
+    """Cells of equal size next to each other; the last may be wider."""
     lines = []
     for row in range(height):
         line: Line = ()

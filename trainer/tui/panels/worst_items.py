@@ -1,8 +1,7 @@
-"""The items on which an evaluation did worst: a list with their scores, and what the task shows of the one chosen."""
+"""The worst items of an evaluation: a list with their scores, and the samples of the selected one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,23 +10,23 @@ from trainer.tui.frame import Frame
 from trainer.tui.glyphs import Glyphs
 from trainer.tui.listing import Column, Row, TableState, draw_table, ordered, place_in_table
 from trainer.tui.numbers import number
-from trainer.tui.panels.samples import Hang, Read, SamplesState, beside, draw_grid
+from trainer.tui.panels.samples import Hang, Item, Read, SamplesState, beside, draw_grid
 from trainer.tui.reports import Report
 from trainer.tui.text import Line, crop_line, line_width
 
-LIST_SHARE, LEAST_LIST = 0.4, 34
-"""How much of the width the list has beside the pictures."""
+LIST_SHARE, MIN_LIST_WIDTH = 0.4, 34
+"""Width of the list next to the pictures: its share, and its minimum."""
 
-LEAST_BESIDE = 70
-"""Narrower than this, the pictures stand below the list."""
+MIN_WIDTH_BESIDE = 70
+"""In a narrower pane the pictures stand below the list."""
 
 
 def draw_items(
     report: Report, event: ReportEvent, frame: Frame, width: int, height: int, table: TableState, state: SamplesState,
     read: Read, hang: Hang | None = None,
 ) -> list[Line]:  # fmt: skip
-    """The list, with the pictures of the chosen item beside or below it; those alone where they are enlarged."""
-    shown = _samples(report, event, table, read)
+    """The list, with the pictures of the selected item next to or below it; enlarged pictures alone."""
+    shown = _items(report, event, table, read)
     if state.is_enlarged and shown:
         return draw_grid(shown, frame, (0, 0), width, height, state, read, hang)
     list_width, list_height = list_size(report, width, height)
@@ -44,18 +43,18 @@ def draw_items(
 
 
 def list_size(report: Report, width: int, height: int) -> tuple[int, int]:
-    """Width and height of the list, with the line below it that says where the chosen item is from."""
+    """Width and height of the list, with the line below it that has the source of the selected item."""
     if not any(report.pictures):
         return width, height
-    if width < LEAST_BESIDE:
+    if width < MIN_WIDTH_BESIDE:
         return width, min(len(report.rows) + 2, max(4, height // 3))
-    return max(LEAST_LIST, int(LIST_SHARE * width)), height
+    return max(MIN_LIST_WIDTH, int(LIST_SHARE * width)), height
 
 
 def place_in_items(
     report: Report, width: int, height: int, state: TableState, x: int, y: int
 ) -> tuple[int | None, int | None]:
-    """The row, or the column's head, at a cell of the drawing; see `place_in_table`."""
+    """The row, or the column, at a cell of the drawing; see `place_in_table`."""
     list_width, list_height = list_size(report, width, height)
     if x >= list_width or y >= list_height - 1:
         return None, None
@@ -80,20 +79,24 @@ def _chosen(report: Report, table: TableState) -> int:
 
 
 def _source(report: Report, table: TableState, width: int, glyphs: Glyphs) -> Line:
-    """Where the chosen item is from; of a path that is too long, its end."""
+    """The source of the selected item; the end of a path that is too long."""
     source = str(report.rows[_chosen(report, table)][3])
     if line_width(((source, "dim"),)) > width - 2:
         source = glyphs.ellipsis + source[-(width - 3) :]
     return crop_line(((f" {source}", "dim"),), width, glyphs.ellipsis)
 
 
-def _samples(report: Report, event: ReportEvent, table: TableState, read: Read) -> Sequence[SampleEvent]:
-    """What is shown of the chosen item, as samples with their captions."""
+def _items(report: Report, event: ReportEvent, table: TableState, read: Read) -> list[Item]:
+    """The samples of the chosen item with their captions, predictions together with their ground truth."""
     chosen = _chosen(report, table)
-    found = []
+    samples = []
     for file in report.pictures[chosen]:
         sample = SampleEvent(event.step, f"worst {chosen + 1}", Path(file).stem, file)
         content = read(sample)
         caption = None if content is None else content.annotations.get("caption")
-        found.append(replace(sample, caption=caption if isinstance(caption, str) else None))
-    return found
+        samples.append(replace(sample, caption=caption if isinstance(caption, str) else None))
+    if not samples:
+        return []
+    from trainer.tui.errors import paired  # NumPy comes with it
+
+    return list(paired(samples))

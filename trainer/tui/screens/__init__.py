@@ -1,4 +1,4 @@
-"""The screens, one file each, and the boxes above them. Those beside the overview are imported when they are shown."""
+"""The screens, one file each, and the dialogues. All but the overview are imported when they are first shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Dialogue", "HelpDialogue", "Overview", "RunScreen", "StopDialogue", 
 
 
 def screen_named(name: str) -> type[RunScreen]:
-    """The screen of one of the names in `SCREENS`."""
+    """The screen of a name in `SCREENS`."""
     assert name in SCREENS
     screen: type[RunScreen] = getattr(importlib.import_module(f"{__name__}.{name}"), name.capitalize())
     return screen

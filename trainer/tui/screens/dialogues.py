@@ -33,7 +33,7 @@ class Dialogue(Pointed, ModalScreen[str | None], inherit_bindings=False):
         yield box
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
-        """What stands in the box."""
+        """The lines of the box."""
         return self._listed
 
     def show(self, frame: Frame) -> None:
@@ -43,7 +43,7 @@ class Dialogue(Pointed, ModalScreen[str | None], inherit_bindings=False):
 
 
 class StopDialogue(Dialogue):
-    """How to stop: in order, at once, or not at all."""
+    """How to stop: with a checkpoint, at once, or not at all."""
 
     BINDINGS = bindings_of("stop dialogue", "screen")
 
@@ -70,13 +70,13 @@ class StopDialogue(Dialogue):
 
 
 class HelpDialogue(Dialogue):
-    """All keys, from the table that dispatches them: those of the screen below first; it scrolls where it must."""
+    """All keys, from the table that dispatches them, those of the current screen first; scrollable."""
 
     BINDINGS = bindings_of("help", "screen")
 
     def __init__(self, dashboard: Dashboard, scope: Scope) -> None:
         lines: list[Line] = []
-        for title, of in ((f"on this screen, {scope}", scope), ("everywhere", "everywhere"),
+        for title, of in ((f"on the screen {scope}", scope), ("everywhere", "everywhere"),
                           ("in the stop dialogue", "stop dialogue")):  # fmt: skip
             rows = _listing(of)
             lines += [((title, "dim"),), *rows] if rows else []
@@ -107,19 +107,19 @@ class HelpDialogue(Dialogue):
 
 
 class TextEntry(Dialogue):
-    """A line of text. `hears` it with each letter; what was there before comes back when it is dropped."""
+    """A line of text. `on_change` receives it after each letter, and the previous text after a cancel."""
 
     BINDINGS = bindings_of("text entry", "screen")
 
-    def __init__(self, dashboard: Dashboard, title: str, text: str, hears: Callable[[str], None]) -> None:
+    def __init__(self, dashboard: Dashboard, title: str, text: str, on_change: Callable[[str], None]) -> None:
         super().__init__(dashboard, title, [(("", "text"),)])
-        self._before, self._text, self._hears = text, text, hears
+        self._before, self._text, self._on_change = text, text, on_change
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         return [((self._text[-max(1, width - 1) :], "strong"), (frame.glyphs.bar_full[:1], "busy"))]
 
     def on_key(self, event: events.Key) -> None:
-        """Letters go into the text; all other keys are in the table."""
+        """Letters are added to the text; all other keys are in the key table."""
         if event.character is not None and event.character.isprintable():
             event.stop()
             self._put(self._text + event.character)
@@ -134,12 +134,12 @@ class TextEntry(Dialogue):
         self.dismiss(None)
 
     def action_cancel(self) -> None:
-        self._hears(self._before)
+        self._on_change(self._before)
         self.dismiss(None)
 
     def _put(self, text: str) -> None:
         self._text = text
-        self._hears(text)
+        self._on_change(text)
         self._dashboard.draw()
 
 

@@ -1,4 +1,4 @@
-"""What evaluations gave: matrices, curves, tables, the worst items with their pictures."""
+"""Results of evaluations: matrices, curves, tables, the worst items with their pictures."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class Evaluation(RunScreen):
         self.shown = self.view = 0
         self.table = TableState()
         self.state = SamplesState()
+        self.has_counts = False
         self._wall = Wall(dashboard)
         self._read: tuple[Feed, ReportEvent, Report] | None = None
 
@@ -80,6 +81,10 @@ class Evaluation(RunScreen):
         self.view += 1
         self._set(TableState())
 
+    def action_counts(self) -> None:
+        self.has_counts = not self.has_counts
+        self.dashboard.draw()
+
     def action_sort(self) -> None:
         report = self._report()
         if report is not None:
@@ -101,7 +106,7 @@ class Evaluation(RunScreen):
         self._show(replace(self.state, labels=not self.state.labels))
 
     def on_screen_suspend(self) -> None:
-        """Another screen, or a dialogue, is above: pictures would lie over it."""
+        """Another screen, or a dialogue, is above: pictures would cover it."""
         self._wall.clear()
 
     def on_screen_resume(self) -> None:
@@ -117,7 +122,7 @@ class Evaluation(RunScreen):
         return events[self.shown % len(events)] if events else None
 
     def _report(self) -> Report | None:
-        """The report that is shown, read once."""
+        """The shown report, read once."""
         event = self._event()
         if event is None:
             return None
@@ -142,19 +147,20 @@ class Evaluation(RunScreen):
         event, events = self._event(), self._events()
         if event is None:
             return "evaluation"
-        told = f"{event.split}/{event.name}  step {event.step}  ({events.index(event) + 1} of {len(events)})"
-        return told + (f"  {event.caption}" if event.caption and event.caption != event.name.rpartition("/")[2] else "")
+        title = f"{event.split}/{event.name}  step {event.step}  ({events.index(event) + 1} of {len(events)})"
+        has_caption = event.caption and event.caption != event.name.rpartition("/")[2]
+        return title + (f"  {event.caption}" if has_caption else "")
 
     def _version(self, frame: Frame) -> Hashable:
-        return self._event(), self.view, self.table, len(self._events()), self.state, frame.has_colour
+        return self._event(), self.view, self.table, len(self._events()), self.state, frame.has_color, self.has_counts
 
     def _draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         self._wall.begin()
         event, report = self._event(), self._report()
         if event is None or report is None:
-            return [(("no evaluation has written a report yet", "dim"),)]
+            return [(("no report yet: evaluations write them, and e evaluates now", "dim"),)]
         if shown_view(report, self.view) == "items":
             hang = self._wall.hang if self._wall.form != "half" else None
             read = self.dashboard.feed.sample
             return draw_items(report, event, frame, width, height, self.table, self.state, read, hang)
-        return draw_report(report, width, height, self.table, frame.glyphs, self.view)
+        return draw_report(report, width, height, self.table, frame.glyphs, self.view, has_counts=self.has_counts)

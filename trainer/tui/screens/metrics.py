@@ -1,4 +1,4 @@
-"""Every metric as a chart."""
+"""A chart for each metric."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from trainer.tui.charts import WHOLE, Chart
 from trainer.tui.frame import Frame
 from trainer.tui.panel import Panel
 from trainer.tui.panels.metrics import (
-    MOST_CHARTS,
+    MAX_CHARTS,
     MetricsState,
     draw_metric,
     grid_of,
     last_step,
     place_of,
-    told_title,
+    title_with_values,
 )
 from trainer.tui.screens.base import RunScreen, bindings_of
-from trainer.tui.text import Line
+from trainer.tui.text import Line, crop_line
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
@@ -32,7 +32,7 @@ WHEEL_ZOOM = 1.25
 
 
 class Metrics(RunScreen):
-    """A grid of charts, as many as have room; panels that have no place in it are not displayed."""
+    """A grid of charts, as many as fit; the other panels are not displayed."""
 
     BINDINGS = bindings_of("metrics", "screen")
     scope = "metrics"
@@ -59,14 +59,14 @@ class Metrics(RunScreen):
                     version=self._versioned(place),
                     classes="metric",
                 )
-                for place in range(MOST_CHARTS)
+                for place in range(MAX_CHARTS)
             ),
             id="charts",
         )
 
     def show(self, frame: Frame) -> None:
-        if not self.query(f"#metric-{MOST_CHARTS - 1}"):
-            return  # it has just been opened, and has no widgets yet
+        if not self.query(f"#metric-{MAX_CHARTS - 1}"):
+            return  # just opened, without widgets yet
         self._charts = self.state.charts(frame.view)
         self.state = replace(self.state, selected=max(0, min(self.state.selected, len(self._charts) - 1)))
         self._arrange()
@@ -92,10 +92,13 @@ class Metrics(RunScreen):
         self._select(self.state.selected - 1)
 
     def action_log_scale(self) -> None:
-        self._set(replace(self.state, log_scale=not self.state.log_scale))
+        self._set(self.state.with_next_scale())
 
     def action_smoothing(self) -> None:
-        self._set(self.state.smoothed_otherwise())
+        self._set(self.state.with_next_smoothing())
+
+    def action_outliers(self) -> None:
+        self._set(self.state.with_other_range())
 
     def action_zoom_in(self) -> None:
         self._set(self.state.zoomed(1 / ZOOM, self._last))
@@ -104,7 +107,8 @@ class Metrics(RunScreen):
         self._set(self.state.zoomed(ZOOM, self._last))
 
     def action_zoom_all(self) -> None:
-        self._set(replace(self.state, window=replace(WHOLE, smoothing=self.state.window.smoothing)))
+        window = self.state.window
+        self._set(replace(self.state, window=replace(WHOLE, smoothing=window.smoothing, is_robust=window.is_robust)))
 
     def action_pan_left(self) -> None:
         self._set(self.state.panned(-PAN, self._last))
@@ -157,13 +161,13 @@ class Metrics(RunScreen):
         self.dashboard.draw()
 
     def _set_soon(self, state: MetricsState) -> None:
-        """What the mouse asks for comes often: it is drawn when it is time."""
+        """For the mouse: draw at the next time that is allowed."""
         if state != self.state:
             self.state = state
             self.dashboard.draw_soon()
 
     def _step_at(self, panel: Panel, x: int) -> float | None:
-        """The step under the pointer, None beside a chart."""
+        """The step under the pointer, None outside of a chart."""
         place = _place_of(panel)
         chart = None if place is None else self._chart(place)
         if chart is None:
@@ -176,13 +180,13 @@ class Metrics(RunScreen):
         self._set(replace(self.state, selected=max(0, min(chart, len(self._charts) - 1))))
 
     def _arrange(self) -> None:
-        """Give the grid as many columns as have room, and show as many panels as it has places."""
+        """Fit the number of columns to the width, and display as many panels as the grid has places."""
         charts = self.query_one("#charts")
         width, height = charts.size
         self._grid = (1, 1) if self.state.is_enlarged else grid_of(len(self._charts), width, height)
         columns, rows = self._grid
         charts.styles.grid_size_columns, charts.styles.grid_size_rows = columns, rows
-        for place in range(MOST_CHARTS):
+        for place in range(MAX_CHARTS):
             self.query_one(f"#metric-{place}").display = place < columns * rows and self._chart(place) is not None
 
     def _index(self, place: int) -> int:
@@ -201,8 +205,8 @@ class Metrics(RunScreen):
             if chart is None:
                 return ""
             is_selected = place_of(self.state, place, *self._grid) == self.state.selected and len(self._charts) > 1
-            told = told_title(chart, frame.view, is_first=frame.is_first)
-            return f"{frame.glyphs.cursor} {told}" if is_selected else told
+            text = title_with_values(chart, frame.view, is_first=frame.is_first)
+            return f"{frame.glyphs.cursor} {text}" if is_selected else text
 
         return title
 
@@ -220,11 +224,12 @@ class Metrics(RunScreen):
             nothing = f"no metric with {state.text!r} in its name" if state.text else "no metrics yet"
             return [((f" {nothing}", "dim"),)]
         count = len(self._charts)
-        told = [f"{count} metric" + "s" * (count != 1) + (f" with {state.text!r}" if state.text else "")]
-        told.append(f"smoothing {window.smoothing}")
-        told += [f"steps {window.start:.0f} to {window.end:.0f}"] if window.end is not None else []
-        told += [f"values at step {window.cursor:.0f}"] if window.cursor is not None else []
-        return [((f" {frame.glyphs.separator.join(told)}", "dim"),)]
+        parts = [f"{count} metric" + "s" * (count != 1) + (f" with {state.text!r}" if state.text else "")]
+        parts += [f"smoothing {window.smoothing}", f"{state.scale} scale"]
+        parts.append("range without outliers" if window.is_robust else "range of all values")
+        parts += [f"steps {window.start:.0f} to {window.end:.0f}"] if window.end is not None else []
+        parts += [f"values at step {window.cursor:.0f}"] if window.cursor is not None else []
+        return [crop_line(((f" {frame.glyphs.separator.join(parts)}", "dim"),), width, frame.glyphs.ellipsis)]
 
 
 def _place_of(panel: Panel) -> int | None:

@@ -1,4 +1,4 @@
-"""The mouse on a screen: what Textual reports of it, as clicks, wheels, drags and hovers at a cell of a panel."""
+"""The mouse on a screen: clicks, wheel, drags and hovers at a cell of a panel."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ WHEEL_LINES = 3
 
 
 class Pointed:
-    """What a screen is besides whose panels hear of the mouse, at a cell of what they have drawn (inside their box).
+    """A screen whose panels receive mouse events, with the cell inside of their box.
 
     Attributes:
-        is_followed: every motion is to be reported, not only those with a button held.
+        is_followed: every motion is reported, not only those with a button held.
     """
 
     ALLOW_SELECT = False  # terminals select with Shift held
@@ -41,7 +41,7 @@ class Pointed:
     def hovered(self, panel: Panel | None, x: int, y: int) -> None:
         """The mouse is over a panel (None: over none), no button held."""
 
-    # --- what Textual says --------------------------------------------------------------------------------------------
+    # --- events of Textual --------------------------------------------------------------------------------------------
 
     if TYPE_CHECKING:  # every screen has it
 
@@ -99,6 +99,6 @@ class Pointed:
 
 
 def _place(event: events.MouseEvent, panel: Panel) -> tuple[int, int]:
-    """The cell of what the panel has drawn; negative, or beyond its size, in its box."""
+    """The cell in the drawing of the panel; negative or beyond its size on the border."""
     left, top = panel.drawn_at
     return event.screen_x - panel.region.x - left, event.screen_y - panel.region.y - top

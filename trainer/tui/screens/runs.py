@@ -1,26 +1,20 @@
-"""The runs beside this one."""
+"""The runs of the folder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.widget import Widget
 
+from trainer.tui.box import FRAME_HEIGHT
 from trainer.tui.charts import Chart
 from trainer.tui.frame import Frame
-from trainer.tui.listing import TableState, place_in_table
+from trainer.tui.listing import TableState, ordered, place_in_table
 from trainer.tui.panel import Panel
-from trainer.tui.panels.runs import (
-    COLUMNS,
-    draw_differences,
-    draw_overlay,
-    draw_runs,
-    overlay,
-    run_rows,
-    shared_metrics,
-)
+from trainer.tui.panels.runs import Listing, draw_differences, draw_overlay, draw_runs, overlay, shared_metrics
 from trainer.tui.screens.base import RunScreen, bindings_of
 from trainer.tui.text import Line
 
@@ -29,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Runs(RunScreen):
-    """All runs of the folder in a table, curves of the marked ones below, or what differs in their configurations."""
+    """All runs of the folder in a table; below, curves of the marked ones or differences of configurations."""
 
     BINDINGS = bindings_of("runs", "screen")
     scope = "runs"
@@ -50,18 +44,33 @@ class Runs(RunScreen):
             id="runs-body",
         )
 
+    def show(self, frame: Frame) -> None:
+        """Draw a frame; the table is as tall as its rows, up to half of the screen."""
+        tables = self.query("#runs-table")
+        if tables:
+            rows = FRAME_HEIGHT + 1 + max(2, len(self.dashboard.feed.siblings.summaries))
+            tables.first().styles.height = min(rows, self.size.height // 2)
+        super().show(frame)
+
     def scroll_lines(self, lines: int) -> None:
-        self.table = self.table.moved(lines, len(self.dashboard.feed.siblings.summaries))
+        self.table = self.table.moved(lines, len(self._listing().rows()))
+
+    def search(self, text: str) -> None:
+        self.searched = text
+        self._set(replace(self.table, selected=0))
+
+    def action_sort(self) -> None:
+        self._set(self.table.sorted_by_next(len(self._listing().columns)))
+
+    def action_reverse(self) -> None:
+        self._set(replace(self.table, is_reversed=not self.table.is_reversed))
 
     def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
         if panel.id == "runs-table":
-            siblings = self.dashboard.feed.siblings
-            rows = run_rows(siblings.listed(), list(siblings.marked), self._shown_metric())
-            row, _ = place_in_table(COLUMNS, rows, self.table, *panel.drawn_size, x, y)
-            if row is not None:
-                self.table = self.table.clicked((row, None))
-                self.dashboard.draw()
-            if row is not None and is_double:
+            listing = self._listing()
+            place = place_in_table(listing.columns, listing.rows(), self.table, *panel.drawn_size, x, y)
+            self._set(self.table.clicked(place))
+            if place[0] is not None and is_double:
                 self.action_choose()
         elif panel.id == "runs-below":
             self.action_next_metric()
@@ -96,9 +105,19 @@ class Runs(RunScreen):
 
     def _selected(self) -> Path | None:
         """The path of the run under the cursor, None while there is none."""
+        rows = ordered(self._listing().rows(), self.table)
+        return rows[min(self.table.selected, len(rows) - 1)].item if rows else None
+
+    def _listing(self) -> Listing:
         siblings = self.dashboard.feed.siblings
-        runs = siblings.listed()
-        return runs[min(self.table.selected, len(runs) - 1)].paths.root if runs else None
+        validations = {path: read.series for path, read in siblings.validations.items()}
+        return Listing(
+            siblings.listed(), list(siblings.marked), self._shown_metric(), validations, siblings.configs, self.searched
+        )
+
+    def _set(self, table: TableState) -> None:
+        self.table = table
+        self.dashboard.draw()
 
     def _shown_metric(self) -> str | None:
         names = shared_metrics(self.dashboard.feed.siblings.marked)
@@ -118,17 +137,16 @@ class Runs(RunScreen):
     def _table_title(self, frame: Frame) -> str:
         siblings = self.dashboard.feed.siblings
         where = "" if siblings.root is None else f" in {siblings.root.name}"
-        return f"runs  {len(siblings.summaries)}{where}"
+        filtered = f"  with {self.searched!r}" if self.searched else ""
+        return f"runs  {len(siblings.summaries)}{where}{filtered}"
 
     def _draw_table(self, frame: Frame, width: int, height: int) -> list[Line]:
-        siblings = self.dashboard.feed.siblings
-        return draw_runs(
-            frame, width, height, siblings.listed(), list(siblings.marked), self.table, self._shown_metric()
-        )
+        self.dashboard.feed.siblings.read_configs()
+        return draw_runs(frame, width, height, self._listing(), self.table)
 
     def _below_title(self, frame: Frame) -> str:
         if self.differences is not None:
-            return "differences of their configurations"
+            return "differences of the configurations"
         return self._shown_metric() or "curves"
 
     def _draw_below(self, frame: Frame, width: int, height: int) -> list[Line]:

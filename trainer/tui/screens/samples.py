@@ -1,4 +1,4 @@
-"""What the run has shown: pictures and texts."""
+"""Predictions next to their ground truth, and other pictures and texts."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from trainer.tui.panels.samples import (
     grid_of_samples,
     sample_at,
     samples_title,
+    shown_items,
     shown_samples,
     steps_with_samples,
 )
@@ -57,8 +58,8 @@ class Samples(RunScreen):
         if panel.id != "samples":
             super().clicked(panel, x, y, is_double=is_double)
             return
-        events = shown_samples(self.dashboard.feed.view, self.state)
-        sample = sample_at(events, self.dashboard.feed.sample, *panel.drawn_size, self.state, x, y)
+        items = shown_items(self.dashboard.feed.view, self.state)
+        sample = sample_at(items, self.dashboard.feed.sample, *panel.drawn_size, self.state, x, y)
         if sample is not None:
             self._select(sample)
         if is_double:
@@ -91,8 +92,11 @@ class Samples(RunScreen):
     def action_labels(self) -> None:
         self._set(replace(self.state, labels=not self.state.labels))
 
+    def action_errors(self) -> None:
+        self._set(replace(self.state, errors=not self.state.errors))
+
     def on_screen_suspend(self) -> None:
-        """Another screen, or a dialogue, is above: pictures would lie over it."""
+        """Another screen, or a dialogue, is above: pictures would cover it."""
         self._wall.clear()
 
     def on_screen_resume(self) -> None:
@@ -103,15 +107,15 @@ class Samples(RunScreen):
         if self.state.is_enlarged:
             return 1, 1
         width, height = self.query_one("#samples").size
-        events = shown_samples(self.dashboard.feed.view, self.state)
-        return grid_of_samples(events, self.dashboard.feed.sample, width - FRAME_WIDTH, height - FRAME_HEIGHT)
+        items = shown_items(self.dashboard.feed.view, self.state)
+        return grid_of_samples(items, self.dashboard.feed.sample, width - FRAME_WIDTH, height - FRAME_HEIGHT)
 
     def _go_back(self, steps: int) -> None:
         most = max(0, len(steps_with_samples(self.dashboard.feed.view)) - 1)
         self._set(replace(self.state, back=max(0, min(self.state.back + steps, most))))
 
     def _select(self, sample: int) -> None:
-        count = len(shown_samples(self.dashboard.feed.view, self.state))
+        count = len(shown_items(self.dashboard.feed.view, self.state))
         self._set(replace(self.state, selected=max(0, min(sample, count - 1))))
 
     def _set(self, state: SamplesState) -> None:
@@ -126,7 +130,7 @@ class Samples(RunScreen):
             frame.is_first,
             self.state,
             tuple(event.file for event in shown_samples(frame.view, self.state)),
-            frame.has_colour,
+            frame.has_color,
         )
 
     def _draw(self, frame: Frame, width: int, height: int) -> list[Line]:
