@@ -151,6 +151,9 @@ def test_differences_counts_grids_and_repeats() -> None:
         engine.repeat(tensor, engine.asarray(counts), axis=0).numpy(), np.repeat(x, counts, 0)
     )
     assert engine.broadcast_shapes((3, 1), (4,), ()) == (3, 4)
+    np.testing.assert_array_equal(engine.isin(tensor, [0, 2], invert=True).numpy(), np.isin(x, [0, 2], invert=True))
+    z = np.random.default_rng(1).standard_normal((5, 2)) + 1j
+    np.testing.assert_allclose(engine.cumulative_prod(engine.asarray(z), axis=0).numpy(), np.cumprod(z, axis=0))
 
 
 def test_counts_are_integers() -> None:
