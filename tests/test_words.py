@@ -90,8 +90,7 @@ PHRASES: Mapping[str, str] = {
 """By pattern, what to say instead."""
 ANY = re.compile("|".join(PHRASES), re.IGNORECASE)
 
-ALLOWED: Mapping[str, tuple[str, ...]] = {
-}
+ALLOWED: Mapping[str, tuple[str, ...]] = {}
 """By pattern, the files that may use it."""
 
 FRAGMENT = re.compile(

@@ -138,7 +138,7 @@ def test_every_kind_of_report_is_drawn(tmp_path: Path) -> None:
         "22 of 25 (88.0%)" in page.text and page.count["svg"] == 3 + 2 + 2 + 3
     )  # curves, boxes of samples, diagrams, boxes of worst items
     for told in ("true positive rate over false positive rate", "recall", "AP50", "bird",
-                 "1: says dog, is cat (6.25)", "/data/animals/valid/000004.jpg"):  # fmt: skip
+                 "1: predicted dog, true cat (6.25)", "/data/animals/valid/000004.jpg"):  # fmt: skip
         assert told in page.text
 
 
@@ -151,7 +151,7 @@ def test_a_report_in_markdown_has_the_numbers_and_no_markup_of_the_run(
     assert main(["report", "digits", "-o", "report.md"]) == 0
     text = (tmp_path / "report.md").read_text()
     assert text.startswith("# digits\n") and "| test/accuracy | 0.9913 | at step 960 |" in text
-    assert "a \\| \\*b\\* &lt;i>c" in text and "| 1 | 6.25 | says dog, is cat |" in text
+    assert "a \\| \\*b\\* &lt;i>c" in text and "| 1 | 6.25 | predicted dog, true cat |" in text
     assert text.index("<details>") > text.index("Worst items") and "learning_rate: 0.001" in text
 
 

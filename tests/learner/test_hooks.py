@@ -212,14 +212,14 @@ def test_early_stopping_waits_for_its_patience_and_ends_as_done(blobs: Any, conf
     paths, events = create_run(tmp_path, "b"), []
     settings = config(train={"epochs": 9}, early_stopping=stopping)
     outcome = Learner(Unlearns, settings, paths=paths, sink=events.append).run().check()
-    # the first measurement is the warm-up, the second is the best, two more are not better
+    # the first validation is the warm-up, the second is the best, two more are not better
     assert (outcome.status, outcome.step) == ("done", 16)
     assert outcome.reason == "valid/steps has not improved on 8 for 2 validations"
     assert "test/loss" in outcome.metrics and steps_in(paths.checkpoints)[-1] == 16
     again = Learner(Unlearns, settings, paths=paths, attempt=2, resume=paths.root).run().check()
     assert again.step == 16
     outcome = Learner(blobs, config(early_stopping={**stopping, "metric": "valid/none"})).run()
-    assert outcome.exit_code == 2 and "never computed" in str(outcome.reason)
+    assert outcome.exit_code == 2 and "is not computed" in str(outcome.reason)
 
 
 def test_patience_counts_measurements_without_an_improvement() -> None:

@@ -213,7 +213,7 @@ def _metric(view: View, event: MetricEvent, time: float) -> None:
 
 
 def _say_metrics(view: View, event: MetricEvent, time: float) -> None:
-    """One line for all metrics of a split at a step, although some of them come later: it takes the former's place."""
+    """One line for all metrics of a split at a step: later metrics of the step replace the previous line."""
     values = {f"{event.split}/{name}": value for name, value in event.values.items()}
     before = view.validation
     if before is not None and before.at == (event.split, event.step) and view.log and view.log[-1] is before.line:
@@ -225,7 +225,7 @@ def _say_metrics(view: View, event: MetricEvent, time: float) -> None:
 
 
 def _named(values: Mapping[str, float], leading: str | None, prefix: str = "") -> str:
-    """The most important metrics in words, without their split where it is before already."""
+    """The most important metrics in words, without their split where the prefix names it."""
     shown, left_out = named_first(values, leading)
     words = [f"{name.removeprefix(prefix)} {number(value)}" for name, value in shown.items()]
     return " ".join([*words, *([f"and {left_out} more"] if left_out else [])])
