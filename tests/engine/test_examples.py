@@ -12,7 +12,6 @@ from trainer.engine import functions, nn, random
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.nn import functional
 
-
 MODULES = (engine.linalg, engine.fft, random)
 
 
