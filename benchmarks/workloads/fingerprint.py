@@ -37,6 +37,9 @@ OVERRIDES = (
 CLOCKED = ("samples_per_second",)
 """Metrics that a clock decides."""
 
+FIRST_NAMES = {"discriminator_output": "judgement", "center_heatmap": "nearness"}
+"""Metrics that were renamed, and their names in the first fingerprints: a name is none of the numbers."""
+
 
 def tenth(splits: Mapping[str, Dataset], *given: Any, **options: Any) -> dict[str, Loader]:
     """The loaders of every tenth item of each split."""
@@ -58,7 +61,7 @@ def fingerprint(recipe: str) -> str:
     def sink(event: Event) -> None:
         if isinstance(event, MetricEvent):
             values.extend(
-                f"{event.split} {event.step} {name} {float(value).hex()}"
+                f"{event.split} {event.step} {_first_name(name)} {float(value).hex()}"
                 for name, value in event.values.items()
                 if name not in CLOCKED
             )
@@ -72,6 +75,11 @@ def fingerprint(recipe: str) -> str:
         with training.ema.in_place():
             values.extend(digests_of(training, "ema "))
     return hashlib.sha256("\n".join(sorted(values)).encode()).hexdigest()
+
+
+def _first_name(metric: str) -> str:
+    prefix, slash, name = metric.rpartition("/")
+    return prefix + slash + FIRST_NAMES.get(name, name)
 
 
 def digests_of(training: Training, prefix: str) -> list[str]:

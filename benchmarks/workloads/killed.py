@@ -271,18 +271,28 @@ def _differences(whole: RunPaths, killed: RunPaths) -> Iterator[str]:
         yield "left behind: run.lock"
     told, retold = _told(whole), _told(killed)
     for key in sorted({*told, *retold}):
-        if json.dumps(told.get(key), sort_keys=True) != json.dumps(retold.get(key), sort_keys=True):  # NaN is as NaN
+        one_text, other_text = (
+            sorted(json.dumps(each, sort_keys=True) for each in of.get(key, ())) for of in (told, retold)
+        )
+        if one_text != other_text:  # as texts NaN equals NaN
             yield f"{key}: {told.get(key)} and {retold.get(key)}"
 
 
 def _told(paths: RunPaths) -> dict[tuple[str, int], list[object]]:
-    """All that a run's events tell of its numbers, by split and step; without what a clock decides."""
+    """All numbers of a run's events, by split and step, without what a clock decides.
+
+    A metric that is computed in a process of its own is reported with others or later, as the clock decides: each
+    metric is an entry of its own.
+    """
     told: dict[tuple[str, int], list[object]] = {}
     for record in read_events(paths.events):
         event = record.event
         if isinstance(event, MetricEvent):
-            values = {name: value for name, value in event.values.items() if name not in WALL_CLOCK}
-            told.setdefault((event.split, event.step), []).append((event.epoch, event.final, values))
+            told.setdefault((event.split, event.step), []).extend(
+                (event.epoch, event.final, name, value)
+                for name, value in event.values.items()
+                if name not in WALL_CLOCK
+            )
         elif isinstance(event, ReportEvent):
             content = json.loads((paths.root / event.file).read_text())
             told.setdefault((f"{event.split} {event.name}", event.step), []).append(content)

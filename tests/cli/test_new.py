@@ -46,6 +46,7 @@ def test_nothing_is_written_over(commands: Commands) -> None:
     assert "did you mean 'digits'?" in commands.finish("new", "other", "--recipe", "digit").stderr
 
 
+@pytest.mark.full
 def test_a_project_without_a_recipe_trains_on_embedded_data(tmp_path: Path) -> None:
     assert write_project(tmp_path / "mine") is None
     learner = train(tmp_path / "mine", "options.width=2", "data.reader.fractions={valid: 0.01, test: 0.98}",

@@ -180,5 +180,5 @@ def test_a_metric_that_can_not_be_computed_is_refused_at_its_line(
     config.write_text("\n".join([*lines, "metrics:", "  valid:", "    - name: roc_auc", "      average: micro"]) + "\n")
     with pytest.raises(trainer.TrainerError) as refused:
         trainer.run("config.yaml", show=False, keep=False)
-    assert f"config.yaml:{len(lines) + 3}:7: Slope.valid_step gives nothing" in str(refused.value)
-    assert "no Predictions" in str(refused.value)
+    assert f"config.yaml:{len(lines) + 3}:7: the metric 'roc_auc' can't be computed" in str(refused.value)
+    assert "predictions of Slope.valid_step\n  found:    no Predictions" in str(refused.value)

@@ -15,10 +15,10 @@ from trainer.datasets.fields import IGNORED
 from trainer.datasets.gray import StretchedGray
 from trainer.engine import Tensor, float32, int64, nn
 from trainer.learner import Batch, DataSplits, Sample, Task, inference
-from trainer.learner.inference.grouping import PER_CLASS, Grouping
+from trainer.learner.inference.grouping import Grouping
 from trainer.learner.inference.instances import InstanceFigures, InstanceMaps, measured_instances
 from trainer.metrics import Mean, Measured, Predictions
-from trainer.recipes.parts.instances import annotations_of, targets
+from trainer.recipes.parts.instances import samples_of, targets
 from trainer.recipes.parts.unet import UNet
 
 from .appearance import balanced
@@ -88,19 +88,7 @@ class Nuclei(Task):
         for number, (picture, found, segments) in enumerate(zip(pictures, maps, right, strict=True)):
             whole = np.ix_(*(np.flatnonzero((segments != IGNORED).any(axis)) for axis in (1, 0)))  # without padding
             objects, scores = self.figures.group(found, segments)
-            yield Sample(
-                f"{number}-predicted",
-                picture[whole],
-                f"{len(scores)} predicted",
-                annotations_of(objects[whole], scores),
-            )
-            true = np.where(segments >= PER_CLASS, segments, 0)[whole]
-            yield Sample(
-                f"{number}-target",
-                picture[whole],
-                f"{len(np.unique(true)) - 1} in the ground truth",
-                annotations_of(true),
-            )
+            yield from samples_of(number, picture[whole], objects[whole], scores, segments[whole])
 
     def losses(self, outputs: Tensor, batch: Batch) -> dict[str, Mean]:
         """Cross entropy and soft Dice of the foreground, cross entropy of the center heatmap, L1 of offsets relative to
@@ -114,10 +102,10 @@ class Nuclei(Task):
             return engine.sum(values * weights) / engine.maximum(engine.sum(weights), 1.0)
 
         is_object = right.foreground.astype(float32)
-        foreground = mean(cross_entropy(outputs[:, 0], is_object), counted)
+        foreground = mean(nn.binary_cross_entropy_with_logits(outputs[:, 0], is_object, reduction="none"), counted)
         labels = engine.where(segments == IGNORED, IGNORED, right.foreground.astype(int64))
         dice = nn.dice_loss(outputs[:, :1], labels, ignore_index=IGNORED, sample_weight=rows)
-        heatmap = mean(cross_entropy(outputs[:, 1], right.heatmap), counted)
+        heatmap = mean(nn.binary_cross_entropy_with_logits(outputs[:, 1], right.heatmap, reduction="none"), counted)
         off = engine.abs(outputs[:, 2] * OFFSET_SCALE - right.offset_y) + engine.abs(
             outputs[:, 3] * OFFSET_SCALE - right.offset_x
         )
@@ -148,11 +136,6 @@ class Nuclei(Task):
         signs = engine.asarray([1.0, 1.0, -1.0 if 2 in axes else 1.0, -1.0 if 3 in axes else 1.0], dtype=float32)
         maps = engine.permute_dims(maps * engine.reshape(signs, (1, 4, 1, 1)), exchanged)
         return engine.concat([maps[:, :2], maps[:, 3:], maps[:, 2:3]], axis=1) if turned else maps
-
-
-def cross_entropy(logits: Tensor, shares: Tensor) -> Tensor:
-    """Cross entropy of each pixel with a soft target."""
-    return nn.binary_cross_entropy_with_logits(logits, shares, reduction="none")
 
 
 def normalized(images: Tensor) -> Tensor:

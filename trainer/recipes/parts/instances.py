@@ -7,6 +7,7 @@ Cheng et al. 2020). The peaks are as wide as their objects, so that both small a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from trainer import engine
 from trainer.engine import Tensor, float32, int32
+from trainer.learner import Sample
 from trainer.learner.inference.grouping import PER_CLASS, run_lengths
 
 SPREAD = 0.5
@@ -65,3 +67,15 @@ def annotations_of(segments: np.ndarray, scores: np.ndarray | None = None) -> di
     """Annotations of a `Sample` for objects [H, W]: their masks as run lengths down the columns, and their scores."""
     masks = [run_lengths(segments == number) for number in np.unique(segments[segments > 0])]
     return {"masks": masks, **({} if scores is None else {"scores": scores.round(4).tolist()})}
+
+
+def samples_of(
+    number: int, picture: np.ndarray, objects: np.ndarray, scores: np.ndarray, segments: np.ndarray
+) -> Iterator[Sample]:
+    """Image `number` [H, W] with its predicted objects [H, W] and their scores, and with the objects of its ground
+    truth, `segments` [H, W].
+    """
+    true = np.where(segments >= PER_CLASS, segments, 0)
+    count = len(np.unique(true)) - 1
+    yield Sample(f"{number}-predicted", picture, f"{len(scores)} predicted", annotations_of(objects, scores))
+    yield Sample(f"{number}-target", picture, f"{count} in the ground truth", annotations_of(true))
