@@ -269,34 +269,31 @@ def _differences(whole: RunPaths, killed: RunPaths) -> Iterator[str]:
         yield f"left in the run's directory: {leftovers}"
     if killed.lock.exists():
         yield "left behind: run.lock"
-    told, retold = _told(whole), _told(killed)
-    for key in sorted({*told, *retold}):
-        one_text, other_text = (
-            sorted(json.dumps(each, sort_keys=True) for each in of.get(key, ())) for of in (told, retold)
-        )
-        if one_text != other_text:  # as texts NaN equals NaN
-            yield f"{key}: {told.get(key)} and {retold.get(key)}"
+    one_run, other_run = reported(whole), reported(killed)
+    for key in sorted({*one_run, *other_run}):
+        if one_run.get(key) != other_run.get(key):
+            yield f"{key}: {one_run.get(key)} and {other_run.get(key)}"
 
 
-def _told(paths: RunPaths) -> dict[tuple[str, int], list[object]]:
-    """All numbers of a run's events, by split and step, without what a clock decides.
+def reported(paths: RunPaths) -> dict[tuple[str, int], list[str]]:
+    """All numbers of a run's events as JSON, in which NaN equals NaN, by split and step, without what a clock decides.
 
     A metric that is computed in a process of its own is reported with others or later, as the clock decides: each
     metric is an entry of its own.
     """
-    told: dict[tuple[str, int], list[object]] = {}
+    found: dict[tuple[str, int], list[object]] = {}
     for record in read_events(paths.events):
         event = record.event
         if isinstance(event, MetricEvent):
-            told.setdefault((event.split, event.step), []).extend(
+            found.setdefault((event.split, event.step), []).extend(
                 (event.epoch, event.final, name, value)
                 for name, value in event.values.items()
                 if name not in WALL_CLOCK
             )
         elif isinstance(event, ReportEvent):
             content = json.loads((paths.root / event.file).read_text())
-            told.setdefault((f"{event.split} {event.name}", event.step), []).append(content)
+            found.setdefault((f"{event.split} {event.name}", event.step), []).append(content)
         elif isinstance(event, EndEvent):
             values = {name: value for name, value in event.metrics.items() if name not in WALL_CLOCK}
-            told["end", 0] = [(event.status, event.exit_code, event.step, values)]  # the last attempt's
-    return told
+            found["end", 0] = [(event.status, event.exit_code, event.step, values)]  # the last attempt's
+    return {key: sorted(json.dumps(each, sort_keys=True) for each in values) for key, values in found.items()}
