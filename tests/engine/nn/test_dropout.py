@@ -79,8 +79,9 @@ def test_inference_needs_no_random_numbers():
 def test_training_outside_of_a_step_is_an_error():
     with pytest.raises(TrainerError, match="random numbers outside of a step"):
         nn.Dropout(0.5)(engine.ones((4,)))
-    with pytest.raises(TrainerError, match="probability"):
-        nn.Dropout(1.5)
+    for p in (-0.1, 1.0, 1.5, float("nan")):
+        with pytest.raises(TrainerError, match="probability"):
+            nn.Dropout(p)
 
 
 def test_numbers_that_a_step_draws_by_name_are_of_their_distribution_and_new_each_time():

@@ -84,21 +84,12 @@ def complete_box_iou_loss(
     one, other = _sides("boxes", boxes), _sides("targets", targets)
     (width, height), (right_width, right_height) = ((x[2] - x[0], x[3] - x[1]) for x in (one, other))
     across, along = width * right_height - right_width * height, height * right_height + width * right_width
-    angle = _arctangent(across / functions.where(along > 0, along, 1))  # of one quotient by the other: never by a side
+    angle = functions.atan(
+        across / functions.where(along > 0, along, 1)
+    )  # of one quotient by the other: never by a side
     v = angle * angle * (4 / math.pi**2)
     alpha = functions.stop_gradient(v / (1 - shared / (union + EPSILON) + v + EPSILON))
     return reduced(distance_box_iou_loss(boxes, targets) + alpha * v, None, reduction, sample_weight)
-
-
-def _arctangent(x: Tensor) -> Tensor:
-    """Angles are halved three times, to at most π / 16; there the series is exact to float64's last bits."""
-    for _ in range(3):
-        x = x / (1 + functions.sqrt(1 + x * x))
-    square = x * x
-    total = square * 0
-    for power in range(21, 1, -2):
-        total = square * (1 / power - total)
-    return 8 * (x - x * total)
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, *, classes: Tensor | None = None) -> Tensor:

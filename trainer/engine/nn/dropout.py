@@ -13,15 +13,13 @@ class Dropout(Module):
     """In training, zero each element with probability `p` and divide the others by 1 − p; the identity otherwise."""
 
     def __init__(self, p: float = 0.5) -> None:
-        if not 0 <= p <= 1:
-            raise TrainerError("a dropout probability lies in [0, 1]", found=p)
+        if not 0 <= p < 1:
+            raise TrainerError("a dropout probability lies in [0, 1)", found=p)
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
-        if self.p == 1:
-            return functions.zeros_like(x)
         keep = random.active().bernoulli(self.path, 1 - self.p, self._mask_shape(x))
         return functions.where(keep, x * (1 / (1 - self.p)), 0)
 
