@@ -84,9 +84,8 @@ def complete_box_iou_loss(
     one, other = _sides("boxes", boxes), _sides("targets", targets)
     (width, height), (right_width, right_height) = ((x[2] - x[0], x[3] - x[1]) for x in (one, other))
     across, along = width * right_height - right_width * height, height * right_height + width * right_width
-    angle = functions.atan(
-        across / functions.where(along > 0, along, 1)
-    )  # of one quotient by the other: never by a side
+    quotient = across / functions.where(along > 0, along, 1)  # of products: nothing is divided by a side of a box
+    angle = functions.atan(quotient)
     v = angle * angle * (4 / math.pi**2)
     alpha = functions.stop_gradient(v / (1 - shared / (union + EPSILON) + v + EPSILON))
     return reduced(distance_box_iou_loss(boxes, targets) + alpha * v, None, reduction, sample_weight)
