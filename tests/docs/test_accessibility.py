@@ -25,8 +25,8 @@ axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resu
   found => found.violations.map(one => one.id + ": " + one.nodes.map(node => node.html.slice(0, 160)).join(" | ")))
 """
 TOO_WIDE = """
-[...document.querySelectorAll("body *")].filter(one => document.documentElement.scrollWidth > innerWidth
-  && one.getBoundingClientRect().right > innerWidth + 1).slice(0, 3).map(one => one.outerHTML.slice(0, 160))
+[...document.querySelectorAll("body *")].filter(one => document.documentElement.scrollWidth > document.documentElement.clientWidth
+  && one.getBoundingClientRect().right > document.documentElement.clientWidth + 1).slice(0, 3).map(one => one.outerHTML.slice(0, 160))
 """
 
 

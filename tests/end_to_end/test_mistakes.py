@@ -53,7 +53,7 @@ STEP = 'logits = self.network(floats(batch["image"]))'
         ("nn.Flatten(),", "nn.Flattn(),", "AttributeError: module 'trainer.engine.nn' has no attribute", "build"),
         ("splits = self.read_splits()", "splits = self.read_splits()['trian']", "KeyError: 'trian'", "data"),
         ("from .options import Options", "from .option import Options", "ModuleNotFoundError: No module", "<module>"),
-        (STEP, 'logits = self.network(floats(batch["label"]))', "got a tensor with another shape", "measure"),
+        (STEP, 'logits = self.network(floats(batch["label"]))', "got a tensor of another shape", "measure"),
     ],
 )  # fmt: skip
 def test_an_error_in_the_users_task_is_shown_with_its_lines_and_leaves_no_run(

@@ -167,7 +167,7 @@ def test_a_terminal_of_any_size_that_changes_all_the_time(finished: RunPaths) ->
         terminal.resize(120, 36)
         before = len(terminal.output)
         terminal.press("?")
-        terminal.until("List every key", since=before)
+        terminal.until("List all keys", since=before)
         terminal.resize(100, 30)
         terminal.press("?q")
         assert terminal.wait() == 0 and terminal.is_given_back()
@@ -199,7 +199,7 @@ def test_a_flood_of_records_leaves_the_dashboard_answering(tmp_path: Path) -> No
     flood = subprocess.Popen([sys.executable, str(Path(synthetic_run.__file__)), str(paths.root), "--flood", "10000"])
     try:
         with watching(paths.root) as terminal:
-            for key, shown in (("2", "smoothing"), ("7", "learning_rate"), ("1", "phases"), ("?", "List every key")):
+            for key, shown in (("2", "smoothing"), ("7", "learning_rate"), ("1", "phases"), ("?", "List all keys")):
                 before = len(terminal.output)
                 terminal.press(key)
                 terminal.until(shown, since=before)
