@@ -87,7 +87,7 @@ def _lines(program: Any, level: int) -> Iterator[str]:
 
 
 def _summary(program: Any, waits: int) -> str:
-    kernels = len({launch.source for launch in program.launches})
+    kernels = len({each.source for launch in program.launches for each in launch.coded()})
     parts = [
         "traced" if program.flush else "evaluated",
         _count(len(program.launches), "launch", "launches"),
