@@ -178,7 +178,7 @@ def program(length: int, every: int | None = None, *, slope: bool = True) -> Any
 def test_the_length_changes_nothing_that_is_compiled(every: int | None) -> None:
     short, long = program(10, every), program(1000, every)
     kernels = [{each.source for launch in made.launches for each in launch.coded()} for made in (short, long)]
-    assert len(short.launches) == len(long.launches) < 30
+    assert len(short.launches) == len(long.launches) < 45
     assert len(kernels[0]) == len(kernels[1])
 
 
@@ -221,7 +221,9 @@ def test_dropout_differs_by_step_and_is_drawn_again_alike(device: str) -> None:
 
     def function(x: engine.Tensor, every: int | None) -> Any:
         with random.step():
-            last, outputs = engine.scan(lambda h, x: (h + drop(x), drop(x)), engine.zeros(40), x, checkpoint_every=every)
+            last, outputs = engine.scan(
+                lambda h, x: (h + drop(x), drop(x)), engine.zeros(40), x, checkpoint_every=every
+            )
         return last, outputs, engine.gradients(engine.sum(last), [x])[0]
 
     last, outputs, slopes = (each.numpy() for each in function(x, None))
@@ -253,7 +255,8 @@ def grown(h: engine.Tensor, x: engine.Tensor) -> Any:
 @pytest.mark.parametrize(
     ("step", "carry", "inputs", "options", "message"),
     [
-        (grown, {"a": (0.0, engine.ones(2))}, engine.ones((3, 1)), {}, r"carry\['a'\]\[1\].*float32\[3\].*float32\[2\]"),
+        (grown, {"a": (0.0, engine.ones(2))}, engine.ones((3, 1)), {},
+         r"carry\['a'\]\[1\].*float32\[3\].*float32\[2\]"),
         (lambda h, x: (h.astype(engine.float64), None), 0.0, engine.ones(3), {}, r"carry.*float64\[\].*float32\[\]"),
         (lambda h, x: ((h, h), None), 0.0, engine.ones(3), {}, r"structure.*carry\[0\], carry\[1\].*carry"),
         (lambda h, x: h, 0.0, engine.ones(3), {}, r"no pair.*Tensor.*\(carry, output\)"),
@@ -263,13 +266,13 @@ def grown(h: engine.Tensor, x: engine.Tensor) -> Any:
         (lambda h, x: (h, x), 0.0, None, {}, "how many steps"),
         (lambda h, x: (h, x), 0.0, 1.0, {}, "no first axis"),
         (lambda h, x: (h, x), 0.0, engine.ones(3), {"checkpoint_every": 0}, "checkpoint.*0"),
-        (lambda h, x: (h if float(x) else h, x), 0.0, engine.ones(3), {}, "read inside a step of a scan"),
+        (lambda h, x: (h * float(x), x), 0.0, engine.ones(3), {}, "read inside a step of a scan"),
         (lambda h, x: (engine.host_call(np.sin, h, results=[((), engine.float32)]), x), 0.0, engine.ones(3), {},
          "calls Python on arrays.*sin"),
     ],
 )  # fmt: skip
 def test_refusals(step: Any, carry: Any, inputs: Any, options: Any, message: str) -> None:
-    with pytest.raises(TrainerError, match=message) as caught:
+    with pytest.raises(TrainerError, match=f"(?s){message}") as caught:
         engine.scan(step, carry, inputs, **options)
     assert caught.value.where is not None
 
@@ -281,10 +284,12 @@ def test_a_state_that_is_assigned_to() -> None:
         state.assign(h)
         return h, x
 
-    with pytest.raises(TrainerError, match="assigns to a state.*counter"):
+    with pytest.raises(TrainerError, match=r"(?s)assigns to a state.*counter"):
         engine.scan(step, 0.0, engine.ones(3))
 
 
 def test_a_saved_program_holds_no_scan(tmp_path: Path) -> None:
-    with pytest.raises(TrainerError, match="save_program: engine.scan"):
-        engine.save_program(tmp_path / "p", lambda x: engine.scan(lambda h, x: (h + x, None), 0.0, x)[0], engine.ones(3))
+    with pytest.raises(TrainerError, match=r"save_program: engine\.scan"):
+        engine.save_program(
+            tmp_path / "p", lambda x: engine.scan(lambda h, x: (h + x, None), 0.0, x)[0], engine.ones(3)
+        )

@@ -121,7 +121,7 @@ class _StepRecorder:
 
     def on_state_read(self, state: Any) -> Node:
         with tracing.recording(self._outer):
-            return state.node  # type: ignore[no-any-return]
+            return state.node
 
     def on_assign(self, state: Any, node: Node) -> None:
         raise refusal(

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Shape, topological
-from trainer.engine.graph import primitives as p
 from trainer.engine.graph.primitives import outputs_of
 from trainer.engine.graph.primitives.scan import Step
 from trainer.engine.graph.primitives.table import axes_of

@@ -138,7 +138,14 @@ def scan(
 
 
 def _is_made_again(node: Node) -> bool:
-    """Whether a step computes `node` anew, which reads no memory: a number spread out, or a count."""
-    while node.value is None and node.name in ("expand", "reshape"):
+    """Whether a step computes `node` anew, which reads no memory: a number spread out, or a count.
+
+    Someone may ask for the derivative by one that has a handle.
+    """
+    while node.name in ("expand", "reshape") and not _has_handle(node):
         node = node.inputs[0]
-    return node.value is None and node.operation.family == "source" and not node.inputs
+    return node.operation.family == "source" and not node.inputs and not _has_handle(node)
+
+
+def _has_handle(node: Node) -> bool:
+    return node.handle is not None and node.handle() is not None
