@@ -1,4 +1,4 @@
-"""The caches on disk, of compiled kernels, autotuning decisions and tokenized documents: their contents, and how to clear them."""
+"""The caches on disk, of kernels, tuning decisions and tokenized documents: their contents, and how to clear them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class CacheFolder:
 
 def caches() -> list[CacheFolder]:
     """The caches of this user, in TRAINER_CACHE_DIR or ~/.cache."""
-    from trainer.engine.autotune.cache import TuningCache, cache_path
     from trainer.datasets.readers.documents import cache_folder
+    from trainer.engine.autotune.cache import TuningCache, cache_path
     from trainer.engine.targets.cpu.native import cache_directory
 
     tuning = cache_path().parent
