@@ -20,7 +20,7 @@ class MultiheadAttention(Module):
     """Attention of `num_heads` heads between projections (Vaswani et al. 2017), with the parameters of torch's module.
 
     in_proj_weight [E + 2·K, E] and in_proj_bias hold the projections of queries, keys and values, where E is embed_dim
-    and K = E · num_kv_heads / num_heads; with `kdim` or `vdim` these are q_proj_weight, k_proj_weight and v_proj_weight.
+    and K = E · num_kv_heads / num_heads; with `kdim` or `vdim` there are q_proj_weight, k_proj_weight, v_proj_weight.
 
     Args:
         dropout: probability that a weight is zero in training.

@@ -44,8 +44,8 @@ def scaled_dot_product_attention(
     Returns:
         [B, H, M, E]. A query that sees no key gives zeros, and no gradient.
 
-    Derivatives of any order are right. The first stays without a matrix of scores; higher ones, and those of `attn_mask`
-    and `alibi_slopes`, form it.
+    Derivatives of any order are right. The first stays without a matrix of scores; higher ones, and those of
+    `attn_mask` and `alibi_slopes`, form it.
 
     Raises:
         TrainerError: shapes or dtypes do not go together, `dropout_p` is not in [0, 1), or no step is open for it.

@@ -14,9 +14,10 @@ from trainer.engine.nn.sampling import affine_grid, deform_conv2d, grid_sample, 
 from trainer.engine.tensor import Tensor
 
 __all__ = [
-    "affine_grid", "deform_conv2d", "elu", "gelu", "grid_sample", "hardsigmoid", "hardswish", "interpolate",
-    "largest", "leaky_relu", "log_softmax", "mish", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu", "relu6",
-    "roi_align", "rotary_embedding", "scaled_dot_product_attention", "sigmoid", "silu", "softmax", "softplus", "tanh", "warp_perspective",
+    "affine_grid", "deform_conv2d", "elu", "gelu", "grid_sample", "hardsigmoid", "hardswish", "interpolate", "largest",
+    "leaky_relu", "log_softmax", "mish", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu", "relu6", "roi_align",
+    "rotary_embedding", "scaled_dot_product_attention", "sigmoid", "silu", "softmax", "softplus", "tanh",
+    "warp_perspective",
 ]  # fmt: skip
 
 

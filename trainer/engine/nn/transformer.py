@@ -99,16 +99,14 @@ class TransformerDecoderLayer(_Block):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool = False, memory_is_causal: bool = False, *, cache: KeyValueCache | None = None,
     ) -> Tensor:  # fmt: skip
-        """The block's output, of the shape of `tgt`; `memory` is an encoder's output, masks as of `MultiheadAttention`."""
+        """The block's output, of the shape of `tgt`; `memory` is an encoder's output, masks as of attention."""
 
         def attend(x: Tensor) -> Tensor:
             y, _ = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, tgt_is_causal, cache=cache)
             return y
 
         def look(x: Tensor) -> Tensor:
-            y, _ = self.multihead_attn(
-                x, memory, memory, memory_key_padding_mask, False, memory_mask, memory_is_causal
-            )
+            y, _ = self.multihead_attn(x, memory, memory, memory_key_padding_mask, False, memory_mask, memory_is_causal)
             return y
 
         x = self._sublayer(self._sublayer(tgt, 1, attend), 2, look)

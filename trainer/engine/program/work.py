@@ -156,8 +156,8 @@ class Repeat:
 
 
 Kind = Literal[
-    "attention", "loop", "reduction", "contraction", "index", "window", "scan", "order", "copy", "rows", "group", "statistics",
-    "custom", "host", "repeat", "collective",
+    "loop", "reduction", "contraction", "attention", "index", "window", "scan", "order", "copy", "rows", "group",
+    "statistics", "custom", "host", "repeat", "collective",
 ]  # fmt: skip
 SCATTERS = ("scatter_add_along", "scatter_prod_along", "scatter_max_along", "scatter_min_along")
 INDEXED = ("gather", "scatter_add", "take_along", *SCATTERS)

@@ -1,7 +1,7 @@
 """Derivatives of attention.
 
-The first is the primitive `attention_gradient`, which computes the scores again block by block. Its own derivatives, and
-those of a bias and of slopes, are composed: they form matrices of scores, and can be differentiated any further.
+The first is the primitive `attention_gradient`, which computes the scores again block by block. Its own derivatives,
+and those of a bias and of slopes, are composed: they form matrices of scores, and can be differentiated any further.
 """
 
 from __future__ import annotations
@@ -89,8 +89,9 @@ class _Matrices:
             return x
         batch, heads, rows, keys = self.shape
         groups, run = -(-keys // GROUP), GROUP // 4
+        key, counter = self.options["dropout"]
         draws = [
-            p.reshape(p.random_bits(*self.options["dropout"], (batch, heads, rows, groups, run), word),
+            p.reshape(p.random_bits(key, counter, (batch, heads, rows, groups, run), word),
                       (batch, heads, rows, groups, 1, run))
             for word in range(4)
         ]  # fmt: skip

@@ -122,8 +122,8 @@ def _kept(shape: tuple[int, ...], dropout: float, words: tuple[np.ndarray, ...])
     """1 / (1 − p) where a weight is kept, else 0."""
     if not words:
         return 1.0
-    groups = -(-shape[3] // GROUP)
-    draws = [philox.random_bits(*words, (*shape[:3], groups, GROUP // 4), word) for word in range(4)]
+    groups, (key, counter) = -(-shape[3] // GROUP), words
+    draws = [philox.random_bits(key, counter, (*shape[:3], groups, GROUP // 4), word) for word in range(4)]
     bits = np.stack(draws, axis=-2).reshape(*shape[:3], groups * GROUP)[..., : shape[3]]
     uniform = (bits.view(np.uint32) >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
     return (uniform < np.float32(1 - dropout)) / (1 - dropout)

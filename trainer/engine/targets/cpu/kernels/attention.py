@@ -15,7 +15,11 @@ from dataclasses import dataclass
 from trainer.engine.graph.primitives.attention import GROUP
 from trainer.engine.targets.cpu.kernels import mathematics
 from trainer.engine.targets.cpu.kernels.attention_blocks import (
-    BLOCK, AttentionSpec, Blocks, block_totals, scratch_elements,
+    BLOCK,
+    AttentionSpec,
+    Blocks,
+    block_totals,
+    scratch_elements,
 )  # fmt: skip
 from trainer.engine.targets.cpu.kernels.loops import broadcast
 from trainer.engine.targets.cpu.kernels.writer import Integer, vector

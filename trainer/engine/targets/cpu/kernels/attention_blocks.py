@@ -82,7 +82,8 @@ class Blocks:
 
     def at(self, name: str, strides: Sequence[int], *places: Integer) -> str:
         """The address of an element of an operand."""
-        w, offset = self.w, 0
+        w = self.w
+        offset: Integer = 0
         for place, stride in zip(places, strides, strict=True):
             offset = w.add(offset, w.multiply(place, stride))
         return self.memory.at(self.address[name], offset)

@@ -17,7 +17,11 @@ from trainer.engine.graph.primitives.attention import GROUP
 from trainer.engine.targets.cpu.kernels import mathematics
 from trainer.engine.targets.cpu.kernels.attention import words_of
 from trainer.engine.targets.cpu.kernels.attention_blocks import (
-    BLOCK, AttentionSpec, Blocks, block_totals, scratch_elements,
+    BLOCK,
+    AttentionSpec,
+    Blocks,
+    block_totals,
+    scratch_elements,
 )  # fmt: skip
 from trainer.engine.targets.cpu.kernels.loops import broadcast
 from trainer.engine.targets.cpu.kernels.writer import Integer, vector
@@ -251,7 +255,7 @@ class _Backward(Blocks):
                 memory.store(gradient, self.gradients, there)
 
     def _kept_keys(self, head: Integer, row: Integer) -> dict[int, str]:
-        """Which weights of a query are kept, for each vector of keys; a draw is for four keys, a quarter block apart."""
+        """Which weights of a query are kept, by vectors of keys; a draw is for four keys, a quarter block apart."""
         spec, w = self.spec, self.w
         quarter, wide = BLOCK // 4, vector("i64", self.lanes)
         line = w.add(w.multiply(w.add(w.multiply(self.batch, spec.heads), head), spec.rows), row)

@@ -66,9 +66,7 @@ def random_bits(
     return random_words(writer, lanes, key, index, counter)[word]
 
 
-def random_words(
-    writer: Writer, lanes: int, key: tuple[str, str], index: str, counter: tuple[str, str]
-) -> list[str]:
+def random_words(writer: Writer, lanes: int, key: tuple[str, str], index: str, counter: tuple[str, str]) -> list[str]:
     """The four output words of Philox 4x32-10 at (index low, index high, counter), as i32 lanes.
 
     J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011). `index` is i64 lanes, the rest i32 lanes.
