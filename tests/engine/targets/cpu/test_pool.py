@@ -1,6 +1,5 @@
 """The thread pool: every task runs exactly once, records wait for each other, threads sleep and end."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -89,16 +88,22 @@ def test_flush_to_zero_holds_only_while_a_program_that_asks_for_it_runs(kernels,
 
 
 def test_threads_end_when_the_pool_is_closed():
-    folder = Path(f"/proc/{os.getpid()}/task")
-    if not folder.is_dir():
-        pytest.skip("counts threads through /proc")
-    before = {*folder.iterdir()}  # some may end meanwhile: those of pools that were collected
+    tasks = Path("/proc/self/task")
+    if not tasks.is_dir():
+        pytest.skip("lists threads through /proc")
+
+    def threads() -> set[str]:
+        return {task.name for task in tasks.iterdir()}
+
+    before = threads()
     pool = Pool(4)
-    own = {*folder.iterdir()} - before
-    assert len(own) == 3
+    started = threads() - before  # threads of earlier tests may end meanwhile
+    assert len(started) == 3
     pool.close()
-    assert not own & {*folder.iterdir()}
+    assert not started & threads()
 
 
 def test_the_default_number_of_threads_is_what_the_process_may_use():
+    import os
+
     assert 1 <= available_threads() <= (os.cpu_count() or 1)
