@@ -105,6 +105,16 @@ def _tag(value: Any) -> str | int:
     return value
 
 
+def _finite(value: Any) -> float:
+    _need(type(value) in (int, float) and abs(value) <= _LARGEST_WEIGHT, value, "a finite number")
+    return float(value)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    _need(isinstance(value, list) and all(type(item) is str for item in value), value, "texts")
+    return tuple(value)
+
+
 def _flag(value: Any) -> bool:
     _need(type(value) is bool, value, "true or false")
     return bool(value)
@@ -129,12 +139,14 @@ def _number(value: Any, dtype: DType | None) -> bool | int | float:
 
 
 KINDS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(("axis", "count", "groups", "size", "spacing", "stride", "word"), _count),
+    **dict.fromkeys(("axis", "count", "groups", "index", "size", "spacing", "stride", "word"), _count),
     **dict.fromkeys(("axes", "high", "interior", "low", "shape", "start", "step", "stop"), _counts),
     **dict.fromkeys(("dilation", "spatial", "strides", "window"), _pair),
     **dict.fromkeys(("columns", "rows"), _band),
+    **dict.fromkeys(("dropout", "scale"), _finite),
     "descending": _flag,
     "dtype": _dtype,
+    "operands": _names,
     "padding": _pairs,
     "precision": _precision,
     "tag": _tag,

@@ -19,7 +19,7 @@ from trainer.engine.export.batch import BATCH, PLUS, VARYING_FIELDS, at_batch
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Primitive, make_node
-from trainer.engine.graph.primitives import TABLE
+from trainer.engine.graph.primitives import BUNDLES, TABLE
 from trainer.engine.graph.storage import Shape, Storage
 from trainer.engine.safetensors import is_counts
 
@@ -171,7 +171,7 @@ class _Reader:
             raise self.refused("a node without an operation", node, at=at)
         operation = node["operation"]
         is_leaf = operation in (INPUT, ARRAY)
-        primitive = None if is_leaf else TABLE.get(operation)
+        primitive = None if is_leaf else TABLE.get(operation) or BUNDLES.get(operation)
         if not is_leaf and (primitive is None or primitive.family == "leaf"):
             raise self.refused("there is no such primitive", operation, at=at)
         at = f"{at} ({operation})"

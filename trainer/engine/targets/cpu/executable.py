@@ -233,7 +233,7 @@ class Program:
             block, dtype = slot.lease(), result.buffer.dtype
             results.append(Storage(result.shape, dtype, layout=result.layout, block=block, address=slot.address))
         if device.poison:
-            device.arena.poison()
+            device.arena.poison(self.memory.size)
         tuner, recording = device.tuner if self.flush else None, device.recording
         if self.single and not self.flush and recording is None:
             device.pool.run(self._tape_address, len(self.launches), alone=True)
