@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine.graph.derivatives import contraction, elementwise, movement, places, reduction
+from trainer.engine.graph.derivatives import contraction, elementwise, movement, places, recurrent, reduction
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Gradient, Node
 from trainer.engine.graph.primitives.custom import CustomKernel
@@ -45,6 +45,7 @@ GRADIENTS: dict[str, Gradient | None] = {
     **reduction.GRADIENTS,
     **contraction.GRADIENTS,
     **places.GRADIENTS,
+    **recurrent.GRADIENTS,
     **dict.fromkeys(("host_call", "host_effect"), _of_host_call),
     "custom": _of_custom,
     "with_gradient": lambda node, dy: (None, *node.attributes[0](dy, node, node.inputs[1:])),

@@ -12,6 +12,9 @@ from trainer.engine.graph.node import Family, Node, Primitive, Shape, make_node
 
 TABLE: dict[str, Primitive] = {}
 
+BUNDLES: dict[str, Primitive] = {}
+"""The primitives of several outputs that compute from arrays alone, by name."""
+
 OF_COMPLEX: dict[str, Callable[..., Node]] = {}
 """What stands for a primitive where its first input is complex, composed of primitives of the parts; see `complex.py`.
 It takes the inputs, then the attributes."""
