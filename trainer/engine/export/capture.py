@@ -18,6 +18,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import merged
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.primitives import BUNDLES
 from trainer.engine.graph.storage import Storage
 from trainer.engine.safetensors import Arrays
 from trainer.engine.tensor import Tensor
@@ -178,8 +179,8 @@ def _capture(
     ends = [*results, *(recorder.leaves[state] for state in updated)]
     by_structure = depth_first(ends)
     order = _in_order(ends) if like is None else _in_order_of(like, by_structure, placeholders)
-    if recorder.effects or any(node.is_bundle for node in order):
-        calls = [*recorder.effects, *(node for node in order if node.is_bundle)]
+    calls = [*recorder.effects, *(node for node in order if node.is_bundle and node.name not in BUNDLES)]
+    if calls:
         raise TrainerError(
             "save_program: a host call runs Python code, which a program's file does not hold",
             where=next((node.line for node in calls if node.line), user_line()),

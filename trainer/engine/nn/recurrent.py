@@ -91,7 +91,8 @@ class _Recurrent(Module):
             x: [T, B, input_size], with `batch_first` [B, T, input_size], or of one sequence [T, input_size].
             states: the first states (zeros if None), [layers·directions, B, features]: h, of an LSTM (h, c).
             lengths: integers [B], 0 to T, in any order: the steps of each row. Later ones take no time in the scan,
-                change no state, and give zeros; the reverse direction begins at a row's own last step.
+                change no state, and give zeros; the reverse direction begins at a row's own last step. Inside a traced
+                step their values are not known: those out of range count as the nearest one.
 
         Raises:
             TrainerError: a shape or dtype doesn't fit, or a length is out of range.
@@ -147,7 +148,9 @@ class _Recurrent(Module):
                                expected="(h, c)")  # fmt: skip
         count = self.num_layers * len(self._directions)
         found: list[Tensor | None] = []
-        for state, features in zip(states if is_lstm else (states,), (self.output_size, self.hidden_size), strict=False):
+        for state, features in zip(
+            states if is_lstm else (states,), (self.output_size, self.hidden_size), strict=False
+        ):
             state = as_tensor(state, operation=type(self).__name__)
             if is_single and state.ndim == 2:
                 state = functions.expand_dims(state, axis=1)
@@ -163,7 +166,7 @@ class _Recurrent(Module):
             raise TrainerError(f"{name} takes the length of each row", found=f"lengths {tensor.dtype}{tensor.shape}",
                                expected=f"whole numbers, shape ({batch},)")  # fmt: skip
         value = tensor.node.value
-        if value is not None and tensor.size:
+        if value is not None and value.block is not None and tensor.size:
             known = np.asarray(value.view())
             if known.min() < 0 or known.max() > steps:
                 raise TrainerError(f"{name} got lengths outside the sequence", found=f"{known.min()} to {known.max()}",
@@ -210,7 +213,7 @@ class LSTM(_Recurrent):
     """Layers of long short-term memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000), with `proj_size` projected
     (Sak et al. 2014).
 
-    c = σ(f)·c + σ(i)·tanh(g) and h = σ(o)·tanh(c), where (i, f, g, o) = x·weight_ihᵀ + bias_ih + h·weight_hhᵀ + bias_hh.
+    With (i, f, g, o) = x·weight_ihᵀ + bias_ih + h·weight_hhᵀ + bias_hh: c = σ(f)·c + σ(i)·tanh(g), h = σ(o)·tanh(c).
     Parameters as of `RNN` with 4·H rows, and weight_hr_lk [proj_size, H]. Returns (outputs, (last h, last c)); outputs
     and h have proj_size features where that isn't 0.
     """
@@ -260,10 +263,12 @@ def scan(
     units = rows // CELLS[cell]
     flat = p.reshape(cast(x.node, wide), (steps * batch, features))
     inputs = p.matmul(flat, transpose_last(cast(weight_ih.node, wide)), precision)
-    own, recurrent = ([cast(bias.node, wide) for bias in biases] or [None, None])[:2]
+    own, recurrent = [cast(bias.node, wide) for bias in biases] if biases else (None, None)
     behind: list[Node] = []
     if cell == "gru":
-        behind = [p.full((units,), 0.0, wide) if recurrent is None else p.slice_(recurrent, (2 * units,), (rows,), (1,))]
+        behind = [
+            p.full((units,), 0.0, wide) if recurrent is None else p.slice_(recurrent, (2 * units,), (rows,), (1,))
+        ]
         if recurrent is not None:
             recurrent = p.pad(p.slice_(recurrent, (0,), (2 * units,), (1,)), (0,), (units,), (0,), 0)
     if own is not None and recurrent is not None:
@@ -325,7 +330,8 @@ class RNNCell(_Cell):
         super().__init__(input_size, hidden_size, bias)
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
-        total = sum(self._products(x, self._zeros(x) if h is None else h), start=0.0)
+        product, recurrent = self._products(x, self._zeros(x) if h is None else h)
+        total = product + recurrent
         return functions.tanh(total) if self.nonlinearity == "tanh" else relu(total)
 
 
@@ -341,7 +347,7 @@ class LSTMCell(_Cell):
         h, c = (self._zeros(x), self._zeros(x)) if states is None else states
         product, recurrent = self._products(x, h)
         self._check_shape(c.shape == h.shape, c, f"c {list(h.shape)}")
-        i, f, g, o = functions.split(product + recurrent, 4, axis=-1)
+        i, f, g, o = functions.split(product + recurrent, self.hidden_size, axis=-1)
         c = functions.logistic(f) * c + functions.logistic(i) * functions.tanh(g)
         return functions.logistic(o) * functions.tanh(c), c
 
@@ -356,7 +362,7 @@ class GRUCell(_Cell):
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
         h = self._zeros(x) if h is None else h
-        ours, theirs = (functions.split(product, 3, axis=-1) for product in self._products(x, h))
+        ours, theirs = (functions.split(product, self.hidden_size, axis=-1) for product in self._products(x, h))
         r, z = (functions.logistic(ours[gate] + theirs[gate]) for gate in range(2))
         n = functions.tanh(ours[2] + r * theirs[2])
         return n + z * (h - n)

@@ -48,7 +48,7 @@ def _refused(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | N
         "the derivative of a recurrent scan has none itself",
         found=f"a second derivative through a scan of {node.attributes[0]!r} cells",
         expected="first derivatives",
-        hint="Write the layer as a loop over nn.RNNCell, nn.LSTMCell or nn.GRUCell, which has derivatives of any order.",
+        hint="Write the layer as a loop over nn.RNNCell, nn.LSTMCell or nn.GRUCell: it has derivatives of any order.",
     )
 
 
@@ -73,7 +73,7 @@ def _products(a: Node, b: Node, precision: object) -> Node:
 
 def _steps_of(lengths: Node, shape: Shape, axis: int) -> Node:
     """`lengths` [B], repeated over `shape`, which has rows along `axis`."""
-    return p.expand(p.reshape(lengths, tuple(len_ if at == axis else 1 for at, len_ in enumerate(shape))), shape)
+    return p.expand(p.reshape(lengths, tuple(extent if at == axis else 1 for at, extent in enumerate(shape))), shape)
 
 
 def _before(y: Node, h: Node, lengths: Node | None, reverse: bool) -> Node:

@@ -15,7 +15,7 @@ def _kind(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> tuple[Shape, D
     return outputs_of(bundle)[index]
 
 
-_OUTPUT = Primitive(
+OUTPUT = Primitive(
     "output", "output", lambda inputs, attributes: _kind(inputs, attributes)[0],
     lambda inputs, attributes: _kind(inputs, attributes)[1], lambda attributes, arrays: arrays[attributes[0]],
     ("index",),
@@ -24,7 +24,7 @@ _OUTPUT = Primitive(
 
 def output(bundle: Node, index: int) -> Node:
     """The array that `bundle` computes at place `index`."""
-    return make_node(_OUTPUT, (bundle,), (index,))
+    return make_node(OUTPUT, (bundle,), (index,))
 
 
 def outputs_of(bundle: Node) -> Outputs:

@@ -44,10 +44,14 @@ def _check(name: str, holds: bool, inputs: Sequence[Node], expected: str) -> Non
         raise refusal(name, "shapes or dtypes don't fit", found=describe(inputs), expected=expected)
 
 
-def _check_kinds(name: str, inputs: Sequence[Node], cell: str) -> tuple[Sequence[Node], tuple[int, ...]]:
+def _check_kinds(
+    name: str, inputs: Sequence[Node], attributes: tuple[Any, ...]
+) -> tuple[Sequence[Node], tuple[int, ...]]:
     """The arrays without lengths, and the shape that lengths have."""
-    arrays, lengths = split_lengths(inputs)
-    _check(name, cell in CELLS, inputs, f"a cell of {', '.join(CELLS)}")
+    (cell, _, precision), (arrays, lengths) = attributes, split_lengths(inputs)
+    _check(name, cell in CELLS and len(arrays) > 0, inputs, f"a cell of {', '.join(CELLS)}")
+    is_narrow = precision is None or (precision.is_half and arrays[0].dtype is dtypes.float32)
+    _check(name, is_narrow, inputs, "no precision, or one of 16 bits for float32")
     dtype = arrays[0].dtype
     same = dtype in (dtypes.float32, dtypes.float64) and all(array.dtype is dtype for array in arrays)
     _check(name, same, inputs, "arrays of float32, or of float64, and lengths of int32")
@@ -59,7 +63,7 @@ def _check_kinds(name: str, inputs: Sequence[Node], cell: str) -> tuple[Sequence
 
 def _outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
     cell, _, _ = attributes
-    arrays, lengths = _check_kinds("rnn_scan", inputs, cell)
+    arrays, lengths = _check_kinds("rnn_scan", inputs, attributes)
     gates, counts = CELLS.get(cell, 1), {"lstm": (4, 5), "gru": (4,)}.get(cell, (3,))
     _check("rnn_scan", len(arrays) in counts, inputs, f"{counts[0]} arrays")
     x, w, h = arrays[:3]
@@ -72,7 +76,9 @@ def _outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
     y, states = ((steps, batch, size), dtype), ((batch, size), dtype)
     if cell == "lstm":
         is_projected = len(arrays) == 5
-        fits = arrays[3].shape == (batch, units) and (arrays[4].shape == (size, units) if is_projected else size == units)
+        fits = arrays[3].shape == (batch, units) and (
+            arrays[4].shape == (size, units) if is_projected else size == units
+        )
         _check("rnn_scan", fits, inputs, "c [B, H], and a projection [R, H] unless R is H")
         cells = ((steps, batch, units), dtype)
         return y, states, ((batch, units), dtype), cells, ((steps, batch, (4 + is_projected) * units), dtype)
@@ -136,7 +142,7 @@ def _reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tuple[np.nda
 
 def _gradient_outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
     cell, _, _ = attributes
-    arrays, lengths = _check_kinds("rnn_scan_gradient", inputs, cell)
+    arrays, lengths = _check_kinds("rnn_scan_gradient", inputs, attributes)
     name, counts = "rnn_scan_gradient", {"lstm": (7, 8), "gru": (6,)}.get(cell, (4,))
     _check(name, len(arrays) in counts, inputs, f"{counts[0]} arrays")
     dy, dh = arrays[:2]
@@ -195,7 +201,12 @@ def _gradient_reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tup
                 total = _rounded(total, precision) @ _rounded(projection[0], precision)
             hyperbolic = np.tanh(cells[t, rows])
             own = dc[rows] + total * o * (1 - hyperbolic**2)
-            parts = [own * g * i * (1 - i), own * last * f * (1 - f), own * i * (1 - g**2), total * hyperbolic * o * (1 - o)]
+            parts = [
+                own * g * i * (1 - i),
+                own * last * f * (1 - f),
+                own * i * (1 - g**2),
+                total * hyperbolic * o * (1 - o),
+            ]
             dp[t, rows] = dx[t, rows] = np.concatenate(parts, axis=1)
             dc[rows] = own * f
         elif cell == "gru":

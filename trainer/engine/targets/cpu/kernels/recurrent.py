@@ -1,6 +1,6 @@
 """One time step of a recurrent scan, forward or back: a product with weights that stay where they are used, and what
-follows of it, fused. A repeat (`repeats.py`) walks it over all steps: thread t does the tasks t, t + threads, … of every
-step, so the panels of a task stay in the cache of one core for the whole sequence.
+follows of it, fused. A repeat (`repeats.py`) walks it over all steps: thread t does the tasks t, t + threads, … of
+every step, so the panels of a task stay in the cache of one core for the whole sequence.
 
 A panel holds the weights of a few vectors of units, of all their gates: [depth][gate][units of the panel]. The rows of
 a batch are multiplied by it some at a time; sums go through scratch memory, so what follows is written once, for one

@@ -112,9 +112,7 @@ def _transposed(view: View) -> View:
     return replace(view, shape=view.shape[::-1], strides=view.strides[::-1])
 
 
-def _repeat(
-    expansion: Expansion, work: Work, parts: Sequence[Step], lengths: View | None, *, descending: bool
-) -> None:
+def _repeat(expansion: Expansion, work: Work, parts: Sequence[Step], lengths: View | None, *, descending: bool) -> None:
     """The parts as a repeat over all time steps."""
     kernel = parts[0][0]
     if kernel.batch == 0 or kernel.steps == 0:
@@ -158,9 +156,7 @@ def _packed(expansion: Expansion, step: ScanStep, weights: View) -> View:
             continue
         shape = (panels, step.depth, step.gates, units)
         strides = (width * across, along, step.units * across, across)
-        source = replace(
-            weights, shape=shape, strides=strides, offset=weights.offset + first * width * across
-        )
+        source = replace(weights, shape=shape, strides=strides, offset=weights.offset + first * width * across)
         target = View(buffer, step.dtype, shape, (step.panel_size, line, width, 1), first * step.panel_size)
         body = [Instruction("load", (), step.dtype, (0,))]
         if step.precision is not None:
