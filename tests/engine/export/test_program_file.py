@@ -426,7 +426,7 @@ def _drawn(program: Any, seed: int) -> dict[str, np.ndarray]:
 
 
 @settings(
-    max_examples=400, deadline=None, derandomize=True, database=None,
+    max_examples=200, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )  # fmt: skip
 @given(data=st.data())

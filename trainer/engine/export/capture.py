@@ -179,6 +179,14 @@ def _capture(
     ends = [*results, *(recorder.leaves[state] for state in updated)]
     by_structure = depth_first(ends)
     order = _in_order(ends) if like is None else _in_order_of(like, by_structure, placeholders)
+    for node in order:
+        if node.name == "scan":
+            raise TrainerError(
+                "save_program: engine.scan runs a graph within the graph, which a program's file does not hold",
+                where=node.line or user_line(),
+                expected="operations of docs/program.md",
+                hint="Save the function with a Python loop over the steps in place of the scan.",
+            )
     calls = [*recorder.effects, *(node for node in order if node.is_bundle and node.name not in BUNDLES)]
     if calls:
         raise TrainerError(

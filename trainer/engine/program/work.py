@@ -146,13 +146,26 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
+class StandIn:
+    """What parts of a repeat call `storage`: it lies where `view` does, which moves on by `step` elements each time."""
+
+    storage: Storage
+    view: View
+    step: int
+    is_written: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Repeat:
-    """The parts of an item, in turn, `count` times. Before each time but the first every operand moves on by its step:
-    for each part one number of elements for each of its reads, then of its writes. One without a buffer counts on.
+    """The parts of an item, in turn, `count` times. Before each time but the first every operand moves on.
+
+    Either by `steps`: for each part one number of elements for each of its reads, then of its writes; one without a
+    buffer counts on. Or what parts read and write elsewhere are `stand_ins`; other buffers are theirs and stay.
     """
 
     count: int
-    steps: tuple[tuple[int, ...], ...]
+    steps: tuple[tuple[int, ...], ...] = ()
+    stand_ins: tuple[StandIn, ...] = ()
 
 
 Kind = Literal[

@@ -37,6 +37,7 @@ from trainer.engine.graph.primitives.reduction import (
     reduce_prod, reduce_sum,
 )  # fmt: skip
 from trainer.engine.graph.primitives.resampling import resample
+from trainer.engine.graph.primitives.scan import scan
 from trainer.engine.graph.primitives.sources import (
     NEGATIVE_ZERO, become_leaf, buffer, canonical, constant, iota, random_bits,
 )  # fmt: skip
