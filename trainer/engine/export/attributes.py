@@ -111,6 +111,16 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
+def _finite(value: Any) -> float:
+    _need(type(value) in (int, float) and abs(value) <= _LARGEST_WEIGHT, value, "a finite number")
+    return float(value)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    _need(isinstance(value, list) and all(type(item) is str for item in value), value, "texts")
+    return tuple(value)
+
+
 def _flag(value: Any) -> bool:
     _need(type(value) is bool, value, "true or false")
     return bool(value)
@@ -140,8 +150,10 @@ KINDS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("dilation", "spatial", "strides", "window"), _pair),
     **dict.fromkeys(("columns", "rows"), _band),
     "cell": _cell,
+    **dict.fromkeys(("dropout", "scale"), _finite),
     "descending": _flag,
     "dtype": _dtype,
+    "operands": _names,
     "padding": _pairs,
     "precision": _precision,
     "reverse": _flag,

@@ -20,7 +20,6 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Primitive, make_node
 from trainer.engine.graph.primitives import BUNDLES, TABLE
-from trainer.engine.graph.primitives.output import OUTPUT
 from trainer.engine.graph.storage import Shape, Storage
 from trainer.engine.safetensors import is_counts
 
@@ -28,7 +27,6 @@ FORMAT, PROGRAM = "trainer program", "program"
 FIXED, ANY_BATCH = 1, 2
 """Versions of the format: programs for fixed shapes, and for any batch size."""
 INPUT, ARRAY = "input", "array"
-_PRIMITIVES = {**TABLE, **BUNDLES, OUTPUT.name: OUTPUT}
 MOST_NODES = 1_000_000
 MOST_AXES = 64
 MOST_WINDOW_PLACES = 1 << 22
@@ -173,7 +171,7 @@ class _Reader:
             raise self.refused("a node without an operation", node, at=at)
         operation = node["operation"]
         is_leaf = operation in (INPUT, ARRAY)
-        primitive = None if is_leaf else _PRIMITIVES.get(operation)
+        primitive = None if is_leaf else TABLE.get(operation) or BUNDLES.get(operation)
         if not is_leaf and (primitive is None or primitive.family == "leaf"):
             raise self.refused("there is no such primitive", operation, at=at)
         at = f"{at} ({operation})"
@@ -216,7 +214,7 @@ class _Reader:
             raise self.refused("attributes", given, "an object", at)
         self._fields(given, set(primitive.attributes), at)
         inputs = tuple(self.nodes[number] for number in numbers)
-        if any(source.is_bundle != (primitive is OUTPUT) for source in inputs):
+        if any(source.is_bundle != (primitive.family == "output") for source in inputs):
             raise self.refused("inputs", numbers, "an output of several, or nodes with values", at)
         of = inputs[0].dtype if inputs else from_json("dtype", node["dtype"], None, refuse)
         attributes = tuple(from_json(name, given[name], of, refuse) for name in primitive.attributes)

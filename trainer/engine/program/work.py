@@ -169,8 +169,8 @@ class Repeat:
 
 
 Kind = Literal[
-    "loop", "reduction", "contraction", "index", "window", "scan", "order", "copy", "rows", "group", "statistics",
-    "custom", "host", "repeat", "collective",
+    "loop", "reduction", "contraction", "attention", "index", "window", "scan", "order", "copy", "rows", "group",
+    "statistics", "custom", "host", "repeat", "collective",
 ]  # fmt: skip
 SCATTERS = ("scatter_add_along", "scatter_prod_along", "scatter_max_along", "scatter_min_along")
 INDEXED = ("gather", "scatter_add", "take_along", *SCATTERS)
@@ -183,6 +183,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(INDEXED, "index"),
     **dict.fromkeys(("window_argmax", "window_max", "window_max_gradient", "resample"), "window"),
     "gather_sum": "index",
+    **dict.fromkeys(("attention", "attention_gradient"), "attention"),
     **dict.fromkeys((*SCANS, *RECURRENT), "scan"),
     "custom": "custom",
     **dict.fromkeys(("argsort", "sort", "top_k", "suppress"), "order"),

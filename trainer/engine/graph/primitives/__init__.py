@@ -7,6 +7,7 @@ tensor layer broadcasts and promotes.
 
 # ruff: noqa: F401, I001
 
+from trainer.engine.graph.primitives.attention import attention, attention_gradient
 from trainer.engine.graph.primitives.complex import complex_, hypot, imag, real
 from trainer.engine.graph.primitives.compose import broadcast, full, full_like
 from trainer.engine.graph.primitives.contraction import (

@@ -26,7 +26,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Outputs, Primitive, Shape, make_node
 from trainer.engine.graph.primitives.output import bundle_dtype
-from trainer.engine.graph.primitives.table import BUNDLES
+from trainer.engine.graph.primitives.table import register_bundle
 
 CELLS = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}
 """The gates of each cell."""
@@ -224,11 +224,12 @@ def _gradient_reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tup
 
 
 def _primitive(name: str, outputs: Any, reference: Any) -> Primitive:
-    primitive = BUNDLES[name] = Primitive(
-        name, "bundle", lambda inputs, attributes: (),
-        lambda inputs, attributes: bundle_dtype(outputs(inputs, attributes)), reference, _ATTRIBUTES, outputs,
+    return register_bundle(
+        Primitive(
+            name, "bundle", lambda inputs, attributes: (),
+            lambda inputs, attributes: bundle_dtype(outputs(inputs, attributes)), reference, _ATTRIBUTES, outputs,
+        )
     )  # fmt: skip
-    return primitive
 
 
 _SCAN = _primitive("rnn_scan", _outputs, _reference)
