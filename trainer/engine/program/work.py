@@ -175,6 +175,7 @@ Kind = Literal[
 SCATTERS = ("scatter_add_along", "scatter_prod_along", "scatter_max_along", "scatter_min_along")
 INDEXED = ("gather", "scatter_add", "take_along", *SCATTERS)
 SCANS = ("cumulative_sum", "cumulative_prod")
+RECURRENT = ("rnn_scan", "rnn_scan_gradient")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(
         ("matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"), "contraction"
@@ -183,7 +184,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("window_argmax", "window_max", "window_max_gradient", "resample"), "window"),
     "gather_sum": "index",
     **dict.fromkeys(("attention", "attention_gradient"), "attention"),
-    **dict.fromkeys(SCANS, "scan"),
+    **dict.fromkeys((*SCANS, *RECURRENT), "scan"),
     "custom": "custom",
     **dict.fromkeys(("argsort", "sort", "top_k", "suppress"), "order"),
     **dict.fromkeys(("host_call", "host_effect"), "host"),
