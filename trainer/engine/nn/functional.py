@@ -7,14 +7,17 @@ import math
 from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.autocast import widened
+from trainer.engine.nn.dot_product_attention import scaled_dot_product_attention
+from trainer.engine.nn.positions import rotary_embedding
 from trainer.engine.nn.resampling import interpolate, pixel_shuffle, pixel_unshuffle
 from trainer.engine.nn.sampling import affine_grid, deform_conv2d, grid_sample, roi_align, warp_perspective
 from trainer.engine.tensor import Tensor
 
 __all__ = [
-    "affine_grid", "deform_conv2d", "elu", "gelu", "grid_sample", "hardsigmoid", "hardswish", "interpolate",
-    "largest", "leaky_relu", "log_softmax", "mish", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu", "relu6",
-    "roi_align", "sigmoid", "silu", "softmax", "softplus", "tanh", "warp_perspective",
+    "affine_grid", "deform_conv2d", "elu", "gelu", "grid_sample", "hardsigmoid", "hardswish", "interpolate", "largest",
+    "leaky_relu", "log_softmax", "mish", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu", "relu6", "roi_align",
+    "rotary_embedding", "scaled_dot_product_attention", "sigmoid", "silu", "softmax", "softplus", "tanh",
+    "warp_perspective",
 ]  # fmt: skip
 
 
