@@ -1,4 +1,4 @@
-"""Initialisers: bounds and deviations by the published formulas, torch's defaults for each layer."""
+"""Initializers: bounds and deviations by the published formulas, torch's defaults for each layer."""
 
 from __future__ import annotations
 

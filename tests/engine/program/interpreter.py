@@ -20,10 +20,10 @@ from trainer.engine.graph.rewrite import replaced
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.build import Program, Request, build
-from trainer.engine.program.legalise import legalise
+from trainer.engine.program.legalize import legalize
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.spec import Instruction
-from trainer.engine.program.states import settle_layouts
+from trainer.engine.program.state_layouts import settle_layouts
 from trainer.engine.program.target import Features
 from trainer.engine.program.work import Buffer, Call, Reduce, View, Work, place_of
 from trainer.engine.targets import Device, Run
@@ -62,7 +62,7 @@ class Interpreter(Device):
     ) -> Interpreted:
         outputs = [*results, *(node for _, node in updates)]
         leaves = {node: p.buffer(node.value) for node in uncomputed(outputs) if node.value is not None}
-        outputs = legalise(simplify(replaced(outputs, leaves)), self.features.wide_groups)
+        outputs = legalize(simplify(replaced(outputs, leaves)), self.features.wide_groups)
         new = tuple((storage, node) for (storage, _), node in zip(updates, outputs[len(results) :], strict=True))
         settle_layouts(topological(outputs), new)
         program = build(Request(tuple(outputs[: len(results)]), new), Policy(), self)

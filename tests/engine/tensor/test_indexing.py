@@ -157,7 +157,7 @@ def test_shapes_that_depend_on_values_are_refused_in_a_traced_step() -> None:
         ((Ellipsis, Ellipsis), 1.0, "two ellipses"),
         (np.ones(2, bool), 1.0, "another shape"),
         (0.5, 1.0, "not an index"),
-        (np.array([0.5]), 1.0, "whole numbers"),
+        (np.array([0.5]), 1.0, "integers"),
         (0, np.ones(3), "does not fit|don't broadcast"),
         (0, 1j, "doesn't fit|wider kind"),
     ],

@@ -39,7 +39,7 @@ def test_python_protocols() -> None:
         len(engine.asarray(1))
     with pytest.raises(TrainerError, match="bool: one element is needed"):
         bool(x)
-    with pytest.raises(TrainerError, match="index: only whole numbers index"):
+    with pytest.raises(TrainerError, match="index: only integers index"):
         operator.index(engine.asarray(1.0))
 
 

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from trainer import TrainerError
-from trainer.configs.own import own_class
+from trainer.configs.custom_class import own_class
 from trainer.configs.readers.splits import SPLIT, split_words
 from trainer.datasets.dataset import Dataset, Subset
 from trainer.datasets.order import SPLITS, item_bits

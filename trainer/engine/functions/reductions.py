@@ -33,22 +33,22 @@ def prod(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: 
 
 
 def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The greatest element, of `x`'s dtype; NaN wins, True is greater than False. Equal ones share the gradient."""
+    """The maximum, in `x`'s dtype; NaN propagates, True is greater than False. Equal maxima share the gradient."""
     return _reduced("max", p.reduce_max, x, axis, keepdims)
 
 
 def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The least element, of `x`'s dtype; NaN wins, False is less than True. Equal ones share the gradient."""
+    """The minimum, in `x`'s dtype; NaN propagates, False is less than True. Equal minima share the gradient."""
     return _reduced("min", p.reduce_min, x, axis, keepdims)
 
 
 def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether every element is true (not zero)."""
+    """Whether all elements are true (not zero)."""
     return _of_bools("all", p.reduce_min, x, axis, keepdims, empty=True)
 
 
 def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether some element is true (not zero)."""
+    """Whether any element is true (not zero)."""
     return _of_bools("any", p.reduce_max, x, axis, keepdims, empty=False)
 
 
@@ -81,8 +81,8 @@ def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Te
     The variance is NaN where an element is NaN or infinite. The mean is then not finite: whether it is NaN or infinity
     depends on where the element lies (`mean` and NumPy give infinity).
 
-    Each block, of a length that the shape fixes, takes distances from its middle elements' mean; blocks are merged by
-    Chan's formula (Chan, Golub & LeVeque 1979): right to rounding however far from zero the mean is.
+    Each block, whose length depends only on the shape, uses distances from the mean of its middle elements; blocks are
+    merged by Chan's formula (Chan, Golub & LeVeque 1979): accurate to rounding for any mean.
     """
     tensor = _floating("moments", x)
     axes = rising_axes("moments", axis, tensor.ndim)
@@ -95,12 +95,12 @@ def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Te
 
 
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Where the greatest element is, the first of equal ones: int64. Without `axis`, in row-major order."""
+    """The index of the maximum, the first of equal ones: int64. Without `axis`, in row-major order."""
     return _position("argmax", p.argmax, x, axis, keepdims)
 
 
 def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Where the least element is, the first of equal ones: int64. Without `axis`, in row-major order."""
+    """The index of the minimum, the first of equal ones: int64. Without `axis`, in row-major order."""
     return _position("argmin", p.argmin, x, axis, keepdims)
 
 
@@ -139,13 +139,13 @@ def cumulative_prod(
 
 
 def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """How many elements are not zero: int64."""
+    """The number of nonzero elements: int64."""
     tensor = as_tensor(x, operation="count_nonzero")
     return sum(tensor.astype(dtypes.bool_), axis=axis, dtype=dtypes.int64, keepdims=keepdims)
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
-    """Whether each element of x1 is equal to one of x2 (or to none, with `invert`): bool. Compares all pairs."""
+    """Whether each element of x1 equals any element of x2 (or none, with `invert`): bool. Compares all pairs."""
     tensor, others = as_tensor(x1, operation="isin"), as_tensor(x2, operation="isin")
     pairs = equal(tensor[..., None], others.reshape((-1,)))
     found = any(pairs, axis=-1)
@@ -153,7 +153,7 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
 
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any | None = None, append: Any | None = None) -> Tensor:
-    """Each element less the one before it along `axis`, `n` times; one element fewer each time. Bools give bools.
+    """Differences of adjacent elements along `axis`, `n` times; each time has one element fewer. Bools give bools.
 
     `prepend` and `append` are put before and after `x` first.
     """
@@ -167,7 +167,7 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any | None = None, a
     return tensor
 
 
-# --- what they share --------------------------------------------------------------------------------------------------
+# --- shared helpers --------------------------------------------------------------------------------------------------
 
 
 def _over(name: str, tensor: Tensor, axis: Axis, keepdims: bool, build: Callable[[Node, Axes], Node]) -> Tensor:
@@ -246,7 +246,7 @@ def _floating(name: str, x: Any) -> Tensor:
     tensor = widened(as_tensor(x, operation=name))
     if not (tensor.dtype.is_float or (name == "mean" and tensor.dtype.is_complex)):
         hint = "Convert it first: `x.astype(engine.float32)`."
-        raise refusal(name, "of whole numbers", found=describe([tensor]), expected="a floating-point dtype", hint=hint)
+        raise refusal(name, "of integers", found=describe([tensor]), expected="a floating-point dtype", hint=hint)
     return tensor
 
 

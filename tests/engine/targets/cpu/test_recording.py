@@ -81,7 +81,7 @@ def test_a_program_of_one_task_stamps_the_calling_thread_alone(device: CpuDevice
 def test_a_program_that_runs_alone_beside_a_busy_process_is_recorded_on_all_threads(device: CpuDevice) -> None:
     x = leaf((300, 300))
     program = device.compile([p.matmul(x, x)], inputs=[x])
-    crowding = program._crowding
+    crowding = program._single_thread_choice
     assert crowding is not None
     crowding.alone = True
     with device.recorded() as recording:

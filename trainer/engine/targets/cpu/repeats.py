@@ -10,7 +10,7 @@ cache. All threads meet between two times. Time stamps are those of the whole re
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu.control import BARRIER, RECORD_WORDS
+from trainer.engine.targets.cpu.control_block import BARRIER, RECORD_WORDS
 
 
 def repeat_ir() -> str:
