@@ -62,7 +62,7 @@ def swapped(program: Any) -> Callable[[], int]:
 
 
 def test_every_mode_is_one_of_the_four() -> None:
-    with pytest.raises(TrainerError, match="no such tuning mode"):
+    with pytest.raises(TrainerError, match="unknown tuning mode"):
         engine.tuning("sometimes")  # type: ignore[arg-type]
     with pytest.raises(TrainerError, match="share"):
         engine.tuning("background", share=0.0)

@@ -412,6 +412,6 @@ def test_a_long_list_is_guarded_by_its_identity_and_length(monkeypatch: pytest.M
 def test_more_objects_than_are_guarded_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependencies, "MOST_OBJECTS", 10)
     layers = [Scaled(float(scale)) for scale in range(20)]
-    with pytest.warns(RuntimeWarning, match="reaches more than") as caught:
+    with pytest.warns(RuntimeWarning, match="depends on more than") as caught:
         engine.trace(lambda x: layers[0](x))(X)
     assert caught[0].filename == __file__

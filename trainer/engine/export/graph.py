@@ -120,7 +120,7 @@ class _Reader:
 
     def read(self, document: Any, batch: int | None) -> ProgramGraph:
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise self.refused("no such field", expected=f'"format": "{FORMAT}"')
+            raise self.refused("wrong format", expected=f'"format": "{FORMAT}"')
         version = document.get("version")
         if type(version) is not int or version not in (FIXED, ANY_BATCH):
             raise self.refused("another version of the format", version, f"{FIXED} or {ANY_BATCH}")

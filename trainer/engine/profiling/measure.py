@@ -47,7 +47,7 @@ def profile(step: Callable[..., Any], *args: Any, steps: int = 5, warm_up: int =
         raise _refused("only compiled programs can be profiled", f"device {device.name!r}", "device 'cpu'")
     if steps < 1 or warm_up < 0:
         raise _refused(
-            "profile: wrong number of steps",
+            "wrong number of steps",
             f"steps={steps}, warm_up={warm_up}",
             "steps of at least 1, warm_up of at least 0",
         )
