@@ -7,11 +7,12 @@ inside functions and those for type checking included.
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -56,17 +57,24 @@ def files_of(room: str) -> list[Path]:
     return sorted((PACKAGE / room).rglob("*.py"))
 
 
-def imports_of(file: Path) -> Iterator[tuple[str, int]]:
+@functools.cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def imports_of(file: Path) -> Sequence[tuple[str, int]]:
     """The full name of every module that a file imports, or of what it takes from one, with the line."""
     package = [PACKAGE.name, *file.relative_to(PACKAGE).parts[:-1]]
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    found: list[tuple[str, int]] = []
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node.lineno
+            found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(part for part in (base, node.module) if part)
-            yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
+            found += [(f"{module}.{alias.name}", node.lineno) for alias in node.names]
+    return found
 
 
 def rooms_of(file: Path) -> Iterator[tuple[str, int]]:
@@ -128,7 +136,7 @@ def classes_of_one_name() -> list[str]:
     names = Counter(
         f"{file.parent.relative_to(PACKAGE).as_posix()}: {node.name}"
         for file in files_of("engine")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(file))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     return [name for name, count in names.items() if count > 1]

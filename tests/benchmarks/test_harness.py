@@ -32,6 +32,12 @@ from harness import (
 )
 
 
+@pytest.fixture(autouse=True)
+def a_round_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is timed here."""
+    monkeypatch.setattr("harness.MINIMUM_ROUND_SECONDS", 0.0)
+
+
 def figure(**fields: object) -> Figure:
     return Figure("x", ours=lambda: 1.0, peer=lambda python: 1.0, **fields)  # type: ignore[arg-type]
 

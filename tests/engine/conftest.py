@@ -8,26 +8,16 @@ import pytest
 
 from trainer import engine
 from trainer.engine import targets
-from trainer.engine.targets.cpu.arena import Arena
 from trainer.engine.targets.cpu.device import POISON_VARIABLE, CpuDevice
-
-MOST_ARENA_BYTES = 16 << 20
-"""Every run of a program fills all of its device's arena, which is as large as the largest program was: more than this
-is given back after a test. Without that the engine's tests take three times as long."""
 
 
 @pytest.fixture(autouse=True)
-def freed_memory_is_poisoned(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def freed_memory_is_poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process's device, those that a test makes, and those of its processes fill freed memory with NaN."""
     device = targets.get("cpu")
     assert isinstance(device, CpuDevice)
     monkeypatch.setenv(POISON_VARIABLE, "1")
     monkeypatch.setattr(device, "poison", True)
-    yield
-    if device.arena.size > MOST_ARENA_BYTES:
-        arena = Arena()
-        arena.generation = device.arena.generation  # programs that are bound to the larger one see a later generation
-        device.arena = arena
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The caches on disk, of compiled kernels and autotuning decisions: their contents, and how to clear them."""
+"""The caches on disk, of kernels, tuning decisions and tokenized documents: their contents, and how to clear them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ class CacheFolder:
 
 def caches() -> list[CacheFolder]:
     """The caches of this user, in TRAINER_CACHE_DIR or ~/.cache."""
+    from trainer.datasets.readers.documents import cache_folder
     from trainer.engine.autotune.cache import TuningCache, cache_path
     from trainer.engine.targets.cpu.native import cache_directory
 
     tuning = cache_path().parent
     decisions = sum(len(TuningCache(path).entries()) for path in _files(tuning) if path.suffix == ".jsonl")
-    return [_folder("compiled kernels", cache_directory()), _folder("autotuning decisions", tuning, decisions)]
+    return [
+        _folder("compiled kernels", cache_directory()),
+        _folder("autotuning decisions", tuning, decisions),
+        _folder("tokenized documents", cache_folder()),
+    ]
 
 
 def clear(cache: CacheFolder) -> None:

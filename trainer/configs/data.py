@@ -12,6 +12,8 @@ from trainer.configs.transforms import TransformsConfig
 
 _Extent = Annotated[int, Field(gt=0, le=65_536)]
 _Size = tuple[_Extent, _Extent]
+_Length = Annotated[int, Field(gt=0, le=10_000_000)]
+_LengthSteps = Annotated[int, Field(gt=0, le=64)] | Annotated[tuple[_Length, ...], Field(min_length=1)]
 
 
 class DataConfig(Section):
@@ -54,8 +56,14 @@ class DataConfig(Section):
         None,
         gt=0,
         le=10_000_000,
-        description="Maximum number of tokens per item; shorter sequences are padded. null: the next power of two in "
-        "each batch.",
+        description="Maximum number of tokens per item; shorter sequences are padded to it. null: batches are padded "
+        "to `length_steps`.",
+    )
+    length_steps: _LengthSteps | None = Field(
+        None,
+        description="Token lengths to which batches of texts are padded, or how many of them to choose so that the "
+        "padding is smallest. A step is compiled once per length. null: five if the reader knows the lengths of all "
+        "items, otherwise powers of two.",
     )
     image_sizes: tuple[_Size, ...] = Field(
         (),

@@ -9,6 +9,8 @@ from trainer.datasets.loader import BadItem, EpochBatches, Loader
 from trainer.datasets.making import BatchTransform, EpochDataset
 from trainer.datasets.order import Draws
 from trainer.datasets.planning import Position
+from trainer.datasets.readers.series import Scaling
+from trainer.datasets.readers.vocabulary import Vocabulary
 from trainer.datasets.samplers import ByRank, BySize, ClassBalanced, InOrder, Sampler, Shuffled, Weighted
 from trainer.datasets.shift import RandomShift
 from trainer.datasets.splits import loaders
@@ -40,9 +42,11 @@ __all__ = [
     "Position",
     "RandomShift",
     "Sampler",
+    "Scaling",
     "Shuffled",
     "Subset",
     "Transform",
+    "Vocabulary",
     "Weighted",
     "Wrapped",
     "check_item",

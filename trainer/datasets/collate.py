@@ -41,16 +41,19 @@ class Collation:
 
     Args:
         objects: boxes per item; None: `least_objects`, or the next power of two if a batch needs more.
-        tokens: tokens per item; None: the next power of two, at least 8.
+        tokens: tokens per item; None: the first of `lengths` that fits, or without them the next power of two, at least
+            8.
         image_sizes: allowed (height, width) of batches of images of different sizes; the first that fits is used; none:
             the images of a batch must have one size.
         least_objects: minimum boxes per item if `objects` is None, so that batches have one shape.
+        lengths: allowed numbers of tokens, in increasing order, if `tokens` is None.
     """
 
     objects: int | None = None
     tokens: int | None = None
     image_sizes: tuple[tuple[int, int], ...] = ()
     least_objects: int | None = None
+    lengths: tuple[int, ...] = ()
 
     def room(self, axes: Sequence[str | int], extents: Sequence[Sequence[int]]) -> list[int | None]:
         """The padded extents for items with these extents; None if they don't fit into one batch."""
@@ -67,6 +70,8 @@ class Collation:
         most = max(extents)
         if axis in (OBJECTS, TOKENS):
             room = self.objects if axis == OBJECTS else self.tokens
+            if room is None and axis == TOKENS and self.lengths:
+                return next((length for length in self.lengths if length >= most), None)
             if room is None:
                 least = (self.least_objects if axis == OBJECTS else None) or LEAST_ROOM
                 return least if most <= least else 1 << (most - 1).bit_length()
@@ -170,13 +175,14 @@ def _no_room(
     name: str, axis: str | int, items: Sequence[Item], found: Sequence[int], collation: Collation, where: Where
 ) -> TrainerError:
     if axis in (OBJECTS, TOKENS):
-        room = collation.objects if axis == OBJECTS else collation.tokens
+        room = collation.objects if axis == OBJECTS else collation.tokens or max(collation.lengths)
+        key = "length_steps" if axis == TOKENS and collation.tokens is None else f"max_{axis}"
         return TrainerError(
             f"an item has more {axis} than a batch can hold",
             where=where(int(np.argmax(found))),
             found=f"{max(found)} {axis}",
             expected=f"at most {room}",
-            hint=f"Raise data.max_{axis}, or remove it: batches then adapt to their items.",
+            hint=f"Raise data.{key}, or remove it: batches then adapt to their items.",
         )
     if axis in (HEIGHT, WIDTH) and collation.image_sizes:
         return TrainerError(

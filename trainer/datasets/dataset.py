@@ -139,6 +139,15 @@ def gives_batches(dataset: Dataset) -> bool:
     return gives_batches(dataset.dataset) if isinstance(dataset, Subset) else isinstance(dataset, BatchedDataset)
 
 
+def is_in_memory(dataset: Dataset) -> bool:
+    """Whether its items cost next to nothing, so that threads load them: it returns batches, or has an attribute
+    `is_in_memory` that is true.
+    """
+    if isinstance(dataset, Subset):
+        return is_in_memory(dataset.dataset)
+    return gives_batches(dataset) or bool(getattr(dataset, "is_in_memory", False))
+
+
 def take(dataset: Dataset, indices: np.ndarray) -> Batch:
     """The items `indices` as one batch: directly if supported, otherwise item by item."""
     if gives_batches(dataset):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trainer import TrainerError
 from trainer.datasets.dataset import ArrayDataset, Dataset, Subset
+
+if TYPE_CHECKING:
+    from trainer.datasets.readers.vocabulary import Vocabulary
 
 _MOST_LOOKED_AT = 16
 """Number of items to try if the first ones are unusable."""
@@ -30,6 +33,12 @@ def sizes_of(dataset: Dataset) -> np.ndarray:
         TrainerError: the data set does not have them.
     """
     return _required(dataset, "sizes", "size", "the size of each item")
+
+
+def vocabulary_of(dataset: Any) -> Vocabulary | None:
+    """The vocabulary of a data set of texts, or of the wrapped one; None without one."""
+    found: Vocabulary | None = getattr(dataset, "vocabulary", None)
+    return vocabulary_of(dataset.dataset) if found is None and hasattr(dataset, "dataset") else found
 
 
 def most_objects(datasets: Iterable[Dataset]) -> int | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.datasets.collate import FIT, Collation, Shapes, as_batch, batch_shapes, fill
-from trainer.datasets.dataset import Dataset, gives_batches, take
+from trainer.datasets.dataset import Dataset, gives_batches, is_in_memory, take
 from trainer.datasets.fields import WEIGHT, Batch, Item
 from trainer.datasets.order import Draws
 from trainer.datasets.planning import Plan
@@ -86,6 +86,11 @@ class BatchMaker:
     def takes_batches(self) -> bool:
         """Whether the data set returns whole batches, as arrays in memory do."""
         return self.on_error == "raise" and gives_batches(self.dataset) and not isinstance(self.dataset, EpochDataset)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether a thread creates batches fast enough."""
+        return self.takes_batches or (is_in_memory(self.dataset) and not isinstance(self.dataset, EpochDataset))
 
     def make(self, plan: Plan, room: Room = new_arrays, now: Callable[[int], None] | None = None) -> Made:
         """Creates the batch; `now` receives the index of each item before it is read.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,8 @@ from trainer import TrainerError
 from trainer.datasets.cache import Cached, ItemCache
 from trainer.datasets.collate import LEAST_ROOM, Collation
 from trainer.datasets.dataset import Dataset, Subset, gives_batches
-from trainer.datasets.item_properties import labels_of, most_objects, sizes_of
+from trainer.datasets.item_properties import labels_of, most_objects, sizes_of, vocabulary_of
+from trainer.datasets.length_steps import LENGTH_STEPS, length_steps
 from trainer.datasets.loader import Loader
 from trainer.datasets.making import BatchMaker, BatchTransform, EpochDataset
 from trainer.datasets.samplers import BySize, ClassBalanced, InOrder, Sampler, Shuffled, Weighted, class_weights
@@ -43,11 +44,11 @@ def loaders(
     splits = {name: pipeline_for(split, data.transforms.of(name), config.seed) for name, split in splits.items()}
     workers: Workers | int | None = data.workers
     made: dict[str, Loader] = {}
-    collation = _collation(splits.values(), data)
+    collation = _collation(list(splits.values()), data)
     shares = sum(map(len, splits.values()))
     for name, dataset in splits.items():
         if workers is None:
-            workers = 1 if BatchMaker(dataset).takes_batches else min(max(processors() - 1, 1), MOST_WORKERS)
+            workers = 1 if BatchMaker(dataset).is_in_memory else min(max(processors() - 1, 1), MOST_WORKERS)
         prepared = _prepared(
             dataset, data, len(dataset) / shares, workers if isinstance(workers, int) else workers.workers
         )
@@ -76,7 +77,18 @@ def _collation(splits: Iterable[Dataset], data: DataConfig) -> Collation:
     """
     most = most_objects(splits) if data.max_objects is None else None
     least = None if most is None else max(1, -(-most // LEAST_ROOM)) * LEAST_ROOM
-    return Collation(data.max_objects, data.max_tokens, data.image_sizes, least)
+    lengths = () if data.max_tokens is not None else _lengths(list(splits), data)
+    return Collation(data.max_objects, data.max_tokens, data.image_sizes, least, lengths)
+
+
+def _lengths(splits: Sequence[Dataset], data: DataConfig) -> tuple[int, ...]:
+    """The token lengths of batches: those of the config, or chosen from the lengths of all items."""
+    steps = data.length_steps
+    if isinstance(steps, tuple):
+        return tuple(sorted(set(steps)))
+    if steps is None and not all(vocabulary_of(dataset) is not None for dataset in splits):
+        return ()
+    return length_steps(np.concatenate([sizes_of(dataset) for dataset in splits]), steps or LENGTH_STEPS)
 
 
 def _refuse_unread(config: RunConfig) -> None:

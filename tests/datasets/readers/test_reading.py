@@ -31,7 +31,7 @@ def test_each_section_names_a_reader_that_takes_its_settings(variant):
     kind = getattr(importlib.import_module(f"trainer.datasets.readers.{file}"), name)
     parameters = set(inspect.signature(kind).parameters) - {"root", "opening"}
     settings = set(variant.model_fields) - set(Reading.model_fields)
-    assert settings <= parameters and parameters - settings <= {"vocabulary"}
+    assert settings <= parameters and parameters - settings <= {"vocabulary", "division", "statistics"}
 
 
 def test_the_splits_that_are_there_are_read(tmp_path, section, picture):
@@ -99,7 +99,7 @@ def test_a_vocabulary_is_that_of_train(tmp_path, section, text):
     text("train.txt", "abc" * 20)
     text("val.txt", "abd" * 20)
     splits = read_splits(section(name="text", file="{split}.txt", length=4), tmp_path)
-    assert splits["valid"].class_names == splits["train"].class_names == ("<filling>", "<unknown>", "a", "b", "c")
+    assert splits["valid"].class_names == splits["train"].class_names == ("<padding>", "<unknown>", "a", "b", "c")
     np.testing.assert_array_equal(splits["valid"][0]["tokens"], [2, 3, 1, 2])
 
 

@@ -25,8 +25,8 @@ SETS = {
     "clothing": ({"name": "image_folder", "images": "{split}"}, {"train": 3068, "valid": 341, "test": 372}),
     "mnist_10k": ({"name": "idx", "images": "t10k-images-idx3-ubyte.gz", "labels": "t10k-labels-idx1-ubyte.gz",
                    "fractions": {"valid": 0.1}}, {"train": 9000, "valid": 1000}),
-    "names": ({"name": "text_classes", "fractions": {"valid": 0.1}}, {"train": 18045, "valid": 2005}),
-    "shakespeare": ({"name": "text", "file": "input.txt", "fractions": {"valid": 0.1}}, {"train": 7843, "valid": 871}),
+    "names": ({"name": "text_classes", "fractions": {"valid": 0.1}}, {"train": 18063, "valid": 1987}),
+    "shakespeare": ({"name": "text", "file": "input.txt", "fractions": {"valid": 0.1}}, {"train": 7842, "valid": 871}),
 }  # fmt: skip
 
 

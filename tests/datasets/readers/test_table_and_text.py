@@ -135,7 +135,7 @@ def test_every_token_but_the_first_is_predicted_once(tmp_path, text, unit):
 
 def test_a_vocabulary_may_be_cut_to_the_most_frequent():
     known = Vocabulary.of("characters", ["aabbbc"], most=2)
-    assert known.tokens == ("<filling>", "<unknown>", "a", "b") and known.encode("abcé").tolist() == [2, 3, 1, 1]
+    assert known.tokens == ("<padding>", "<unknown>", "a", "b") and known.encode("abcé").tolist() == [2, 3, 1, 1]
     words = Vocabulary.of("words", ["b a b, c"], most=1)
     assert words.encode("a b").tolist() == [1, 2]
     assert Vocabulary.of("bytes", []).encode("é").tolist() == [0xC3, 0xA9]

@@ -42,6 +42,9 @@ class Interpreter(Device):
     def __init__(self, has_prologues: bool) -> None:
         self.has_prologues = has_prologues
 
+    def legal(self, outputs: Sequence[Node]) -> list[Node]:
+        return legalize(simplify(outputs), self.features.wide_groups)
+
     def takes_prologue(self, node: Node) -> bool:
         return self.has_prologues
 
@@ -62,7 +65,7 @@ class Interpreter(Device):
     ) -> Interpreted:
         outputs = [*results, *(node for _, node in updates)]
         leaves = {node: p.buffer(node.value) for node in uncomputed(outputs) if node.value is not None}
-        outputs = legalize(simplify(replaced(outputs, leaves)), self.features.wide_groups)
+        outputs = self.legal(replaced(outputs, leaves))
         new = tuple((storage, node) for (storage, _), node in zip(updates, outputs[len(results) :], strict=True))
         settle_layouts(topological(outputs), new)
         program = build(Request(tuple(outputs[: len(results)]), new), Policy(), self)

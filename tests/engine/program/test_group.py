@@ -27,7 +27,7 @@ def members(groups: list[Group]) -> list[set[Node]]:
     return [set(each.roots) for each in groups]
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @pytest.mark.parametrize("policy", [Policy(), Policy(recompute=False)], ids=["recomputed", "stored"])
 @given(graph=graphs(operations=25))
 def test_everything_exists_before_it_is_read(policy: Policy, graph: Graph) -> None:

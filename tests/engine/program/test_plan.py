@@ -10,7 +10,7 @@ from tests.engine.program.works import buffer, programs, work
 from trainer.engine.program.plan import ALIGNMENT, plan_memory
 from trainer.engine.program.work import Buffer, Work
 
-property_test = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+property_test = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 
 
 def lives(works: list[Work]) -> dict[Buffer, tuple[int, int]]:

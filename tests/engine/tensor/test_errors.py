@@ -17,6 +17,11 @@ B = engine.ones((2, 3), dtype=engine.bool)
 IMAGE = engine.ones((1, 4, 5, 5))
 
 
+def test_an_axis_that_is_not_there_is_an_index_error() -> None:
+    with pytest.raises(IndexError, match="no such axis"):
+        engine.expand_dims(F, axis=4)
+
+
 @pytest.mark.parametrize(
     ("call", "message", "found"),
     [
@@ -75,7 +80,11 @@ IMAGE = engine.ones((1, 4, 5, 5))
             "average_pool: the window is larger than the padded input",
             None,
         ),
-        (lambda: engine.random.uniform((1, 2, 3), (0, 0), (2,)), "random: key and counter must be two words", "int32[3]"),
+        (
+            lambda: engine.random.uniform((1, 2, 3), (0, 0), (2,)),
+            "random: key and counter must be two words",
+            "int32[3]",
+        ),
         (lambda: engine.random.bernoulli((1, 2), (0, 0), 1.5, (2,)), "random.bernoulli: not a probability", "1.5"),
         (lambda: engine.arange(0, 5, 0), "arange: the step must not be 0", "from 0 to 5 by 0"),
         (lambda: engine.reshape(F, (2.0, 3)), "reshape: a shape is integers", "(2.0, 3)"),

@@ -13,7 +13,16 @@ _Color = tuple[
     Annotated[int, Field(ge=0, le=255)], Annotated[int, Field(ge=0, le=255)], Annotated[int, Field(ge=0, le=255)]
 ]
 _Classes = Annotated[tuple[str, ...], Field(min_length=1)]
-_Unit = Literal["characters", "bytes", "words"]
+_Unit = Literal["characters", "bytes", "words", "byte_pairs"]
+_UNIT = (
+    "Unit of a token. byte_pairs: frequent sequences of bytes, merged from the texts of train; of these and of bytes "
+    "every text consists."
+)
+_VOCABULARY_SIZE = (
+    "Number of tokens in the vocabulary. Characters and words: at most, the most frequent ones; null: all. Byte pairs: "
+    "at least 256; null: 4096."
+)
+_LENGTH = "Number of tokens per item. Consecutive items overlap by one token."
 
 
 _OBJECTS = ("image", "boxes", "labels", "crowd", "area", "image_id", "size", "placement")
@@ -222,13 +231,16 @@ class TableReader(_Images):
     features: _Classes | None = Field(
         None,
         description="Columns of numbers used as input; null: all columns without another use, or none if `image` "
-        "is set.",
+        "or `text` is set.",
     )
     label: str | None = Field(None, description="Column of the class; null: none.")
     labels: tuple[str, ...] = Field(
         (), description="Columns of 0 or 1, one per class, for multi-label data; empty: none."
     )
     value: str | None = Field(None, description="Column of the number to predict (regression); null: none.")
+    text: str | None = Field(None, description="Column of a text, whose tokens are used as input; null: none.")
+    unit: _Unit = Field("characters", description=_UNIT)
+    vocabulary_size: int | None = Field(None, gt=0, description=_VOCABULARY_SIZE)
     image: str | None = Field(None, description="Column of the image path; null: none.")
     images: str = Field(".", description="Folder of the images, relative to data.root.")
     classes: _Classes | None = Field(
@@ -242,34 +254,72 @@ class TableReader(_Images):
     )
 
     def fields(self) -> tuple[str, ...]:
-        asked = {"features": self.features is not None or self.image is None, "label": self.label is not None,
-                 "labels_hot": bool(self.labels), "value": self.value is not None,
+        has_input = self.image is not None or self.text is not None
+        asked = {"features": self.features is not None or not has_input, "tokens": self.text is not None,
+                 "label": self.label is not None, "labels_hot": bool(self.labels), "value": self.value is not None,
                  "image": self.image is not None, "size": self.image is not None}  # fmt: skip
         return tuple(name for name, is_read in asked.items() if is_read)
 
+    @property
+    def divides(self) -> bool:
+        return self.text is not None
 
-class TextReader(Reading):
-    """One text, cut into sequences, to predict the next token."""
+
+class _Tokens(Reading):
+    """Settings of readers whose items are texts."""
+
+    unit: _Unit = Field("characters", description=_UNIT)
+    vocabulary_size: int | None = Field(None, gt=0, description=_VOCABULARY_SIZE)
+
+    @property
+    def divides(self) -> bool:
+        return True
+
+
+class TextReader(_Tokens):
+    """One long text, cut into windows of tokens, to predict the next token."""
 
     code: ClassVar[str] = "text:TextFile"
     gives: ClassVar[tuple[str, ...]] = ("tokens",)
     paths: ClassVar[tuple[str, ...]] = ("file",)
 
     name: Literal["text"]
-    file: str = Field(description="Text file in UTF-8, relative to data.root.")
-    unit: _Unit = Field("characters", description="Unit of a token.")
-    length: int = Field(129, ge=2, description="Number of tokens per item. Consecutive items overlap by one token.")
-    vocabulary_size: int | None = Field(
-        None, gt=0, description="Maximum number of tokens in the vocabulary, the most frequent ones; null: all tokens."
+    file: str = Field(
+        description="Text file in UTF-8, or folder of .txt files that are read in the order of their names, relative "
+        "to data.root."
     )
-    fractions_by: Literal["seed", "order"] = Field(
+    length: int = Field(129, ge=2, description=_LENGTH)
+    fractions_by: Literal["order"] = Field(
         "order",
-        description="How a split is taken from train. seed: a random choice, the same for the same seed; order: "
-        "from the end.",
+        description="How `fractions` are taken from the text. order: train is the start of the text, the other splits "
+        "follow.",
     )
 
 
-class TextClassesReader(Reading):
+class DocumentsReader(_Tokens):
+    """Many documents, one after the other with an end token after each, cut into rows of tokens."""
+
+    code: ClassVar[str] = "documents:Documents"
+    gives: ClassVar[tuple[str, ...]] = ("tokens",)
+    paths: ClassVar[tuple[str, ...]] = ("folder",)
+
+    name: Literal["documents"]
+    folder: str = Field(
+        ".",
+        description="Folder of the documents with its subfolders, relative to data.root: each .txt file is a document, "
+        "and each line of .jsonl and .ndjson files.",
+    )
+    text: str = Field("text", description="Field of a JSON line that has the text of the document.")
+    unit: _Unit = Field("byte_pairs", description=_UNIT)
+    length: int = Field(129, ge=2, description=_LENGTH)
+    fractions_by: Literal["seed", "order"] = Field(
+        "seed",
+        description="How `fractions` of the documents are taken. seed: a random choice, the same for the same seed; "
+        "order: from the end.",
+    )
+
+
+class TextClassesReader(_Tokens):
     """Text classification: a file per class with one text per line."""
 
     code: ClassVar[str] = "text:TextClasses"
@@ -278,10 +328,54 @@ class TextClassesReader(Reading):
 
     name: Literal["text_classes"]
     folder: str = Field(".", description="Folder of the files <class>.txt, relative to data.root.")
-    unit: _Unit = Field("characters", description="Unit of a token.")
-    vocabulary_size: int | None = Field(
-        None, gt=0, description="Maximum number of tokens in the vocabulary, the most frequent ones; null: all tokens."
-    )
     classes: _Classes | None = Field(
         None, description="Class names in the order of the labels; null: the names of all files, sorted."
     )
+    fractions_by: Literal["seed"] = Field(
+        "seed",
+        description="How `fractions` are taken from train. seed: a random choice, the same for the same seed, with "
+        "each class in the same proportion and all copies of a text in one split.",
+    )
+
+
+class SeriesReader(Reading):
+    """Time series: windows over the rows of a table, to forecast what follows."""
+
+    code: ClassVar[str] = "series:Series"
+    gives: ClassVar[tuple[str, ...]] = ("history", "future")
+    paths: ClassVar[tuple[str, ...]] = ("file",)
+
+    name: Literal["series"]
+    file: str = Field(
+        description="Table file (.csv, .tsv, .jsonl or .ndjson) with its rows in the order of time, relative to "
+        "data.root."
+    )
+    targets: _Classes = Field(description="Columns of numbers to forecast.")
+    features: tuple[str, ...] = Field(
+        (), description="Further columns of numbers that are known up to the time of the forecast; empty: none."
+    )
+    date: str | None = Field(
+        None, description="Column of the time of each row, as in 2024-03-01; null: none, rows have equal distances."
+    )
+    input_length: int = Field(gt=0, description="Number of rows before the forecast that the model receives.")
+    forecast_length: int = Field(1, gt=0, description="Number of rows to forecast.")
+    step: int = Field(1, gt=0, description="Number of rows between the starts of two consecutive items.")
+    regular: bool = Field(
+        True,
+        description="Whether times must have equal distances (minutes, days, months, …); a gap is then an error. Set "
+        "false for trading days, for instance.",
+    )
+    scaling: Literal["standard", "none"] = Field(
+        "standard",
+        description="How columns are scaled. standard: mean 0 and standard deviation 1 over the training rows; none: "
+        "values are used as they are.",
+    )
+    fractions_by: Literal["order"] = Field(
+        "order",
+        description="How `fractions` are taken from the table. order: train is the start, the other splits follow in "
+        "time.",
+    )
+
+    @property
+    def divides(self) -> bool:
+        return True

@@ -21,6 +21,11 @@ class Reading(Section):
     paths: ClassVar[tuple[str, ...]] = ()
     """Keys whose text is the path of a file or folder, relative to data.root."""
 
+    @property
+    def divides(self) -> bool:
+        """Whether its data set takes the splits of `fractions` from train itself."""
+        return False
+
     name: str
     splits: dict[str, str] | None = Field(
         None,

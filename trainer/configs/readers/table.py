@@ -19,6 +19,8 @@ READERS: Mapping[str, str] = {
     "pairs": "formats:PairsReader",
     "idx": "formats:IdxReader",
     "table": "formats:TableReader",
+    "documents": "formats:DocumentsReader",
+    "series": "formats:SeriesReader",
     "text": "formats:TextReader",
     "text_classes": "formats:TextClassesReader",
     OWN_TAG: "reading:OwnReader",

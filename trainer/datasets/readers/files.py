@@ -87,12 +87,22 @@ def by_stem(names: Collection[str], path: Path) -> dict[str, str]:
 
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file, with normalized line breaks. Raises `TrainerError` if it is missing or not text."""
+    content = b""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        content = path.read_bytes()
+        text = content.decode().removeprefix("\ufeff")
+        return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
     except FileNotFoundError:
         raise missing_file(path) from None
     except UnicodeDecodeError as error:
-        raise TrainerError("the file is not UTF-8 text", where=str(path), found=error) from None
+        line = content.count(b"\n", 0, error.start) + 1
+        raise TrainerError(
+            "the file is not UTF-8 text",
+            where=str(path),
+            found=f"byte 0x{content[error.start]:02x} at offset {error.start}, line {line}",
+            expected="UTF-8",
+            hint="Convert it, with iconv -f LATIN1 -t UTF-8 for instance.",
+        ) from None
     except OSError as error:
         raise TrainerError("the file can't be read", where=str(path), found=error.strerror) from error
 

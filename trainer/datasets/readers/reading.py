@@ -8,17 +8,16 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
-
-import numpy as np
 
 from trainer import TrainerError
 from trainer.configs.custom_class import own_class
 from trainer.configs.readers.splits import SPLIT, split_words
 from trainer.datasets.dataset import Dataset, Subset
-from trainer.datasets.order import SPLITS, item_bits
+from trainer.datasets.readers.division import Divided, Division
 from trainer.datasets.readers.duplicates import refuse_duplicates
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.table import splits_in
@@ -50,13 +49,24 @@ def read_splits(
     Raises:
         TrainerError: as the reader does; no split exists; a fraction leaves a split without items.
     """
-    found = _opened(sections(config, root), root, opening)
+    found = _opened(sections(config, root), root, opening, _division(config, seed))
     if config.name != AUTO and not config.is_own:
         _warn_of_unread(root, opening)
     mark_read(config, found)
     if config.fractions:
         found = {**found, **_with_fractions(found, config, seed)}
     return found
+
+
+def _division(config: Reading, seed: int) -> Division:
+    """The splits that are taken from train.
+
+    Raises:
+        TrainerError: the fractions leave nothing for train.
+    """
+    if sum(config.fractions.values()) >= 1 or TRAIN in config.fractions:
+        raise _invalid_fractions(config, "nothing left for train")
+    return Division(config.fractions, config.fractions_by, seed)
 
 
 def _warn_of_unread(root: Path, opening: Opening) -> None:
@@ -91,12 +101,21 @@ def read_detected(
     return layout, found
 
 
-def _opened(sections: Mapping[str, tuple[Reading, str | None]], root: Path, opening: Opening) -> dict[str, Dataset]:
-    """A data set for each section; all share the classes and vocabulary of the first."""
+def _opened(
+    sections: Mapping[str, tuple[Reading, str | None]],
+    root: Path,
+    opening: Opening,
+    division: Division = Division(),  # noqa: B008 - frozen
+) -> dict[str, Dataset]:
+    """A data set for each section; all share the classes and vocabulary of the first. Train is read with `division`
+    if it divides itself.
+    """
     found: dict[str, Dataset] = {}
     shared: Mapping[str, Any] = {}
     for split, (section, word) in sections.items():
-        found[split] = read(section, root, word, shared, opening)
+        is_divided = section.divides and split == TRAIN and division.fractions
+        own = {"division": replace(division, by=section.fractions_by)} if is_divided else {}
+        found[split] = read(section, root, word, {**shared, **own}, opening)
         if not len(found[split]):
             raise TrainerError(
                 "a split has no items", where=_described(section, root, word), found=split, expected="at least one item"
@@ -232,31 +251,23 @@ def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:
 def _with_fractions(found: Mapping[str, Dataset], config: Reading, seed: int) -> dict[str, Dataset]:
     """Train without the fractions of other splits, and those."""
     taken = [split for split in config.fractions if split in found]
-    if TRAIN not in found or taken or sum(config.fractions.values()) >= 1:
-        raise TrainerError(
-            "the fractions can't be taken from train",
-            where="data.reader.fractions",
-            found=", ".join(f"{split}: {share:g}" for split, share in config.fractions.items())
-            + f" next to {', '.join(found)}",
-            expected="a train split, names other than those of existing splits, fractions with a sum below 1",
-        )
+    if TRAIN not in found or taken:
+        raise _invalid_fractions(config, f"next to {', '.join(found)}")
     whole = found[TRAIN]
-    order = np.arange(len(whole))
-    if config.fractions_by == "seed":
-        order = np.argsort(item_bits(seed, 0, order, 1, stream=SPLITS)[:, 0], kind="stable")
-    sizes = {split: round(share * len(whole)) for split, share in config.fractions.items()}
-    sizes = {TRAIN: len(whole) - sum(sizes.values()), **sizes}
-    if min(sizes.values()) < 1:
-        raise TrainerError(
-            "a split has no items",
-            where="data.reader.fractions",
-            found=", ".join(f"{split}: {size}" for split, size in sizes.items()) + f" of {len(whole)} items",
-        )
-    ends = np.cumsum(list(sizes.values()))
-    return {
-        split: Subset(whole, np.sort(order[end - size : end]))
-        for (split, size), end in zip(sizes.items(), ends, strict=True)
-    }
+    if isinstance(whole, Divided):
+        parts = whole.divided()
+        if parts.keys() == {TRAIN, *config.fractions}:
+            return parts
+    return {split: Subset(whole, part) for split, part in _division(config, seed).items(len(whole)).items()}
+
+
+def _invalid_fractions(config: Reading, found: str) -> TrainerError:
+    return TrainerError(
+        "the fractions can't be taken from train",
+        where="data.reader.fractions",
+        found=", ".join(f"{split}: {share:g}" for split, share in config.fractions.items()) + f", {found}",
+        expected="a train split, names other than those of existing splits, fractions with a sum below 1",
+    )
 
 
 def _own(config: OwnReader, root: Path, word: str | None, opening: Opening) -> Dataset:

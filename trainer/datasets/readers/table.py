@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,18 +12,21 @@ from typing import Any, Literal
 import numpy as np
 
 from trainer import TrainerError
+from trainer.datasets.dataset import Dataset, Subset
 from trainer.datasets.fields import Item
 from trainer.datasets.paths import within
+from trainer.datasets.readers.division import Division
 from trainer.datasets.readers.files import read_text
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
+from trainer.datasets.readers.vocabulary import Unit, Vocabulary
 from trainer.datasets.split_words import TRAIN, in_order, split_named
 
 _JSON_LINES = (".jsonl", ".ndjson")
 
 
 class Table(PictureReader):
-    """One item per row: {features float32 [F], label, labels_hot, value, image}, as far as columns are set.
+    """One item per row: {features float32 [F], tokens, label, labels_hot, value, image}, as far as columns are set.
 
     Args:
         root: the data folder.
@@ -31,12 +35,15 @@ class Table(PictureReader):
         label: column of the class; its values are texts or numbers.
         labels: columns of 0 or 1 (or probabilities) for `labels_hot`, one per class.
         value: column of the number to predict, for `value` (float32).
+        text: column of a text, for `tokens`.
+        unit, vocabulary_size, vocabulary: of the tokens, as for `TextClasses`.
         image: column of the image path, relative to `images`.
         images: folder of the images, relative to the root.
         classes: values of `label` in the order of the labels; None: all values, sorted.
         split_column: column of the split; None: every row is an item.
         split_value: only rows with this value in that column, or another name of the same split.
         channels: of the images; None: those of each file.
+        division: the splits that `divided` takes from a table of texts.
 
     Raises:
         TrainerError: the file is missing, not UTF-8, lacks a column or rows. An invalid row is an unusable item.
@@ -51,34 +58,39 @@ class Table(PictureReader):
         label: str | None = None,
         labels: Sequence[str] = (),
         value: str | None = None,
+        text: str | None = None,
+        unit: Unit = "characters",
+        vocabulary_size: int | None = None,
+        vocabulary: Sequence[str] | None = None,
         image: str | None = None,
         images: str = ".",
         classes: Sequence[str] | None = None,
         split_column: str | None = None,
         split_value: str | None = None,
         channels: Literal[1, 3] | None = 3,
+        division: Division = Division(),  # noqa: B008 - frozen
         opening: Opening = Opening(),  # noqa: B008 - frozen
     ) -> None:
         super().__init__(channels)
         self.path, self.images, self._image = root / file, root / images, image
-        self._label, self._value = label, value
+        self._label, self._value, self._text = label, value, text
         if label is not None and labels:
             raise TrainerError(
                 "label and labels are both set; a row has one class or several",
                 where=str(self.path),
                 found="label and labels",
             )
-        special = [*labels, *(name for name in (label, value, image) if name is not None)]
-        columns, rows = _read(self.path)
+        special = [*labels, *(name for name in (label, value, text, image) if name is not None)]
+        columns, rows = read_rows(self.path)
         if features is None:
             known = {*special, split_column}
-            features = [] if image is not None else [name for name in columns if name not in known]
+            features = [] if image is not None or text is not None else [name for name in columns if name not in known]
         self.features = tuple(features)
         if split_column is not None:
-            _check_columns(columns, [split_column], self.path)
+            check_columns(columns, [split_column], self.path)
             rows = (row for row in rows if _is_of(row[1], split_column, split_value))
         required = [*self.features, *special]
-        _check_columns(columns, required, self.path)
+        check_columns(columns, required, self.path)
         self._numbers: list[int] = []
         self._rows: list[Mapping[str, Any] | TrainerError] = []
         for number, row in rows:
@@ -95,10 +107,37 @@ class Table(PictureReader):
             }
             self.class_names = tuple(sorted(occurring, key=_as_number_first) if classes is None else map(str, classes))
         self._labels = {name: number for number, name in enumerate(self.class_names)}
+        self._parts = self._divide(division) if division.fractions else None
+        self.is_in_memory = image is None
+        if text is not None:
+            rows_of_train = range(len(self)) if self._parts is None else self._parts[TRAIN]
+            self.vocabulary = Vocabulary(unit, vocabulary) if vocabulary is not None else Vocabulary.of(
+                unit, (self._text_of(index) for index in rows_of_train), vocabulary_size)  # fmt: skip
 
     def shared_settings(self) -> Mapping[str, Any]:
         """The settings that other splits must share."""
-        return {"features": self.features, **({"classes": self.class_names} if self._label is not None else {})}
+        return {
+            "features": self.features,
+            **({"classes": self.class_names} if self._label is not None else {}),
+            **({"vocabulary": self.vocabulary.tokens} if self._text is not None else {}),
+        }
+
+    def divided(self) -> dict[str, Dataset]:
+        """The data set of each split: equal texts in one split, and classes in equal proportions."""
+        return {split: Subset(self, part) for split, part in (self._parts or {}).items()}
+
+    def _divide(self, division: Division) -> dict[str, np.ndarray]:
+        labels = [
+            0 if self._label is None or isinstance(row, TrainerError) else self._labels.get(str(row[self._label]), -1)
+            for row in self._rows
+        ]
+        return division.stratified([self._text_of(index) for index in range(len(self))], labels)
+
+    def _text_of(self, index: int) -> str:
+        """The text of a row; empty for an unusable row."""
+        row = self._rows[index]
+        text = None if isinstance(row, TrainerError) else row[str(self._text)]
+        return text if isinstance(text, str) else ""
 
     @property
     def labels(self) -> np.ndarray | None:
@@ -123,10 +162,16 @@ class Table(PictureReader):
             return self.source(index)
         return str(self.images / str(row[self._image]))
 
-    @property
+    @functools.cached_property
     def sizes(self) -> np.ndarray | None:
-        """int64 [N, 2]: height and width of each image, 0 if its file is unreadable; None without images."""
-        return None if self._image is None else self.file_sizes()
+        """int64 [N, 2]: height and width of each image, 0 if its file is unreadable; int64 [N]: number of tokens of
+        each text; None without images and texts.
+        """
+        if self._image is not None:
+            return self.file_sizes()
+        if self._text is None:
+            return None
+        return np.array([len(self.vocabulary.encode(self._text_of(index))) for index in range(len(self))], np.int64)
 
     def __getitem__(self, index: int) -> Item:
         row, where = self._row(index), self.source(index)
@@ -138,6 +183,12 @@ class Table(PictureReader):
             item["labels_hot"] = np.array([_share(row[name], name, where) for name in self._hot], np.float32)
         if self._value is not None:
             item["value"] = np.array(_number(row[self._value], self._value, where), np.float32)
+        if self._text is not None:
+            if not isinstance(row[self._text], str) or not row[self._text]:
+                raise TrainerError(
+                    "a row has no text", where=where, found=f"{self._text} = {row[self._text]!r}", expected="a text"
+                )
+            item["tokens"] = self.vocabulary.encode(row[self._text])
         if self._label is not None:
             item["label"] = np.array(self._label_of(index), np.int64)
         if self._image is not None:
@@ -190,8 +241,8 @@ def splits_in(path: Path, column: str) -> dict[str, str]:
     Raises:
         TrainerError: the column is missing, or a value is not the name of a split.
     """
-    columns, rows = _read(path)
-    _check_columns(columns, [column], path)
+    columns, rows = read_rows(path)
+    check_columns(columns, [column], path)
     found: dict[str, str] = {}
     for number, row in rows:
         if isinstance(row, TrainerError):
@@ -219,7 +270,7 @@ def _is_of(row: Mapping[str, Any] | TrainerError, column: str, value: str | None
     return word == value or (split is not None and split_named(word) == split)
 
 
-def _read(path: Path) -> tuple[Sequence[str], _Rows]:
+def read_rows(path: Path) -> tuple[Sequence[str], _Rows]:
     """The names of the columns, and the rows."""
     return (_json_rows if path.suffix in _JSON_LINES else _csv_rows)(path)
 
@@ -271,7 +322,7 @@ def _decoded_lines(path: Path) -> _Rows:
                 yield number, TrainerError("a line is not a JSON object", where=f"{path}:{number}", found=found)
 
 
-def _check_columns(columns: Sequence[str], required: Sequence[str], path: Path) -> None:
+def check_columns(columns: Sequence[str], required: Sequence[str], path: Path) -> None:
     missing = [name for name in required if name not in columns]
     if missing:
         raise TrainerError(

@@ -46,10 +46,10 @@ class Workers(Protocol):
 
 
 def workers_for(maker: BatchMaker, count: int, kind: Kind, ahead: int, tell: Callable[[str], None] | None) -> Workers:
-    """`count` workers. With kind "auto": threads if whole batches come from memory, otherwise processes."""
+    """`count` workers. With kind "auto": threads for data in memory, otherwise processes."""
     if count == 0:
         return NoWorkers()
-    if kind == "thread" or (kind == "auto" and maker.takes_batches):
+    if kind == "thread" or (kind == "auto" and maker.is_in_memory):
         return Threads(count, ahead)
     return WorkerPool(count, ahead, tell=tell)
 

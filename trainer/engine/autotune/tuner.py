@@ -37,8 +37,8 @@ from trainer.engine.targets.cpu.executable import Program
 from trainer.engine.targets.cpu.recording import ProgramRun
 
 DEFAULT_SHARE = 0.05
-"""Maximum share of wall time. Measured on two busy cores: a helper of idle priority that never pauses slows steps by
-less than their noise.
+"""Maximum share of wall time. Maximum share of wall time. Measured on two busy cores: a helper of idle priority that
+never pauses slows steps by less than their noise.
 """
 
 DEADLINE_SECONDS = 10.0
@@ -70,9 +70,9 @@ def tuning(
     on_progress: OnProgress | None = None, on_step_time: OnStepTime | None = None,
     device: str | targets.Device | None = None,
 ) -> Tuner:  # fmt: skip
-    """Tune the kernels of traced steps that are compiled from now on, until the tuner is closed.
+    """Tune the kernels of traced steps that are compiled until the tuner is closed.
 
-    Results have the same bits in every mode, whenever and whatever is decided.
+    Results have the same bits in every mode.
 
     Args:
         mode: "background": candidates are tried by a helper process of lowest priority once steps run, and measured in
@@ -205,7 +205,8 @@ class Tuner:
         return [each for each in self._candidates(spec) if each != parameters]
 
     def counts(self, program: Program) -> bool:
-        """Whether the next run of `program` must be measured: it is new, must be timed, or has a contest in progress."""
+        """Whether the next run of `program` must be measured: it is new, must be timed, or has a contest in progress.
+        """
         return program in self._new or program in self._untimed or self._has_contest(program)
 
     def wants_all_threads(self, program: Program) -> bool:

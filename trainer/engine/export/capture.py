@@ -178,8 +178,16 @@ def _capture(
     ends = [*results, *(recorder.leaves[state] for state in updated)]
     by_structure = depth_first(ends)
     order = _in_order(ends) if like is None else _in_order_of(like, by_structure, placeholders)
-    if recorder.effects or any(node.is_bundle for node in order):
-        calls = [*recorder.effects, *(node for node in order if node.is_bundle)]
+    for node in order:
+        if node.name == "scan":
+            raise TrainerError(
+                "save_program: engine.scan runs a graph within the graph, which a program's file does not hold",
+                where=node.line or user_line(),
+                expected="operations of docs/program.md",
+                hint="Save the function with a Python loop over the steps in place of the scan.",
+            )
+    calls = [*recorder.effects, *(node for node in order if node.name in ("host_call", "host_effect"))]
+    if calls:
         raise TrainerError(
             "save_program: a host call runs Python code, which a program file can't contain",
             where=next((node.line for node in calls if node.line), user_line()),

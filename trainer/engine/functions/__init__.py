@@ -30,12 +30,13 @@ from trainer.engine.functions.operators import attach
 from trainer.engine.functions.padding import pad
 from trainer.engine.functions.quantiles import median, quantile
 from trainer.engine.functions.reductions import (
-    all, any, argmax, argmin, count_nonzero, cumulative_prod, cumulative_sum, diff, isin, max, mean, min, moments, prod,
-    std, sum, var,
+    all, any, argmax, argmin, count_nonzero, cumulative_prod, cumulative_sum, diff, max, mean, min, moments, prod, std,
+    sum, var,
 )  # fmt: skip
+from trainer.engine.functions.scan import scan
 from trainer.engine.functions.scattering import scatter, segment_sum
 from trainer.engine.functions.sorting import (
-    argsort, searchsorted, sort, suppress, top_k, unique_all, unique_counts, unique_inverse, unique_values,
+    argsort, isin, searchsorted, sort, suppress, top_k, unique_all, unique_counts, unique_inverse, unique_values,
 )  # fmt: skip
 from trainer.engine.functions.windows import fold, unfold, windows
 
@@ -54,9 +55,9 @@ __all__ = [
     "logical_xor", "logistic", "matmul", "matrix_transpose", "max", "max_pool", "maximum", "mean", "median", "meshgrid",
     "min", "minimum", "moments", "moveaxis", "multiply", "negative", "nextafter", "nonzero", "not_equal", "one_hot",
     "ones", "ones_like", "pad", "permute_dims", "positive", "pow", "prod", "quantile", "real", "reciprocal",
-    "remainder", "repeat", "resample", "reshape", "roll", "round", "scatter", "searchsorted", "segment_sum", "sign",
-    "signbit", "sin", "sinh", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "subtract",
-    "sum", "suppress", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "top_k", "tril", "triu", "trunc",
-    "unfold", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "var", "vecdot", "where",
-    "windows", "zeros", "zeros_like",
+    "remainder", "repeat", "resample", "reshape", "roll", "round", "scan", "scatter", "searchsorted", "segment_sum",
+    "sign", "signbit", "sin", "sinh", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient",
+    "subtract", "sum", "suppress", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "top_k", "tril",
+    "triu", "trunc", "unfold", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "var",
+    "vecdot", "where", "windows", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -27,8 +27,8 @@ def scatter(
             `multiply`, `mean`, `max` or `min`.
         include_self: False leaves out x's element where there are updates.
 
-    Gradients go to x and to the updates; equal maxima or minima share theirs. The second derivative of `multiply` is
-    wrong where two updates of one element are zero.
+    Gradients go to x and to the updates; equal maxima or minima share theirs. Derivatives of a product are right where
+    elements are zero, too.
 
     Raises:
         TrainerError: shapes or dtypes don't match, the indices are not integers, or the reduction is unknown.

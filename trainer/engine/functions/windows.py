@@ -19,7 +19,7 @@ def windows(x: Any, size: Any, /, *, axis: Any = -1, stride: Any = 1, dilation: 
     The axis becomes the number of windows, (extent - dilation·(size - 1) - 1) // stride + 1, and the window's elements
     are a new last axis: `y[..., i, ..., r] = x[..., i·stride + r·dilation, ...]`. With several axes, `size` and the
     others are one number for all or one for each, and the new axes come in their order. It is a view that fuses with
-    its users, even if windows overlap; gradients of overlapping windows are added.
+    its users, even if windows overlap; gradients of overlapping windows are added. Of any dtype.
 
     Raises:
         TrainerError: the axis is out of range; size, stride or dilation is below 1; or a window is longer than the
@@ -46,7 +46,7 @@ def windows(x: Any, size: Any, /, *, axis: Any = -1, stride: Any = 1, dilation: 
 def unfold(x: Any, kernel_size: Any, /, *, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The windows of x [N, C, H, W] as columns [N, C·R·S, P·Q] (im2col), the operand of a convolution's matrix product.
 
-    Arguments as in `convolution`; padding counts as zeros.
+    Arguments as of `convolution`; padding counts as zeros. Of any dtype.
 
     Raises:
         TrainerError: x does not have four axes, or the geometry gives no windows.
@@ -68,6 +68,8 @@ def fold(
     x: Any, output_size: Any, kernel_size: Any, /, *, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
     """The transpose of `unfold`: columns [N, C·R·S, P·Q] added where the windows lie in [N, C, H, W] = `output_size`.
+
+    Of any dtype but bool.
 
     Raises:
         TrainerError: x does not have three axes, or its number of columns or windows does not match the geometry.

@@ -21,10 +21,17 @@ def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node |
     Only nodes on a path from one of `wrt` to `output` are visited. Equal nodes count as one, but none of `wrt` as
     another one. Cotangents that meet are added in the order from the last use to the first.
     """
+    return pullback([output], wrt, [cotangent])
+
+
+def pullback(outputs: Sequence[Node], wrt: Sequence[Node], given: Sequence[Node]) -> list[Node | None]:
+    """As `gradients`, for several outputs whose cotangents are `given`."""
     targets = set(wrt)
-    sources, output = _distinct(output, targets)
+    sources, outputs = _distinct(outputs, targets)
     varying = _varying(sources, targets)
-    cotangents: dict[Node, list[Node]] = {output: [cotangent]}
+    cotangents: dict[Node, list[Node]] = {}
+    for output, cotangent in zip(outputs, given, strict=True):
+        cotangents.setdefault(output, []).append(cotangent)
     of_outputs: dict[Node, dict[int, list[Node]]] = {}
     found: dict[Node, Node] = {}
     for node in inherited(list(reversed(sources))):
@@ -46,7 +53,7 @@ def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node |
         if gradient is None or not any(source in varying for source in sources[node]):
             continue
         _add_parts(cotangents, sources[node], varying, gradient(node, total))
-    used = _reached(output, sources, varying) if len(found) < len(targets) else set()
+    used = _reached(outputs, sources, varying) if len(found) < len(targets) else set()
     return [found.get(node) or (p.full(node.shape, 0.0, node.dtype) if node in used else None) for node in wrt]
 
 
@@ -65,12 +72,12 @@ def _bundle_gradient(node: Node, parts: Mapping[int, list[Node]]) -> Sequence[No
     return gradient(node, tuple([add_all(parts[at]) if at in parts else None for at in range(len(p.outputs_of(node)))]))
 
 
-def _distinct(output: Node, targets: set[Node]) -> tuple[dict[Node, tuple[Node, ...]], Node]:
-    """The nodes made after `targets` that `output` depends on, merged, with their inputs; and `output`'s."""
+def _distinct(outputs: Sequence[Node], targets: set[Node]) -> tuple[dict[Node, tuple[Node, ...]], list[Node]]:
+    """The nodes made after `targets` that `outputs` depend on, merged, with their inputs; and those of `outputs`."""
     first: dict[Node, Node] = {}
     known: dict[tuple[object, ...], Node] = {}
     sources: dict[Node, tuple[Node, ...]] = {}
-    for node in topological([output], min((target.sequence for target in targets), default=0)):
+    for node in topological(outputs, min((target.sequence for target in targets), default=0)):
         inputs = tuple([first.get(source, source) for source in node.inputs])
         if node in targets:
             first[node] = node
@@ -80,7 +87,7 @@ def _distinct(output: Node, targets: set[Node]) -> tuple[dict[Node, tuple[Node, 
             first[node] = known.setdefault(equality_key(node, inputs), node)
         if first[node] is node:
             sources[node] = inputs
-    return sources, first[output]
+    return sources, [first[output] for output in outputs]
 
 
 def _varying(sources: Mapping[Node, Sequence[Node]], targets: set[Node]) -> set[Node]:
@@ -97,11 +104,11 @@ def _varying(sources: Mapping[Node, Sequence[Node]], targets: set[Node]) -> set[
     return varying
 
 
-def _reached(output: Node, sources: Mapping[Node, Sequence[Node]], varying: set[Node]) -> set[Node]:
-    """The nodes of `varying` that `output` depends on by a path that gradients can pass; and `output`."""
+def _reached(outputs: Sequence[Node], sources: Mapping[Node, Sequence[Node]], varying: set[Node]) -> set[Node]:
+    """The nodes of `varying` that `outputs` depend on by a path that gradients can pass; and `outputs`."""
 
     def passed(node: Node) -> list[Node]:
         is_open = GRADIENTS[node.name] is not None
         return [source for source in sources.get(node, ()) if is_open and source in varying]
 
-    return set(reached([output], passed))
+    return set(reached(outputs, passed))

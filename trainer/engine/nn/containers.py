@@ -47,7 +47,7 @@ class Sequential(ModuleList):
 
 
 class Identity(Module):
-    """Returns its input."""
+    """Gives back x, of any shape."""
 
     def forward(self, x: Any) -> Any:
         return x

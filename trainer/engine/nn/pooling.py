@@ -90,9 +90,10 @@ class MaxPool3d(_MaxPool):
 
 
 class _AvgPool(_Pool):
-    """The mean of each window. `stride` defaults to the window.
+    """The mean of each window.
 
-    Padding counts as zeros, or not at all without `count_include_pad`; what `ceil_mode` adds never counts.
+    `stride` defaults to the window. Padding counts as zeros, or is left out without `count_include_pad`; padding added
+    by `ceil_mode` is always left out.
     """
 
     def __init__(
@@ -119,9 +120,10 @@ class AvgPool1d(_AvgPool):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window of x [N, C, H, W]. `stride` defaults to the window.
+    """The mean of each window of x [N, C, H, W].
 
-    Padding counts as zeros, or not at all without `count_include_pad`; what `ceil_mode` adds never counts.
+    `stride` defaults to the window. Padding counts as zeros, or is left out without `count_include_pad`; padding added
+    by `ceil_mode` is always left out.
     """
 
     rank = 2

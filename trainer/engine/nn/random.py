@@ -5,6 +5,8 @@
 - a key from (seed, path of the module, which draw of that module within the step), fixed while tracing, and
 - a counter from (step, micro-step), read from the state when the program runs,
 
+and in a step of `engine.scan` a key made of that one and the number of the step,
+
 so each run of a traced step draws new numbers, recomputation repeats them, and a resumed run continues with the numbers
 of an uninterrupted one. The bits are Philox 4x32-10's (Salmon et al. 2011).
 """
@@ -19,6 +21,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine import functions, random
+from trainer.engine.functions.scan import key_of_step
 from trainer.engine.graph.dtypes import int32
 from trainer.engine.state import State
 from trainer.engine.tensor import Tensor
@@ -66,10 +69,14 @@ class RandomState:
         """float32 with mean 0 and standard deviation 1: the next draw at `path`."""
         return random.normal(self._key(path), self.counter, shape)
 
-    def _key(self, path: str) -> np.ndarray:
+    def draw(self, path: str) -> tuple[np.ndarray | Tensor, Tensor]:
+        """Key and counter of the next draw at `path`, for a function that draws by itself."""
+        return self._key(path), self.counter
+
+    def _key(self, path: str) -> np.ndarray | Tensor:
         draw = self._draws.get(path, 0)
         self._draws[path] = draw + 1
-        return random.key_for(self.seed, path, draw)
+        return key_of_step(random.key_for(self.seed, path, draw))
 
 
 def active() -> RandomState:

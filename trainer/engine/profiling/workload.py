@@ -35,7 +35,8 @@ def load_of(work: Work) -> Load:
     """The work of one item. Bytes that are read again come from caches and are not counted."""
     if work.parts:
         parts = [load_of(part) for part in work.parts]
-        return Load(sum(part.nbytes for part in parts), sum(part.operations or 0 for part in parts))
+        times = work.spec.count if work.kind == "repeat" else 1
+        return Load(times * sum(part.nbytes for part in parts), times * sum(part.operations or 0 for part in parts))
     if work.extents:
         return _loop(work)
     if work.kind == "index":

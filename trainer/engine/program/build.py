@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Shape, topological
 from trainer.engine.graph.primitives import outputs_of
+from trainer.engine.graph.primitives.scan import Step
 from trainer.engine.graph.primitives.table import axes_of
+from trainer.engine.graph.rewrite import replaced
 from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.program.body import Body, Load, load_dtypes, tidy
 from trainer.engine.program.epilogues import Fused, fuse_epilogues
 from trainer.engine.program.group import Group, group
-from trainer.engine.program.loops import copy, fill, loop
+from trainer.engine.program.loops import copy, fill, loop, repeat_of
 from trainer.engine.program.partition import COPIED, Partition, Policy, partition
 from trainer.engine.program.prologues import applied_to
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.target import Target
 from trainer.engine.program.views import identity, is_dense, strides_over
-from trainer.engine.program.work import KINDS, NOTHING, Buffer, Call, Reduce, View, Work
+from trainer.engine.program.work import KINDS, NOTHING, Buffer, Call, Reduce, StandIn, View, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,8 @@ class _Builder:
         return View(buffer, dtype, shape, load.strides, load.offset)
 
     def _needed(self, body: Body, stored: Sequence[int]) -> tuple[list[Instruction], list[View], list[int]]:
-        """The part of a body that the instructions in `stored` need: instructions, operands, and positions of `stored`."""
+        """The part of a body that the instructions in `stored` need: instructions, operands, and positions of `stored`.
+        """
         instructions, loads, moved = tidy(body, stored)
         dtypes = load_dtypes(instructions, len(loads))
         reads = [self._view(load, dtype, body.shape) for load, dtype in zip(loads, dtypes, strict=True)]
@@ -114,6 +118,8 @@ class _Builder:
             self._add_loop(item)
         elif item.kind == "reduction":
             self._add_reduction(item)
+        elif root.name == "scan":
+            self._add_scan(root, item.roots[1:])
         elif root.is_bundle:
             self._add_bundle(root, item.roots[1:])
         elif root.name in COPIED:
@@ -189,6 +195,58 @@ class _Builder:
         call, effect = Call.of(bundle), bundle.operation.effect
         self.works.append(Work(KINDS[bundle.name], call, reads, tuple(writes), bundle.name, effect=effect))
 
+    def _add_scan(self, bundle: Node, outputs: Sequence[Node]) -> None:
+        """A repeat of the items of one step, which are built once: what they read and write is stood in for."""
+        step: Step = bundle.attributes[0]
+        length, reverse = bundle.attributes[1:]
+        places, reached = step.needed([node.attributes[0] for node in outputs])
+        stand_ins: dict[Node, StandIn] = {}
+        targets = {node.attributes[0]: self._write(node) for node in outputs}
+
+        def sliced(storage: Storage, view: View, is_written: bool) -> StandIn:
+            pitch = view.strides[0]
+            first = replace(view, offset=view.offset + (length - 1) * pitch) if reverse else view
+            return StandIn(storage, first, -pitch if reverse else pitch, is_written)
+
+        constants, carried, inputs = step.split([*zip(step.parameters, bundle.inputs, strict=True)])
+        for node, source in constants:
+            if node in reached:
+                view, layout = self._dense(self._read(source), 0)
+                storage = Storage(node.shape, node.dtype, name=node.name, layout=layout)
+                stand_ins[node] = StandIn(storage, view, 0, False)
+        for node, source in inputs:
+            if node in reached:
+                view, layout = self._dense(self._read(source), 1)
+                stand_ins[node] = sliced(Storage(node.shape, node.dtype, name="slice", layout=layout), view, False)
+        updates: list[StandIn] = []
+        for place in places:
+            node = step.computed[place]
+            if place >= step.carried:
+                updates.append(sliced(Storage(node.shape, node.dtype, name="output"), targets[place], True))
+                continue
+            view = targets.get(place) or _row_major(Buffer(node.size, node.dtype, "carried", shape=node.shape), node)
+            parameter, source = carried[place]
+            self.works.append(copy(self._read(source), view, "carry"))
+            storage = Storage(node.shape, node.dtype, name="carried", is_state=True)
+            updates.append(StandIn(storage, view, 0, True))
+            stand_ins[parameter] = updates[-1]
+        leaves = {node: p.buffer(each.storage) for node, each in stand_ins.items()}
+        news = self.target.legal(replaced([step.computed[place] for place in places], leaves))
+        request = Request((), tuple([(each.storage, new) for each, new in zip(updates, news, strict=True)]))
+        parts = _Builder(request, self.policy, self.target).run().works
+        bound = dict.fromkeys([*stand_ins.values(), *updates])
+        self.works.append(repeat_of(parts, list(bound), length, f"scan {length}"))
+
+    def _dense(self, view: View, axes: int) -> tuple[View, Layout]:
+        """`view`, or a copy of it, of which each part at a place of the first `axes` is dense in the layout."""
+        layout = is_dense(view.shape[axes:], view.strides[axes:])
+        if layout is not None:
+            return view, layout
+        buffer = Buffer(view.size, view.dtype, f"{view.name} relayout", shape=view.shape)
+        target = replace(view, buffer=buffer, strides=Layout.row_major(view.ndim).strides(view.shape), offset=0)
+        self.works.append(copy(view, target, "relayout"))
+        return target, Layout.row_major(view.ndim - axes)
+
     # Results and updates
 
     def _place_results(self) -> None:
@@ -261,6 +319,10 @@ def _label(item: Group) -> str:
 
 def _dense(buffer: Buffer, node: Node, layout: Layout) -> View:
     return View(buffer, node.dtype, node.shape, layout.strides(node.shape))
+
+
+def _row_major(buffer: Buffer, node: Node) -> View:
+    return _dense(buffer, node, Layout.row_major(node.ndim))
 
 
 def _parts(node: Node, strides: tuple[int, ...]) -> Iterator[tuple[Node, int, tuple[int, ...]]]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trainer.engine.program.spec import Instruction
-from trainer.engine.program.work import Buffer, Exchanges, Repeat, View, Work, joined
+from trainer.engine.program.work import Buffer, Exchanges, Repeat, StandIn, View, Work, joined
 
 REDUCTION_BLOCK = 512
 REDUCTION_BLOCKS = 256
@@ -41,6 +41,21 @@ def copy(source: View, target: View, label: str) -> Work:
 def repeat(parts: Sequence[Work], steps: Sequence[Sequence[int]], count: int, label: str) -> Work:
     """`parts` in turn, `count` times, their operands moved on by `steps` (`Repeat`)."""
     return joined("repeat", Repeat(count, tuple([tuple(each) for each in steps])), parts, label)
+
+
+def repeat_of(parts: Sequence[Work], stand_ins: Sequence[StandIn], count: int, label: str) -> Work:
+    """`parts` in turn, `count` times, on what stands for `stand_ins`; with the buffers that are theirs."""
+    used = {buffer.storage for part in parts for buffer in part.buffers}
+    stand_ins = [each for each in stand_ins if each.storage in used]
+    made = dict.fromkeys(buffer for part in parts for buffer in part.targets if buffer.storage is None)
+    given = dict.fromkeys(buffer for part in parts for buffer in part.sources if buffer.storage is None)
+    reads = [each.view for each in stand_ins if not each.is_written]
+    reads += [View(buffer, buffer.dtype, (buffer.size,), (1,)) for buffer in given if buffer not in made]
+    writes = [each.view for each in stand_ins if each.is_written]
+    writes += [View(buffer, buffer.dtype, (buffer.size,), (1,)) for buffer in made]
+    return Work(
+        "repeat", Repeat(count, stand_ins=tuple(stand_ins)), tuple(reads), tuple(writes), label, parts=tuple(parts)
+    )
 
 
 def fill(target: Buffer, value: int | float | bool) -> Work:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.node import Node
-from trainer.engine.graph.storage import CHANNELS_LAST, WEIGHTS, Layout, Storage
+from trainer.engine.graph.storage import CHANNELS_LAST, TOKENS, WEIGHTS, Layout, Storage
 from trainer.engine.program.prologues import applied_to, is_all_that_is_read, may_take_prologue
 from trainer.engine.program.views import NodeView, identity, is_dense, through, view_through
 from trainer.engine.program.work import SCANS, SCATTERS
@@ -18,6 +18,7 @@ from trainer.engine.program.work import SCANS, SCATTERS
 INLINE = frozenset({"leaf", "source", "elementwise", "marker"})
 AFFINE = frozenset({"reshape", "permute", "expand", "slice", "flip", "windows"})
 WINDOWS = ("window_argmax", "window_max", "window_max_gradient", "resample")
+ATTENTIONS = ("attention", "attention_gradient")
 COPIED = frozenset({"pad", "concatenate"})
 MOMENTS = frozenset({"reduce_mean", "reduce_deviations"})
 REDUCTIONS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "argmax", "argmin"}) | MOMENTS
@@ -195,7 +196,8 @@ def _computes(node: Node) -> bool:
 
 
 def _narrows_contraction(node: Node, users: dict[Node, list[Node]]) -> bool:
-    """Whether `node` is the only use of a contraction and takes fewer bytes: then the contraction's kernel stores it."""
+    """Whether `node` is the only use of a contraction and takes fewer bytes: then the contraction's kernel stores it.
+    """
     source = node.inputs[0] if node.name == "cast" else node
     return source.operation.family == "contraction" and _is_narrower(node, source) and len(users[source]) == 1
 
@@ -232,6 +234,8 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         return _merged_layout(node, cost, plan) or default
     if node.name == "convolution_weight_gradient":
         return WEIGHTS
+    if node.name == "output" and node.ndim == 4 and node.inputs[0].name in ATTENTIONS:
+        return TOKENS
     if node.name in ("convolution", "convolution_input_gradient", *WINDOWS):
         return CHANNELS_LAST
     if node.name in ("take_along", *SCATTERS) or (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -40,6 +41,9 @@ class Target(Protocol):
 
     @property
     def features(self) -> Features: ...
+
+    def legal(self, outputs: Sequence[Node]) -> list[Node]:
+        """The graph as the target's kernels take it; of the steps within a graph, too."""
 
     def takes_prologue(self, node: Node) -> bool:
         """Whether the kernel of a convolution or weight gradient computes its first operand, and gains by it."""

@@ -80,7 +80,8 @@ class View:
 
 
 class KernelSource:
-    """The key of a kernel's code: equal keys have the same code. The hash is cached, because a key holds whole bodies."""
+    """The key of a kernel's code: equal keys have the same code. The hash is cached, because a key holds whole bodies.
+    """
 
     __slots__ = ("_hash", "key", "render")
 
@@ -146,22 +147,36 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
+class StandIn:
+    """What parts of a repeat call `storage`: it lies where `view` does, which moves on by `step` elements each time."""
+
+    storage: Storage
+    view: View
+    step: int
+    is_written: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Repeat:
-    """The parts of an item, in turn, `count` times. Before each time but the first every operand moves on by its step:
-    for each part one number of elements for each of its reads, then of its writes. One without a buffer counts on.
+    """The parts of an item, in turn, `count` times. Before each time but the first every operand moves on.
+
+    Either by `steps`: for each part one number of elements for each of its reads, then of its writes; one without a
+    buffer counts on. Or what parts read and write elsewhere are `stand_ins`; other buffers are theirs and stay.
     """
 
     count: int
-    steps: tuple[tuple[int, ...], ...]
+    steps: tuple[tuple[int, ...], ...] = ()
+    stand_ins: tuple[StandIn, ...] = ()
 
 
 Kind = Literal[
-    "loop", "reduction", "contraction", "index", "window", "scan", "order", "copy", "rows", "group", "statistics",
-    "custom", "host", "repeat", "collective",
+    "loop", "reduction", "contraction", "attention", "index", "window", "scan", "order", "copy", "rows", "group",
+    "statistics", "custom", "host", "repeat", "collective",
 ]  # fmt: skip
 SCATTERS = ("scatter_add_along", "scatter_prod_along", "scatter_max_along", "scatter_min_along")
 INDEXED = ("gather", "scatter_add", "take_along", *SCATTERS)
 SCANS = ("cumulative_sum", "cumulative_prod")
+RECURRENT = ("rnn_scan", "rnn_scan_gradient")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(
         ("matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"), "contraction"
@@ -169,7 +184,8 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(INDEXED, "index"),
     **dict.fromkeys(("window_argmax", "window_max", "window_max_gradient", "resample"), "window"),
     "gather_sum": "index",
-    **dict.fromkeys(SCANS, "scan"),
+    **dict.fromkeys(("attention", "attention_gradient"), "attention"),
+    **dict.fromkeys((*SCANS, *RECURRENT), "scan"),
     "custom": "custom",
     **dict.fromkeys(("argsort", "sort", "top_k", "suppress"), "order"),
     **dict.fromkeys(("host_call", "host_effect"), "host"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import merged
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, uncomputed
+from trainer.engine.graph.primitives.scan import Step
 from trainer.engine.graph.rewrite import replaced
 from trainer.engine.graph.storage import Storage
 from trainer.engine.targets import Device, Run
@@ -111,7 +113,9 @@ def evaluate(
     return [values[node] for node in nodes]
 
 
-def _value(node: Node, arguments: list[np.ndarray], flush_subnormals: bool) -> np.ndarray:
+def _value(node: Node, arguments: list[np.ndarray], flush_subnormals: bool) -> Any:
+    if node.name == "scan":
+        return _scanned(node, arguments, flush_subnormals)
     if node.is_bundle:  # its outputs are rounded where they are read
         return node.operation.reference(node.attributes, *arguments)
     flushes = flush_subnormals and node.operation.family in _ARITHMETIC and not _moves_bits(node)
@@ -121,6 +125,23 @@ def _value(node: Node, arguments: list[np.ndarray], flush_subnormals: bool) -> n
     if value.shape != node.shape:
         raise AssertionError(f"the reference of {node.name} gave shape {value.shape}, its rule says {node.shape}")
     return _flushed(value, node.dtype) if flushes else value
+
+
+def _scanned(node: Node, arguments: list[np.ndarray], flush_subnormals: bool) -> tuple[np.ndarray, ...]:
+    """The outputs of a scan, step by step."""
+    step: Step = node.attributes[0]
+    length, reverse = node.attributes[1:]
+    constants, carried, inputs = step.split(arguments)
+    stacks: list[list[np.ndarray]] = [[] for _ in step.computed[step.carried :]]
+    for place in reversed(range(length)) if reverse else range(length):
+        given = [*constants, *carried, *[each[place] for each in inputs]]
+        found = evaluate(
+            step.computed, dict(zip(step.parameters, given, strict=True)), flush_subnormals=flush_subnormals
+        )
+        carried = found[: step.carried]
+        for stack, value in zip(stacks, found[step.carried :], strict=True):
+            stack.append(value)
+    return *carried, *[np.stack(stack[::-1] if reverse else stack) for stack in stacks]
 
 
 def _moves_bits(node: Node) -> bool:

@@ -40,11 +40,11 @@ active = _recorder.get
 
 
 @contextmanager
-def recording(recorder: ActiveTrace) -> Iterator[ActiveTrace]:
-    """Trace what runs inside with `recorder`."""
+def recording(recorder: ActiveTrace | None) -> Iterator[None]:
+    """Trace what runs inside with `recorder`; with None, nothing is being traced there."""
     token = _recorder.set(recorder)
     try:
-        yield recorder
+        yield
     finally:
         _recorder.reset(token)
 

@@ -29,7 +29,7 @@ def touch(first: list[tuple[object, int, int]], second: list[tuple[object, int, 
     return any(a == b and s < f and t < e for a, s, e in first for b, t, f in second)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(programs())
 def test_conflicting_launches_are_separated(works: list[Work]) -> None:
     """Where one writes what another touches, a barrier lies between, or both run on the calling thread in order."""

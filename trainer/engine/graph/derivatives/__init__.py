@@ -1,5 +1,5 @@
 """The derivative of every primitive: `GRADIENTS` gives the rule of each name in `TABLE`, or None where it has none;
-and those of host calls, of custom kernels and of outputs.
+and those of host calls, of custom kernels, of scans and of outputs.
 
 A rule takes (node, cotangent) and returns one node, or None for zero, for each input. It is written in primitives, so
 it can be differentiated again. These files stand above all primitives: a definition knows no other primitive.
@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine.graph.derivatives import contraction, elementwise, movement, places, reduction
+from trainer.engine.graph.derivatives import (
+    attention,
+    contraction,
+    elementwise,
+    movement,
+    places,
+    recurrent,
+    reduction,
+)
+from trainer.engine.graph.derivatives.scan import of_scan
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Gradient, Node
 from trainer.engine.graph.primitives.custom import CustomKernel
@@ -45,8 +54,11 @@ GRADIENTS: dict[str, Gradient | None] = {
     **reduction.GRADIENTS,
     **contraction.GRADIENTS,
     **places.GRADIENTS,
+    **recurrent.GRADIENTS,
+    **attention.GRADIENTS,
     **dict.fromkeys(("host_call", "host_effect"), _of_host_call),
     "custom": _of_custom,
+    "scan": of_scan,
     "with_gradient": lambda node, dy: (None, *node.attributes[0](dy, node, node.inputs[1:])),
     "output": lambda node, dy: (dy,),  # `differentiate` gathers these for the bundle
     **dict.fromkeys(("buffer", "constant", "iota", "random_bits")),

@@ -8,6 +8,8 @@ import sys
 import numpy as np
 
 HUGE_PAGE = 2 << 20
+OVERRUN = 1 << 16
+"""Bytes past a program's end that are filled with NaN, too."""
 
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 """The child of a fork writes to an arena of its own; by default mappings are shared with it."""
@@ -46,7 +48,13 @@ class Arena:
         self.size, self.address = size, -(-start // HUGE_PAGE) * HUGE_PAGE
         self.generation += 1
 
-    def poison(self) -> None:
-        """Fill with NaN (of float64, float32 and bfloat16 alike), so that a read of freed memory shows in results."""
+    def poison(self, size: int) -> None:
+        """Fill the first `size` bytes, and some after them, with NaN of every floating-point type.
+
+        A program that reads what it has not written, or shortly past its end, then shows that in its results. The rest
+        is left alone: the arena is as large as the largest program was, and every run of the smallest one pays.
+        """
         if self._mapping is not None:
-            np.frombuffer(self._mapping, np.uint8)[:] = 0xFF
+            start = np.frombuffer(self._mapping, np.uint8).ctypes.data
+            end = min(self.address - start + size + OVERRUN, len(self._mapping))
+            np.frombuffer(self._mapping, np.uint8)[self.address - start : end] = 0xFF

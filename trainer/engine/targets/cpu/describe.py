@@ -74,9 +74,12 @@ def _lines(program: Any, level: int) -> Iterator[str]:
         writes = ", ".join(_described(buffer, offsets) for buffer in launch.writes)
         tasks = _count(launch.tasks, "task")
         yield f"{index:5} {'|' if waits else ' '} {launch.label} ({tasks}): {reads or 'nothing'} -> {writes}"
-        if level > 2 and launch.source not in shown:
-            shown.add(launch.source)
-            yield from (f"          {line}" for line in _kernel(launch.source.key))
+        for part in launch.coded():
+            if launch.body:
+                yield f"          {part.label} ({_count(part.tasks, 'task')})"
+            if level > 2 and part.source not in shown:
+                shown.add(part.source)
+                yield from (f"          {line}" for line in _kernel(part.source.key))
     copies = layout_copies([launch.work for launch in launches])
     if copies:
         kinds = ", ".join(f"{count} {label}" for label, count in sorted(Counter(each.label for each in copies).items()))
@@ -87,7 +90,7 @@ def _lines(program: Any, level: int) -> Iterator[str]:
 
 
 def _summary(program: Any, waits: int) -> str:
-    kernels = len({launch.source for launch in program.launches})
+    kernels = len({each.source for launch in program.launches for each in launch.coded()})
     parts = [
         "traced" if program.flush else "evaluated",
         _count(len(program.launches), "launch", "launches"),

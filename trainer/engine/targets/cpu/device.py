@@ -15,11 +15,8 @@ from trainer import TrainerError
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.signature import signature
-from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.build import Request
-from trainer.engine.program.contractions import contracted
-from trainer.engine.program.legalize import legalize
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.state_layouts import settle_layouts
 from trainer.engine.targets import Device, Run, is_per_item
@@ -95,8 +92,7 @@ class CpuDevice(Device):
         """A program for `results` that stores `updates` in place; each run gives the addresses of `inputs`."""
         with self.pool.lock:
             began, compiled, cached = time.perf_counter(), *native.object_counts()
-            outputs = simplify([*results, *(node for _, node in updates)])
-            outputs = legalize(contracted(outputs), self.target.features.wide_groups)
+            outputs = self.target.legal([*results, *(node for _, node in updates)])
             values, targets = outputs[: len(results)], outputs[len(results) :]
             news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
             if updates or flush:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -107,8 +107,8 @@ class Program:
         self.compilation: Compilation | None = None
         self.launches: list[Launch] = lowered.launches
         self.memory: MemoryPlan = plan_memory([launch.work for launch in self.launches])
-        given = iter(kernels)  # of a repeat there is one for each launch of the body
-        self._kernels = [[next(given) for _ in launch.body or (launch,)] for launch in self.launches]  # holds the code
+        given = iter(kernels)  # of a repeat there is one for each launch within it
+        self._kernels = [[next(given) for _ in launch.coded()] for launch in self.launches]  # holds the code
         self.single = all(launch.tasks <= 1 for launch in self.launches)
         # with more threads than two, one that is held up costs less than going on alone would
         self._single_thread_choice = SingleThreadChoice() if device.pool.threads == 2 and not self.single else None
@@ -156,15 +156,29 @@ class Program:
                 )
             block = base + int(start) * 8
             if launch.body:
-                body, words = _repeat_record(launch, own, block, self.memory.offsets)
-                self._bodies.append(body)
-                record[[0, 1, 5, 6, 7]] = words
+                record[[0, 1, 5, 6, 7]] = self._repeat_record(launch, iter(own), block)
             else:
                 record[:2] = own[0].address, block
             record[2:4] = launch.tasks, _flags(launch, wait)
         self.barriers = sum(flags)
         self._tape_address = self._tape.ctypes.data
         self._bind(lowered, inputs, shapes, by_buffer)
+
+    def _repeat_record(self, launch: Launch, kernels: Iterator[Kernel], block: int) -> list[int]:
+        """Make the records of a repeat's body; gives the words of its own record that other records have no use for."""
+        body = aligned_empty(len(launch.body) * RECORD_WORDS, np.dtype(np.int64))
+        body[:] = 0
+        self._bodies.append(body)
+        records, table, waits = body.reshape(-1, RECORD_WORDS), block, barriers(launch.body, self.memory.offsets)
+        for record, part, wait in zip(records, launch.body, waits, strict=True):
+            if part.body:
+                record[[0, 1, 5, 6, 7]] = self._repeat_record(part, kernels, table)
+            else:
+                record[:2] = next(kernels).address, table
+            record[2:4] = part.tasks, _flags(part, wait)
+            table += 8 * len(part.words)
+        entries = (block + 8 * len(launch.words) - table) // 16
+        return [body.ctypes.data, table, launch.work.spec.count, len(launch.body), entries]
 
     def _bind(
         self,
@@ -219,7 +233,7 @@ class Program:
             block, dtype = slot.lease(), result.buffer.dtype
             results.append(Storage(result.shape, dtype, layout=result.layout, block=block, address=slot.address))
         if device.poison:
-            device.arena.poison()
+            device.arena.poison(self.memory.size)
         tuner, recording = device.tuner if self.flush else None, device.recording
         if self.single and not self.flush and recording is None:
             device.pool.run(self._tape_address, len(self.launches), alone=True)
@@ -237,9 +251,10 @@ class Program:
         return results
 
     def walk(self, *, stamped: bool = False, together: bool = False) -> ProgramRun[Program]:
-        """Walk the tape once, on what `run` has bound it to; with all threads, even on a busy machine, if `together`."""
-        pool, crowding = self.device.pool, None if together else self._single_thread_choice
-        alone = self.single or (crowding is not None and crowding.alone)
+        """Walk the tape once, on what `run` has bound it to; with all threads, even on a busy machine, if `together`.
+        """
+        pool, single_thread = self.device.pool, None if together else self._single_thread_choice
+        alone = self.single or (single_thread is not None and single_thread.alone)
         stamps, place = NO_STAMPS, 0
         versions = [storage.version for storage in self._constant_of]
         first = self.constant if versions == self._versions else 0
@@ -254,8 +269,8 @@ class Program:
         self._versions = versions
         if stamped and first:
             stamps = skipped(stamps, first)
-        if crowding is not None and not together:
-            crowding.took(spent)
+        if single_thread is not None and not together:
+            single_thread.took(spent)
         return ProgramRun(self, stamps, start, spent)
 
     def _bind_storages(self) -> None:
@@ -293,19 +308,6 @@ class Program:
 
 def _flags(launch: Launch, waits: bool) -> int:
     return (BARRIER if waits else 0) | (SINGLE if launch.tasks <= 1 else 0) | (REPEAT if launch.body else 0)
-
-
-def _repeat_record(
-    launch: Launch, kernels: Sequence[Kernel], block: int, offsets: dict[Buffer, int]
-) -> tuple[np.ndarray, list[int]]:
-    """The records of a repeat's body, and the words of its own record that other records have no use for."""
-    body = aligned_empty(len(launch.body) * RECORD_WORDS, np.dtype(np.int64))
-    records, table = body.reshape(-1, RECORD_WORDS), block
-    for record, part, kernel, wait in zip(records, launch.body, kernels, barriers(launch.body, offsets), strict=True):
-        record[:] = kernel.address, table, part.tasks, _flags(part, wait), 0, 0, 0, 0
-        table += 8 * len(part.words)
-    entries = (block + 8 * len(launch.words) - table) // 16
-    return body, [body.ctypes.data, table, launch.work.spec.count, len(launch.body), entries]
 
 
 def _free_slot(result: _Result) -> _Slot:

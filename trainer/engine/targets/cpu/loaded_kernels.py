@@ -45,7 +45,7 @@ class Kernels:
 
     def of(self, launches: Sequence[Launch], progress: Progress | None = None) -> list[Kernel]:
         """The kernel of each launch; of a repeat those of its body instead."""
-        launches = [each for launch in launches for each in launch.body or (launch,)]
+        launches = [each for launch in launches for each in launch.coded()]
         missing = {launch.source: launch.label for launch in launches if launch.source not in self._loaded}
         objects: dict[str, bytes] = {}
         names: dict[KernelSource, str] = {}

@@ -5,12 +5,13 @@ unused, how often, how many records, how many entries of the table. An entry is 
 is added to it after each time; at the end the words are as they were.
 
 Thread t does tasks t, t + threads, … of a record, the same ones each time, so what a task touches stays in one core's
-cache. All threads meet between two times. Time stamps are those of the whole record.
+cache. All threads meet between two times. Time stamps are those of the whole record. A record of the body may be a
+repeat in turn; its table follows its words, which the outer table moves like others.
 """
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu.control_block import BARRIER, RECORD_WORDS
+from trainer.engine.targets.cpu.control_block import BARRIER, RECORD_WORDS, REPEAT, SINGLE
 
 
 def repeat_ir() -> str:
@@ -74,10 +75,25 @@ meet:
   call void @barrier(ptr %pool, i64 %threads)
   br label %begin
 begin:
+  %inner = and i64 %flags, {REPEAT}
+  %nests = icmp ne i64 %inner, 0
+  br i1 %nests, label %rounds, label %kernel
+rounds:
+  %alone = and i64 %flags, {SINGLE}
+  %single = icmp ne i64 %alone, 0
+  %crew = select i1 %single, i64 1, i64 %threads
+  %joins = icmp slt i64 %thread, %crew
+  %some = icmp sgt i64 %tasks, 0
+  %repeats = and i1 %joins, %some
+  br i1 %repeats, label %nest, label %after
+nest:
+  call void @repeat(ptr %pool, ptr %own, i64 %crew, i64 %thread, ptr %scratch)
+  br label %after
+kernel:
   %any = icmp slt i64 %thread, %tasks
   br i1 %any, label %task, label %after
 task:
-  %t = phi i64 [ %thread, %begin ], [ %t.next, %task ]
+  %t = phi i64 [ %thread, %kernel ], [ %t.next, %task ]
   call void %function(ptr %arguments, i64 %t, ptr %scratch)
   %t.next = add i64 %t, %threads
   %t.more = icmp slt i64 %t.next, %tasks

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainer.engine.graph.node import Node
+from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.program.build import Request, build
 from trainer.engine.program.constants import constant_first
+from trainer.engine.program.contractions import contracted
+from trainer.engine.program.legalize import legalize
 from trainer.engine.program.merge import merged
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.row_chains import chained
@@ -56,6 +59,10 @@ class CpuTarget:
     bfloat16: Bfloat16 = "pairs"
     per_item: bool = False
     features: Features = field(default=Features(scratch_bytes=SCRATCH_BYTES, wide_groups=SMALL_GROUPS))
+
+    def legal(self, outputs: Sequence[Node]) -> list[Node]:
+        """Simplified, with convolutions that were written out, and sums of narrow types in wide ones."""
+        return legalize(contracted(simplify(outputs)), self.features.wide_groups)
 
     def lower(
         self, request: Request, policy: Policy, choose: Callable[[Any], Any] | None = None,

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from trainer.engine.program.work import INDEXED, SCANS, Call, Work
-from trainer.engine.targets.cpu.lowering import contraction, routines, sorting
+from trainer.engine.program.constants import constant_first
+from trainer.engine.program.loops import repeat_of
+from trainer.engine.program.work import INDEXED, SCANS, Call, Repeat, Work
+from trainer.engine.targets.cpu.lowering import attention, contraction, recurrent, routines, sorting
 from trainer.engine.targets.cpu.lowering.custom import expand_custom
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Expansion, Numerics
 from trainer.engine.targets.cpu.lowering.host import expand_host
@@ -18,6 +20,8 @@ from trainer.engine.targets.cpu.lowering.reductions import expand_reduction
 from trainer.engine.targets.cpu.machine import Machine
 
 _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
+    "attention": attention.expand_attention,
+    "attention_gradient": attention.expand_attention_gradient,
     "matmul": contraction.expand_matmul,
     "convolution": contraction.expand_convolution,
     "convolution_input_gradient": contraction.expand_input_gradient,
@@ -32,6 +36,8 @@ _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
     **dict.fromkeys(("argsort", "sort", "top_k"), sorting.expand_sort),
     "suppress": routines.expand_suppress,
     "custom": expand_custom,
+    "rnn_scan": recurrent.expand_rnn_scan,
+    "rnn_scan_gradient": recurrent.expand_rnn_scan_gradient,
     "host_call": expand_host,
     "host_effect": expand_host,
 }
@@ -47,6 +53,9 @@ def expand(
             expansion.add(work)
         elif work.kind == "reduction":
             expand_reduction(expansion, work)
+        elif work.kind == "repeat" and work.spec.stand_ins:
+            parts = expand(work.parts, machine, numerics, bfloat16, per_item=per_item)
+            expansion.works += _with_constants_first(work, parts)
         elif work.kind == "repeat":
             parts = [_one(expand([part], machine, numerics, bfloat16, per_item=per_item), part) for part in work.parts]
             expansion.add(replace(work, parts=tuple(parts)))
@@ -54,6 +63,18 @@ def expand(
             call: Call = work.spec
             _EXPANSIONS[call.operation.name](expansion, work)
     return expansion.works
+
+
+def _with_constants_first(work: Work, parts: Sequence[Work]) -> list[Work]:
+    """A repeat of `parts`, after what is the same each time: weights are packed once."""
+    spec: Repeat = work.spec
+    varying = {each.storage for each in spec.stand_ins if each.step or each.is_written}
+    first, parts = constant_first(parts, varying)
+    for part in first:
+        for buffer in part.targets:
+            buffer.kept = False
+    items = [repeat_of(first, spec.stand_ins, 1, f"{work.label}, once")] if first else []
+    return [*items, repeat_of(parts, spec.stand_ins, spec.count, work.label)]
 
 
 def _one(items: Sequence[Work], part: Work) -> Work:

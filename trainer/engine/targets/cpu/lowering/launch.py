@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -17,9 +18,10 @@ class Address:
     byte_offset: int = 0
 
     @classmethod
-    def of(cls, view: View) -> Address:
+    def of(cls, view: View, byte_offset: int = 0) -> Address:
+        """Where a view begins, and so many bytes on."""
         assert view.buffer is not None
-        return cls(view.buffer, view.offset * view.dtype.itemsize)
+        return cls(view.buffer, view.offset * view.dtype.itemsize + byte_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,6 @@ class Place:
 
 Word = int | Address | Place
 """A word of an argument block."""
-
-OPERANDS = 2
-"""Arrays that every template reads before the operands of its epilogue; the output's address lies between."""
 
 
 def word_of(view: View) -> int | Address:
@@ -118,6 +117,13 @@ class Launch:
     @property
     def label(self) -> str:
         return self.work.label
+
+    def coded(self) -> Iterator[Launch]:
+        """The launches that have a kernel: itself, or those of its body, in order."""
+        if not self.body:
+            yield self
+        for each in self.body:
+            yield from each.coded()
 
     @property
     def reads(self) -> tuple[Buffer, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainer.engine.program.work import Buffer, KernelSource, Pass, Repeat, Rows, Work, place_of
+from trainer.engine.graph.storage import Storage
+from trainer.engine.program.work import Buffer, KernelSource, Pass, Repeat, Rows, StandIn, Work, place_of
 from trainer.engine.targets.cpu.kernels import chained, repeated
 from trainer.engine.targets.cpu.kernels.chained import ChainedKernel
 from trainer.engine.targets.cpu.kernels.repeated import RepeatedKernel
 from trainer.engine.targets.cpu.lowering import loops
 from trainer.engine.targets.cpu.lowering.launch import (
-    OPERANDS,
     Address,
     Launch,
     Place,
@@ -21,6 +21,7 @@ from trainer.engine.targets.cpu.lowering.launch import (
     Word,
     word_of,
 )
+from trainer.engine.targets.cpu.template import OPERANDS
 
 
 def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
@@ -102,14 +103,24 @@ def _lower_group(work: Work, parts: Sequence[Launch]) -> Launch:
 def _lower_repeat(work: Work, body: tuple[Launch, ...]) -> Launch:
     """Launches walked again and again with moving addresses: the parts' argument blocks, then (word, step) pairs."""
     spec: Repeat = work.spec
+    stand_ins: dict[Storage | None, StandIn] = {each.storage: each for each in spec.stand_ins}
     words: list[Word] = []
     table: list[Word] = []
-    for part, launch, steps in zip(work.parts, body, spec.steps, strict=True):
-        for view, place, step in zip((*part.reads, *part.writes), _places(part), steps, strict=True):
+    for part, launch, steps in zip(work.parts, body, spec.steps or ((),) * len(body), strict=True):
+        for view, place, step in zip((*part.reads, *part.writes), _places(part), steps, strict=True) if steps else ():
             if step:
                 nbytes = 1 if view.buffer is None else view.dtype.itemsize
                 table += [Place(len(words) + place), step * nbytes]
-        words += launch.words
+        start = len(words)
+        for word in launch.words:
+            if isinstance(word, Place):
+                word = Place(start + word.index)
+            elif isinstance(word, Address):
+                each = stand_ins.get(word.buffer.storage)
+                if each is not None and each.step:
+                    table += [Place(len(words)), each.step * each.view.dtype.itemsize]
+                word = word if each is None else Address.of(each.view, word.byte_offset)
+            words.append(word)
     source = KernelSource(("repeat", *[launch.source.key for launch in body]), _render)
     tasks = max(launch.tasks for launch in body) if spec.count else 0
     scratch = max(launch.scratch for launch in body)
