@@ -37,8 +37,7 @@ class Recorder:
         tracing.refuse_read(operation)
 
     def on_state_read(self, state: State) -> Node:
-        """The last value assigned within the step, or a leaf of the state's memory that differs from earlier handles'.
-        """
+        """The last value assigned within the step, or a leaf of the state's memory, unlike earlier handles'."""
         node = self.current.get(state)
         if node is None:
             node = self.current[state] = self.leaves[state] = p.buffer(state.storage)
