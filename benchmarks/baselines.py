@@ -10,7 +10,7 @@ import numpy as np
 
 from trainer.cli.tasks import task_class
 from trainer.configs import load
-from trainer.datasets.known import vocabulary_of
+from trainer.datasets.item_properties import vocabulary_of
 from trainer.datasets.readers.series import Series
 from trainer.rundir import EndEvent, Run
 

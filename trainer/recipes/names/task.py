@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trainer import engine
 from trainer.datasets import Vocabulary, loaders
-from trainer.datasets.known import vocabulary_of
+from trainer.datasets.item_properties import vocabulary_of
 from trainer.engine import Tensor, nn
 from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.metrics import Mean, Predictions

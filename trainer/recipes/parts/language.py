@@ -18,12 +18,11 @@ from trainer.metrics import Mean, Predictions
 def of_next_tokens(network: Callable[[Tensor], Tensor], batch: Batch) -> tuple[Mean, Predictions]:
     """The mean loss in nats per token of `network`, tokens [N, L] to logits [N, L, V], and predictions for metrics."""
     tokens, weight = batch["tokens"], batch["weight"]
-    count, length = tokens.shape[0], tokens.shape[1] - 1
-    logits = engine.reshape(network(tokens[:, :-1]), (count * length, -1))
-    labels = engine.reshape(tokens[:, 1:], (-1,))
-    weights = engine.reshape(engine.broadcast_to(engine.expand_dims(weight, axis=1), (count, length)), (-1,))
-    losses = nn.cross_entropy(logits, labels, reduction="none")
-    return Mean(losses, weights), Predictions(logits=logits, labels=labels, weight=weights)
+    logits, labels = network(tokens[:, :-1]), tokens[:, 1:]
+    rows = engine.reshape(logits, (-1, logits.shape[2]))
+    losses = nn.cross_entropy(rows, engine.reshape(labels, (-1,)), reduction="none")
+    loss = Mean(engine.mean(engine.reshape(losses, labels.shape), axis=1), weight)
+    return loss, Predictions(logits=engine.permute_dims(logits, (0, 2, 1)), labels=labels, weight=weight)
 
 
 def written(

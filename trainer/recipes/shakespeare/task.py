@@ -9,7 +9,7 @@ from typing import Any
 
 from trainer import engine
 from trainer.datasets import Vocabulary, loaders
-from trainer.datasets.known import vocabulary_of
+from trainer.datasets.item_properties import vocabulary_of
 from trainer.engine import Tensor, nn
 from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.metrics import Mean, Predictions
