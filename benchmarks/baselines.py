@@ -27,7 +27,8 @@ def against_n_grams(run: Run) -> dict[str, float]:
 
     texts = {split: texts_of(part) for split, part in splits_of("names").items()}
     counts = TfidfVectorizer(analyzer="char", ngram_range=(1, LONGEST), lowercase=False, sublinear_tf=True)
-    rows = {split: (counts.fit_transform if split == "train" else counts.transform)(one) for split, (one, _) in texts.items()}
+    counts.fit(texts["train"][0])
+    rows = {split: counts.transform(one) for split, (one, _) in texts.items()}
     found: list[tuple[float, float]] = []
     for strength in STRENGTHS:
         model = LogisticRegression(C=strength, max_iter=300, tol=1e-3).fit(rows["train"], texts["train"][1])
@@ -45,9 +46,8 @@ def against_forecasts(run: Run) -> dict[str, float]:
     splits: Mapping[str, Series] = splits_of("forecast")
     windows = {split: windows_of(part) for split, part in splits.items()}
     naive = error(windows["test"][0][:, -24:], windows["test"][1])
-    train = splits["train"]
-    known = train.scaling.unscale(train._values[: int(train._starts_here[-1]) + train.input_length + train.forecast_length, :1])
-    regression = autoregressive(known[:, 0], windows)
+    histories, futures = windows["train"]
+    regression = autoregressive(np.concatenate([histories[:, 0], histories[-1, 1:], futures[-1]]), windows)
     assert isinstance(run.end, EndEvent)
     own = run.end.metrics["test/ema/mean_absolute_error"]
     return {

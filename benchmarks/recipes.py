@@ -148,11 +148,15 @@ ROWS = {
         600, "valid/loss", (Bar("test/loss", most=1.55),), short=(*_OF_TOKENS, "options.units=32", "options.shown=20")
     ),
     "transformer": Row(
-        600, "valid/loss", (Bar("test/loss", most=1.62),),
+        600,
+        "valid/loss",
+        (Bar("test/loss", most=1.62),),
         short=(*_OF_TOKENS, "options.width=24", "options.depth=1", "options.context=64", "options.shown=20"),
     ),
     "vit": Row(
-        900, "valid/ema/accuracy", (Bar("test/ema/accuracy", least=1.0, by_peer=True),),
+        900,
+        "valid/ema/accuracy",
+        (Bar("test/ema/accuracy", least=1.0, by_peer=True),),
         short=(*SHORT, "options.width=32", "options.depth=1"),
     ),
     "clothes": Row(900, "valid/ema/accuracy", (Bar("test/ema/accuracy", least=0.74),)),

@@ -13,13 +13,7 @@ class Options(Section):
     length: int = Field(200, ge=2, le=10_000, description="Number of steps of each sequence.")
     units: int = Field(100, gt=0, description="Number of units of the recurrent network.")
     sequences: int = Field(50_000, gt=0, description="Number of training sequences.")
-    held_out: int = Field(2_000, gt=0, description="Number of sequences of the validation split, and of the test split.")
-    checkpoint_every: int | None = Field(
-        None,
-        gt=0,
-        description="Keep the state of every so many steps for the gradient and compute the others again, which takes "
-        "less memory; null: keep all.",
-    )
+    held_out: int = Field(2_000, gt=0, description="Number of validation sequences, and of test sequences.")
 
 
 DECLARATION = Declaration(

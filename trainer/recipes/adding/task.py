@@ -36,7 +36,7 @@ class Adding(Task):
         return DataSplits(**loaders(splits, self.config))
 
     def build(self) -> None:
-        self.network = IRNN(self.options.units, self.options.checkpoint_every)
+        self.network = IRNN(self.options.units)
         self.optimizer = self.optimizer_for(self.network)
 
     def train_step(self, batch: Batch) -> dict[str, Mean]:
@@ -68,8 +68,7 @@ class Adding(Task):
 class IRNN(nn.Module):
     """[N, T, 2] to [N]: a linear function of the last state of a recurrent network of ReLUs."""
 
-    def __init__(self, units: int, checkpoint_every: int | None) -> None:
-        self.checkpoint_every = checkpoint_every
+    def __init__(self, units: int) -> None:
         self.inner, self.sum = nn.Linear(2, units), nn.Linear(units, 1)
         for layer in (self.inner, self.sum):
             layer.weight = nn.declare(layer.named_shapes()["weight"], nn.initializers.normal(std=0.001))
@@ -82,8 +81,7 @@ class IRNN(nn.Module):
         def step(state: Tensor, given: Tensor) -> tuple[Tensor, None]:
             return nn.functional.relu(given + state @ self.recurrent), None
 
-        first = engine.zeros(steps.shape[1:])
-        last, _ = engine.scan(step, first, steps, checkpoint_every=self.checkpoint_every)
+        last, _ = engine.scan(step, engine.zeros(steps.shape[1:]), steps)
         return self.sum(last)[:, 0]
 
 

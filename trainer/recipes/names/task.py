@@ -36,9 +36,7 @@ class Names(Task):
 
     def train_step(self, batch: Batch) -> dict[str, Mean]:
         logits = self.network(batch["tokens"], batch["length"])
-        losses = nn.cross_entropy(
-            logits, batch["label"], label_smoothing=self.options.smoothing, reduction="none"
-        )
+        losses = nn.cross_entropy(logits, batch["label"], label_smoothing=self.options.smoothing, reduction="none")
         loss = Mean(losses, batch["weight"])
         self.optimizer.minimize(loss.value)
         return {"loss": loss}

@@ -29,7 +29,7 @@ def written(
     vocabulary: Vocabulary, begin: Callable[[int], Any], step: Callable[[Any, Tensor], tuple[Any, Tensor]], prompt: str,
     tokens: int, seed: int,
 ) -> list[Sample]:  # fmt: skip
-    """A text that goes on from `prompt`: drawn with temperature 0.8, the same numbers every time."""
+    """A text that continues `prompt`: drawn with temperature 0.8, the same numbers every time."""
     traced = engine.trace(step)
 
     def stepped(state: Any, given: np.ndarray) -> tuple[Any, np.ndarray]:

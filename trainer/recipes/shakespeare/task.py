@@ -63,9 +63,7 @@ class LanguageModel(nn.Module):
     def __init__(self, options: Options, tokens: int) -> None:
         self.embedding = nn.Embedding(tokens, options.embedding)
         between = options.dropout if options.layers > 1 else 0.0
-        self.recurrent = nn.LSTM(
-            options.embedding, options.units, options.layers, batch_first=True, dropout=between
-        )
+        self.recurrent = nn.LSTM(options.embedding, options.units, options.layers, batch_first=True, dropout=between)
         self.dropout = nn.Dropout(options.dropout)
         self.logits = nn.Linear(options.units, tokens)
 
