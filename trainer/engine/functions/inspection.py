@@ -111,9 +111,9 @@ class NamespaceInfo:
         """The device that computes where nothing else is said."""
         return targets.current().name
 
-    def devices(self) -> tuple[str, ...]:
+    def devices(self) -> list[str]:
         """The device that computes: others, which `engine.device(...)` chooses, use the same memory."""
-        return (self.default_device(),)
+        return [self.default_device()]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """The dtypes of results that no argument decides."""
