@@ -166,7 +166,7 @@ class _Recurrent(Module):
         tensor = as_tensor(lengths, operation=name)
         if tensor.dtype.kind not in ("int", "uint") or tensor.shape != (batch,):
             raise TrainerError(f"{name} takes the length of each row", found=f"lengths {tensor.dtype}{tensor.shape}",
-                               expected=f"whole numbers, shape ({batch},)")  # fmt: skip
+                               expected=f"integers, shape ({batch},)")  # fmt: skip
         value = tensor.node.value
         if value is not None and value.block is not None and tensor.size:
             known = np.asarray(value.view())
