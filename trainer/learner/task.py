@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
-from trainer.datasets.known import category_ids_of, require_fields
+from trainer.datasets.item_properties import category_ids_of, require_fields
 from trainer.datasets.readers import Opening, read_splits
 from trainer.datasets.split_words import VALID
 from trainer.datasets.transforms.build import largest_image

@@ -17,7 +17,7 @@ _RECIPES = os.path.join(_PACKAGE, "recipes") + os.sep  # written like a user's c
 
 
 class ArgumentError(TrainerError, ValueError):
-    """What an operation can't do; a `ValueError` too, as the array API standard has it."""
+    """An operation was used incorrectly; also a `ValueError`, as the array API standard requires."""
 
 
 class IndexingError(ArgumentError, IndexError):
@@ -38,7 +38,7 @@ def user_line() -> str | None:
 
 
 def check_dtype(operation: str, dtype: object) -> None:
-    """Refuse what is no element type of the engine: a name, or another library's type."""
+    """Refuse a dtype that is not the engine's: a name, or another library's type."""
     if not isinstance(dtype, DType):
         raise refusal(operation, "not an element type", found=repr(dtype), expected="one such as engine.float32")
 
