@@ -164,8 +164,7 @@ def test_metrics_that_came_together_are_replaced_one_by_one(tmp_path: Path) -> N
 
     path = tmp_path / "events.jsonl"
     path.write_bytes(
-        lines(metric(loss=1.0, ap=2.0, f1=3.0))
-        + lines(ResumedEvent(20), metric(loss=4.0), metric(ap=5.0), attempt=2)
+        lines(metric(loss=1.0, ap=2.0, f1=3.0)) + lines(ResumedEvent(20), metric(loss=4.0), metric(ap=5.0), attempt=2)
     )
     told = [record.event.values for record in read_events(path) if isinstance(record.event, MetricEvent)]
     assert told == [{"f1": 3.0}, {"loss": 4.0}, {"ap": 5.0}]
