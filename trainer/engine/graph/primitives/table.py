@@ -7,10 +7,13 @@ from typing import Any
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.errors import DTypeError, describe, refusal
 from trainer.engine.graph.node import Family, Node, Primitive, Shape, make_node
 
 TABLE: dict[str, Primitive] = {}
+
+BUNDLES: dict[str, Primitive] = {}
+"""Primitives that compute several arrays from arrays alone, and "output", which reads one of them."""
 
 OF_COMPLEX: dict[str, Callable[..., Node]] = {}
 """What stands for a primitive where its first input is complex, composed of primitives of the parts; see `complex.py`.
@@ -47,6 +50,14 @@ def register(
         raise ValueError(f"{name} is in the table already")
     rule = first_dtype(name, dtype, result) if isinstance(dtype, tuple) else dtype
     primitive = TABLE[name] = Primitive(name, family, shape, rule, reference, attributes)
+    return primitive
+
+
+def register_bundle(primitive: Primitive) -> Primitive:
+    """Enter a primitive of several outputs, or the one that reads them, under a free name."""
+    if primitive.name in TABLE or primitive.name in BUNDLES:
+        raise ValueError(f"{primitive.name} is in the table already")
+    BUNDLES[primitive.name] = primitive
     return primitive
 
 
@@ -103,7 +114,9 @@ def first_dtype(name: str, kinds: tuple[str, ...], result: DType | None = None) 
             if other.dtype is not dtype:
                 raise refusal(name, "dtypes differ", found=describe(inputs), expected="inputs of one dtype")
         if dtype.kind not in kinds:
-            raise refusal(name, f"does not take {dtype}", found=describe(inputs), expected=_WORDS[kinds])
+            raise refusal(
+                name, f"does not take {dtype}", found=describe(inputs), expected=_WORDS[kinds], kind=DTypeError
+            )
         return dtype if result is None else result
 
     return rule
@@ -115,7 +128,8 @@ def single_or_double(name: str) -> DTypeRule:
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
         dtype = inputs[0].dtype
         if dtype not in (dtypes.float32, dtypes.float64) or any(other.dtype is not dtype for other in inputs):
-            raise refusal(name, f"does not take {dtype}", found=describe(inputs), expected="float32 or float64")
+            found, expected = describe(inputs), "float32 or float64"
+            raise refusal(name, f"does not take {dtype}", found=found, expected=expected, kind=DTypeError)
         return dtype
 
     return rule
@@ -124,7 +138,7 @@ def single_or_double(name: str) -> DTypeRule:
 def check_index_dtype(name: str, indices: Node) -> None:
     """Raise unless `indices` is int32 or int64."""
     if indices.dtype.name not in ("int32", "int64"):
-        raise refusal(name, "indices are whole numbers", found=describe([indices]), expected="int32 or int64")
+        raise refusal(name, "indices are integers", found=describe([indices]), expected="int32 or int64")
 
 
 def axes_of(attributes: tuple[Any, ...]) -> tuple[int, ...]:
