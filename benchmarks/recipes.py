@@ -131,6 +131,7 @@ def frechet_by_its_first(run: Run) -> dict[str, float]:
 _OF_TOKENS = (*SHORT, "data.batch_size=8", "data.reader.length=33", "optimizer.learning_rate=0.01")
 
 ROWS = {
+<<<<<<< HEAD
     "adding": Row(
         300,
         "valid/loss",
@@ -160,8 +161,16 @@ ROWS = {
         short=(*SHORT, "options.width=32", "options.depth=1"),
     ),
     "clothes": Row(900, "valid/ema/accuracy", (Bar("test/ema/accuracy", least=0.74),)),
+=======
+    "clothes": Row(
+        900, "valid/ema/accuracy", (Bar("test/ema/accuracy", least=0.74),), short=(*SHORT, "options.width=8")
+    ),
+>>>>>>> main
     "detection": Row(
-        900, "valid/ema/coco/AP", (Bar("test/ema/coco/AP50", least=0.86), Bar("test/ema/coco/AP", least=0.54))
+        900,
+        "valid/ema/coco/AP",
+        (Bar("test/ema/coco/AP50", least=0.86), Bar("test/ema/coco/AP", least=0.54)),
+        short=(*SHORT, "options.width=16", "options.pyramid_channels=16", "options.head_depth=1"),
     ),
     "digits": Row(60, "valid/accuracy", (Bar("test/accuracy", least=0.99),)),
     "lsgan": Row(
@@ -179,7 +188,7 @@ ROWS = {
                 for name in ("frechet_by_first", "late_frechet_by_first")
             ),
         ),
-        short=("train.epochs=null", "train.steps=64", "train.log_every_steps=32"),
+        short=("train.epochs=null", "train.steps=64", "train.log_every_steps=32", "options.filters=8"),
         loss="train/discriminator_loss",
         further=frechet_by_its_first,
     ),
