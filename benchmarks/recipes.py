@@ -131,7 +131,6 @@ def frechet_by_its_first(run: Run) -> dict[str, float]:
 _OF_TOKENS = (*SHORT, "data.batch_size=8", "data.reader.length=33", "optimizer.learning_rate=0.01")
 
 ROWS = {
-<<<<<<< HEAD
     "adding": Row(
         300,
         "valid/loss",
@@ -160,12 +159,9 @@ ROWS = {
         (Bar("test/ema/accuracy", least=1.0, by_peer=True),),
         short=(*SHORT, "options.width=32", "options.depth=1"),
     ),
-    "clothes": Row(900, "valid/ema/accuracy", (Bar("test/ema/accuracy", least=0.74),)),
-=======
     "clothes": Row(
         900, "valid/ema/accuracy", (Bar("test/ema/accuracy", least=0.74),), short=(*SHORT, "options.width=8")
     ),
->>>>>>> main
     "detection": Row(
         900,
         "valid/ema/coco/AP",
