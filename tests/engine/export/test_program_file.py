@@ -19,7 +19,7 @@ from trainer import TrainerError, engine
 from trainer.engine import State, nn
 from trainer.engine.export.attributes import KINDS
 from trainer.engine.export.graph import PROGRAM
-from trainer.engine.graph.primitives import TABLE
+from trainer.engine.graph.primitives import BUNDLES, TABLE
 from trainer.engine.safetensors import decoded, encoded
 from trainer.engine.targets.cpu.device import CpuDevice
 
@@ -159,7 +159,7 @@ def test_a_state_that_is_assigned_and_never_read_is_kept(tmp_path: Path) -> None
 
 
 def test_the_format_has_every_attribute_of_every_primitive() -> None:
-    of_arrays = (primitive for primitive in TABLE.values() if primitive.family != "leaf")
+    of_arrays = (each for each in (*TABLE.values(), *BUNDLES.values()) if each.family != "leaf")
     lacking = [primitive.name for primitive in of_arrays if not KINDS.keys() >= set(primitive.attributes)]
     assert lacking == [], "add their attributes to trainer/engine/export/attributes.py and to docs/program.md"
 
@@ -216,15 +216,15 @@ def _attribute(operation: str, name: str, value: Any) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(format="pickle"), "it is none"),
+        (lambda d: d.update(format="pickle"), "wrong format"),
         (lambda d: d.update(version=3), "another version"),
         (lambda d: d.update(version=True), "another version"),
         (lambda d: d.update(code="import os"), "fields"),
         (lambda d: d.pop("outputs"), "fields"),
         (lambda d: d.update(nodes={}), "nodes"),
         (lambda d: d["nodes"].append(3), "without an operation"),
-        (_set("convolution", operation="system"), "no such primitive"),
-        (_set("convolution", operation="buffer"), "no such primitive"),
+        (_set("convolution", operation="system"), "unknown primitive"),
+        (_set("convolution", operation="buffer"), "unknown primitive"),
         (_set("convolution", operation="add"), "node [0-9]+ .add"),
         (_set("convolution", inputs=[0]), "how many inputs"),
         (_set("convolution", inputs=[0, 1, 1]), "how many inputs"),
@@ -232,8 +232,8 @@ def _attribute(operation: str, name: str, value: Any) -> Callable[[Any], None]:
         (_set("convolution", inputs=[0, -1]), "before this one"),
         (_set("convolution", inputs=[0, True]), "before this one"),
         (lambda d: node(d, "convolution").update(inputs=[0, d["nodes"].index(node(d, "convolution"))]), "before this"),
-        (_set("convolution", shape=[2, 8, 8, 9]), "not what the operation gives"),
-        (_set("convolution", dtype="float64"), "not what the operation gives"),
+        (_set("convolution", shape=[2, 8, 8, 9]), "differs from the operation.s result"),
+        (_set("convolution", dtype="float64"), "differs from the operation.s result"),
         (_set("convolution", dtype="object"), "the dtype"),
         (_set("convolution", shape=[2, 8, 8, 8.0]), "the shape"),
         (_set("convolution", shape=[1] * 65), "the shape"),
@@ -243,7 +243,7 @@ def _attribute(operation: str, name: str, value: Any) -> Callable[[Any], None]:
         (_attribute("convolution", "padding", [[1, 1]]), "the padding"),
         (_attribute("convolution", "groups", 0), "shapes don't fit"),
         (_attribute("convolution", "groups", 1.0), "the groups"),
-        (_attribute("convolution", "precision", "float64"), "no such precision"),
+        (_attribute("convolution", "precision", "float64"), "unknown precision"),
         (_attribute("convolution", "precision", 16), "the precision"),
         (_attribute("convolution", "hook", 1), "fields"),
         (_attribute("constant", "value", "1"), "nan, inf or -inf"),
@@ -253,19 +253,19 @@ def _attribute(operation: str, name: str, value: Any) -> Callable[[Any], None]:
         (_attribute("constant", "value", 10**400), "has exactly"),
         (_attribute("window_max", "window", [1 << 40, 1]), "too large to check"),
         (_attribute("window_max", "padding", [[0, 1 << 40], [0, 0]]), "too large to check"),
-        (_attribute("resample", "rows", [4, [[0, [1.0]]] * 3]), "not what the operation gives"),
+        (_attribute("resample", "rows", [4, [[0, [1.0]]] * 3]), "differs from the operation.s result"),
         (_attribute("resample", "rows", [4, [[4, [1.0]]] * 4]), "leaves the picture"),
         (_attribute("resample", "rows", [4, [[0, ["inf"]]] * 4]), "finite numbers"),
         (_attribute("resample", "rows", [4, [[0, [math.nan]]] * 4]), "finite numbers"),
         (_attribute("resample", "rows", [4, [[0, 1.0]] * 4]), "where a run begins"),
         (_attribute("resample", "rows", {}), "an extent and its runs"),
         (_set("array", name="other"), "not in the file"),
-        (_set("array", shape=[8, 3, 3, 4]), "is another"),
+        (_set("array", shape=[8, 3, 3, 4]), "differs"),
         (_set("array", name=""), "a text, once"),
         (_set("input", name="net.last.bias"), ""),
         (lambda d: d.update(outputs=[{"name": "y", "node": 10**6}]), "below"),
         (lambda d: d.update(outputs=[{"name": "y", "node": 0}, {"name": "y", "node": 0}]), "once"),
-        (lambda d: d.update(updates=[{"array": "nothing", "node": 0}]), "no array"),
+        (lambda d: d.update(updates=[{"array": "nothing", "node": 0}]), "unknown array"),
         (lambda d: d.update(updates=[{"array": "net.last.bias", "node": 0}]), "another shape"),
     ],
 )
@@ -343,7 +343,7 @@ def _entry(**changes: Any) -> bytes:
         (b"\xff" * 100, "cut off"),
         (_headed(b"{"), "not valid JSON"),
         (_headed(b"[" * 100_000), "not valid JSON"),
-        (_headed(b'{"a":1,"a":1}'), "twice"),
+        (_headed(b'{"a":1,"a":1}'), "is repeated"),
         (_headed(b"3"), "no object"),
         (_headed(b'{"__metadata__":{"program":3}}'), "not text"),
         (_headed(b'{"a":1}'), "entry 'a'"),

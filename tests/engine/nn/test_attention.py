@@ -1,4 +1,4 @@
-"""Attention against its definition in NumPy: what a query sees, gradients of first and second order, threads, layers."""
+"""Attention against its definition in NumPy: what queries see, gradients of both orders, threads, layers."""
 
 from __future__ import annotations
 
@@ -159,9 +159,7 @@ def test_derivatives_of_second_order_are_those_of_differences():
 
     def loss(query, key, value, mask, slopes):
         with nn.RandomState(3).step():
-            y = F.scaled_dot_product_attention(
-                query, key, value, mask, 0.2, True, alibi_slopes=slopes, query_offset=1
-            )
+            y = F.scaled_dot_product_attention(query, key, value, mask, 0.2, True, alibi_slopes=slopes, query_offset=1)
         return engine.sum(y * engine.asarray(dy))
 
     with engine.device("reference"):

@@ -10,6 +10,7 @@ from trainer import TrainerError
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.primitives import canonical
+from trainer.engine.graph.primitives.recurrent import CELLS
 from trainer.engine.safetensors import is_counts
 
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -21,7 +22,7 @@ Refuse = Callable[[str, object, str], TrainerError]
 
 
 class _Unfit(Exception):
-    """An attribute is not of its kind; the arguments are what was found and what was expected."""
+    """An attribute has the wrong kind; the arguments are the value found and the kind expected."""
 
 
 def to_json(value: Any) -> Any:
@@ -57,22 +58,22 @@ def _need(holds: bool, found: object, expected: str) -> None:
 
 
 def _count(value: Any) -> int:
-    _need(is_counts([value]), value, "a whole number of at least 0")
+    _need(is_counts([value]), value, "an integer of at least 0")
     return int(value)
 
 
 def _counts(value: Any) -> tuple[int, ...]:
-    _need(is_counts(value), value, "whole numbers of at least 0")
+    _need(is_counts(value), value, "integers of at least 0")
     return tuple(value)
 
 
 def _pair(value: Any) -> tuple[int, ...]:
-    _need(is_counts(value) and len(value) == 2, value, "two whole numbers of at least 0")
+    _need(is_counts(value) and len(value) == 2, value, "two integers of at least 0")
     return tuple(value)
 
 
 def _pairs(value: Any) -> tuple[tuple[int, ...], ...]:
-    _need(isinstance(value, list) and len(value) == 2, value, "two pairs of whole numbers")
+    _need(isinstance(value, list) and len(value) == 2, value, "two pairs of integers")
     return tuple(map(_pair, value))
 
 
@@ -101,8 +102,13 @@ def _run(run: Any) -> tuple[int, tuple[float, ...]]:
 
 
 def _tag(value: Any) -> str | int:
-    _need(type(value) is str or type(value) is int, value, "a text or a whole number")
+    _need(type(value) is str or type(value) is int, value, "a text or an integer")
     return value
+
+
+def _cell(value: Any) -> str:
+    _need(isinstance(value, str) and value in CELLS, value, ", ".join(CELLS))
+    return str(value)
 
 
 def _finite(value: Any) -> float:
@@ -127,8 +133,8 @@ def _number(value: Any, dtype: DType | None) -> bool | int | float:
     if dtype.is_float and isinstance(value, str):
         _need(value in _NOT_FINITE, value, "a number, or nan, inf or -inf")
         return canonical(_NOT_FINITE[value], dtype)
-    wanted = {"bool": (bool,), "float": (int, float)}.get(dtype.kind, (int,))
-    _need(type(value) in wanted, value, f"a number of {dtype}")
+    types = {"bool": (bool,), "float": (int, float)}.get(dtype.kind, (int,))
+    _need(type(value) in types, value, f"a number of {dtype}")
     try:
         number = canonical(value, dtype)
     except OverflowError:
@@ -143,13 +149,15 @@ KINDS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("axes", "high", "interior", "low", "shape", "start", "step", "stop"), _counts),
     **dict.fromkeys(("dilation", "spatial", "strides", "window"), _pair),
     **dict.fromkeys(("columns", "rows"), _band),
+    "cell": _cell,
     **dict.fromkeys(("dropout", "scale"), _finite),
     "descending": _flag,
     "dtype": _dtype,
     "operands": _names,
     "padding": _pairs,
     "precision": _precision,
+    "reverse": _flag,
     "tag": _tag,
     "value": _number,
 }
-"""What reads each attribute; of a `value` the dtype must be known, too."""
+"""The reader of each attribute; a `value` also needs its dtype."""

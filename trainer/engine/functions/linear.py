@@ -18,7 +18,13 @@ from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, cast, wrap
 
 
 def matmul(x1: Any, x2: Any, /) -> Tensor:
-    """[..., M, K] times [..., K, N]; leading axes broadcast, and a vector counts as one row or column."""
+    """[..., M, K] times [..., K, N]; leading axes broadcast, and a vector counts as one row or column.
+
+    In the dtype in which they meet; 16-bit floats are summed in float32, integers wrap.
+
+    Raises:
+        TrainerError: shapes don't fit, or dtypes don't meet.
+    """
     a, b = as_tensor(x1, operation="matmul"), as_tensor(x2, operation="matmul")
     first, second = a.shape, b.shape
     if not first or not second or first[-1] != second[-2 if len(second) > 1 else 0]:
@@ -48,17 +54,21 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
 
 
 def matrix_transpose(x: Any, /) -> Tensor:
-    """The last two axes swapped."""
+    """The last two axes swapped. Of any dtype.
+
+    Raises:
+        TrainerError: x has fewer than two axes.
+    """
     return as_tensor(x).mT
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
-    """The sum of products along `axis` of both, in the dtype in which they meet; the other axes broadcast.
+    """The sum of products along `axis` of both, in the promoted dtype; the other axes broadcast.
 
     Complex x1 is conjugated.
 
     Raises:
-        TrainerError: the axis is not of one extent in both, or other axes don't broadcast.
+        TrainerError: the axis has different extents, or other axes don't broadcast.
     """
     a, b = as_tensor(x1, operation="vecdot"), as_tensor(x2, operation="vecdot")
     if a.shape[one_axis("vecdot", axis, a.ndim)] != b.shape[one_axis("vecdot", axis, b.ndim)]:
@@ -70,7 +80,13 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
 
 
 def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
-    """Products summed over pairs of axes: the last `axes` of x1 with the first of x2, or the pairs that are named."""
+    """Products summed over pairs of axes: the last `axes` of x1 with the first of x2, or the pairs that are named.
+
+    In the dtype in which they meet; the other axes of x1, then those of x2 remain.
+
+    Raises:
+        TrainerError: the extents along paired axes differ, there is no such axis, or dtypes don't meet.
+    """
     a, b = as_tensor(x1), as_tensor(x2)
     if isinstance(axes, int):
         left, right = tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes))

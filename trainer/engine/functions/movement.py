@@ -1,4 +1,4 @@
-"""Functions of the standard that move elements, and reading at places that are data."""
+"""Manipulation functions of the standard, and reading at indices that are data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine.functions.axes import diagonal, extents, how_many, one_axis, rising_axes, whole_numbers
+from trainer.engine.functions.axes import diagonal, extents, how_many, integer_list, one_axis, rising_axes
 from trainer.engine.functions.places import as_indices, as_places
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
@@ -19,21 +19,29 @@ from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, wrapped
 
 
 def reshape(x: Any, /, shape: Sequence[int] | int, *, copy: bool | None = None) -> Tensor:
-    """The elements in row-major order as `shape`; one extent may be -1, which takes what is left."""
+    """The elements in row-major order as `shape`; one extent may be -1 and is then inferred. Of any dtype.
+
+    Raises:
+        TrainerError: the sizes differ, or an extent is negative.
+    """
     tensor = as_tensor(x)
-    wanted = whole_numbers("reshape", shape)
-    if wanted.count(-1) == 1:
-        known = -math.prod(wanted)
+    sizes = integer_list("reshape", shape)
+    if sizes.count(-1) == 1:
+        known = -math.prod(sizes)
         if known > 0 and tensor.size % known == 0:
-            wanted[wanted.index(-1)] = tensor.size // known
-    if -1 in wanted or math.prod(wanted) != tensor.size:
+            sizes[sizes.index(-1)] = tensor.size // known
+    if -1 in sizes or math.prod(sizes) != tensor.size:
         found = f"{describe([tensor])} to {list(shape) if not isinstance(shape, int) else shape}"
         raise refusal("reshape", "sizes differ", found=found, expected=f"a shape of {tensor.size} elements")
-    return wrapped(p.reshape(tensor.node, extents("reshape", wanted)), tensor)
+    return wrapped(p.reshape(tensor.node, extents("reshape", sizes)), tensor)
 
 
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
-    """Axis i of the result is axis `axes[i]` of x."""
+    """Axis i of the result is axis `axes[i]` of x. Of any dtype.
+
+    Raises:
+        TrainerError: `axes` are not each axis once.
+    """
     tensor = as_tensor(x)
     order = tuple(one_axis("permute_dims", axis, tensor.ndim) for axis in axes)
     if sorted(order) != list(range(tensor.ndim)):
@@ -45,7 +53,11 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
 
 
 def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
-    """The axes `source` moved to `destination`, the others in their order."""
+    """The axes `source` moved to `destination`, the others in their order. Of any dtype.
+
+    Raises:
+        TrainerError: the axes don't pair up, or there is no such axis.
+    """
     tensor = as_tensor(x)
     sources = [source] if isinstance(source, int) else list(source)
     places = [destination] if isinstance(destination, int) else list(destination)
@@ -60,7 +72,11 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
 
 
 def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> Tensor:
-    """New axes of extent 1 at the places `axis` of the result."""
+    """New axes of extent 1 at the places `axis` of the result. Of any dtype.
+
+    Raises:
+        TrainerError: there is no such place, or it is given twice.
+    """
     tensor = as_tensor(x)
     count = 1 if isinstance(axis, int) else len(axis)
     places = rising_axes("expand_dims", axis, tensor.ndim + count)
@@ -71,7 +87,11 @@ def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> Tensor:
 
 
 def squeeze(x: Any, /, axis: int | Sequence[int]) -> Tensor:
-    """The axes `axis`, each of extent 1, dropped."""
+    """The axes `axis`, each of extent 1, dropped. Of any dtype.
+
+    Raises:
+        TrainerError: there is no such axis, or its extent is not 1.
+    """
     tensor = as_tensor(x)
     axes = rising_axes("squeeze", axis, tensor.ndim)
     if any(tensor.shape[each] != 1 for each in axes):
@@ -82,7 +102,11 @@ def squeeze(x: Any, /, axis: int | Sequence[int]) -> Tensor:
 
 
 def broadcast_to(x: Any, /, shape: Sequence[int] | int) -> Tensor:
-    """x repeated along axes of extent 1, and along new axes in front, to `shape`."""
+    """x repeated along axes of extent 1, and along new axes in front, to `shape`. Of any dtype.
+
+    Raises:
+        TrainerError: the shape doesn't hold x.
+    """
     tensor, target = as_tensor(x), extents("broadcast_to", shape)
     if broadcast_shape("broadcast_to", [tensor.shape, target]) != target:
         raise refusal("broadcast_to", "the shape doesn't hold x", found=f"{describe([tensor])} to {list(target)}")
@@ -90,21 +114,33 @@ def broadcast_to(x: Any, /, shape: Sequence[int] | int) -> Tensor:
 
 
 def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
-    """`arrays`, each broadcast to the shape that all have in common."""
+    """`arrays`, each broadcast to the shape that all have in common. Each keeps its dtype.
+
+    Raises:
+        TrainerError: shapes don't broadcast.
+    """
     tensors = [as_tensor(array) for array in arrays]
     shape = broadcast_shapes(*[tensor.shape for tensor in tensors])
     return tuple(broadcast_to(tensor, shape) for tensor in tensors)
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that `shapes` broadcast to; () of none."""
+    """The shape that `shapes` broadcast to; () of none. Shapes alone, of arrays of any dtype.
+
+    Raises:
+        TrainerError: shapes don't broadcast.
+    """
     return broadcast_shape("broadcast_shapes", [(), *(tuple(shape) for shape in shapes)])
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Coordinates of a grid: of each vector its values along its axis, repeated along those of the others.
 
-    Axes are in the vectors' order with `indexing` "ij"; "xy" swaps the first two.
+    Axes are in the vectors' order with `indexing` "ij"; "xy" swaps the first two. Each keeps its dtype. Of vectors [A],
+    [B], [C] the results are [A, B, C] with "ij", [B, A, C] with "xy".
+
+    Raises:
+        TrainerError: there is no such `indexing`.
     """
     tensors = [reshape(array, (-1,)) for array in arrays]
     if indexing not in ("xy", "ij"):
@@ -118,7 +154,13 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
-    """`arrays` one after the other along `axis` (None flattens them first), in the dtype in which they meet."""
+    """`arrays` joined along `axis` (None flattens them first), in the promoted dtype.
+
+    Shapes differ along that axis only.
+
+    Raises:
+        TrainerError: there are no arrays, their dtypes don't meet, their shapes don't fit, or there is no such axis.
+    """
     tensors = _together("concat", arrays)
     if axis is None:
         tensors, axis = [reshape(tensor, (-1,)) for tensor in tensors], 0
@@ -130,7 +172,11 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
 
 
 def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tensor:
-    """`arrays` of one shape along a new axis."""
+    """`arrays` of one shape along a new axis. In the dtype in which they meet.
+
+    Raises:
+        TrainerError: there are no arrays, their dtypes don't meet, their shapes differ, or there is no such axis.
+    """
     tensors = _together("stack", arrays)
     if len({tensor.shape for tensor in tensors}) > 1:
         raise refusal("stack", "shapes differ", found=describe(tensors), expected="arrays of one shape")
@@ -139,7 +185,11 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tensor:
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """x cut into its slices along `axis`, which is dropped."""
+    """x split into its slices along `axis`, which is dropped. Of any dtype.
+
+    Raises:
+        TrainerError: there is no such axis.
+    """
     tensor = as_tensor(x)
     number = one_axis("unstack", axis, tensor.ndim)
     return tuple(tensor[(slice(None),) * number + (place,)] for place in range(tensor.shape[number]))
@@ -147,6 +197,8 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 def split(x: Any, sizes: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """x cut along `axis` into parts of `sizes`: one size for all (the last part may be shorter), or each part's.
+
+    Of any dtype.
 
     Raises:
         TrainerError: sizes are below 0 (one size: below 1), or don't add up to the axis.
@@ -156,7 +208,7 @@ def split(x: Any, sizes: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tens
     """
     tensor = as_tensor(x, operation="split")
     number = one_axis("split", axis, tensor.ndim)
-    extent, parts = tensor.shape[number], whole_numbers("split", sizes)
+    extent, parts = tensor.shape[number], integer_list("split", sizes)
     if isinstance(sizes, int) and sizes > 0:
         parts = [min(sizes, extent - begin) for begin in range(0, extent, sizes)]
     if min(parts, default=0) < 0 or sum(parts) != extent:
@@ -169,13 +221,23 @@ def split(x: Any, sizes: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tens
 
 
 def flip(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
-    """The order along `axis` (None: every axis) reversed."""
+    """The order along `axis` (None: every axis) reversed. Of any dtype.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice.
+    """
     tensor = as_tensor(x)
     return wrapped(p.flip(tensor.node, rising_axes("flip", axis, tensor.ndim)), tensor)
 
 
 def roll(x: Any, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
-    """Elements moved by `shift` along `axis`, those that leave coming in at the other end; None rolls the flat x."""
+    """Elements shifted by `shift` along `axis`, cyclically; None rolls the flattened x.
+
+    Of x's shape and dtype, which may be any.
+
+    Raises:
+        TrainerError: shifts and axes don't pair up, or there is no such axis.
+    """
     tensor = as_tensor(x)
     if axis is None:
         return reshape(roll(reshape(tensor, (-1,)), shift, axis=0), tensor.shape)
@@ -198,8 +260,11 @@ def roll(x: Any, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | N
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     """Each element `repeats` times in a row along `axis`; None flattens first.
 
-    `repeats` is a number, or an array of one for each element along the axis: the shape then depends on its values,
-    which are read at once, and not in a traced step.
+    `repeats` is a number, or an array with one number per element along the axis: then the shape depends on its values,
+    which are read immediately; a traced step refuses it. Of any dtype.
+
+    Raises:
+        TrainerError: there is no such axis, or `repeats` is negative; an array of them in a traced step.
     """
     tensor = reshape(x, (-1,)) if axis is None else as_tensor(x)
     number = one_axis("repeat", 0 if axis is None else axis, tensor.ndim)
@@ -215,7 +280,13 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
 
 
 def tile(x: Any, repetitions: Sequence[int], /) -> Tensor:
-    """x laid side by side, `repetitions` times along each axis."""
+    """x repeated `repetitions` times along each axis.
+
+    Extents are multiplied; axes that one of both lacks are added in front with extent 1. Of any dtype.
+
+    Raises:
+        TrainerError: a number of repetitions is negative.
+    """
     tensor = as_tensor(x)
     rank = max(tensor.ndim, len(repetitions))
     counts = (1,) * (rank - len(repetitions)) + extents("tile", tuple(repetitions))
@@ -227,42 +298,56 @@ def tile(x: Any, repetitions: Sequence[int], /) -> Tensor:
 
 
 def tril(x: Any, /, *, k: int = 0) -> Tensor:
-    """The last two axes with zeros above diagonal `k`, any whole number."""
+    """The last two axes with zeros above diagonal `k`, any integer. Of x's shape and dtype.
+
+    Raises:
+        TrainerError: x has fewer than two axes.
+    """
     return _triangle("tril", x, k)
 
 
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
-    """The last two axes with zeros below diagonal `k`, any whole number."""
+    """The last two axes with zeros below diagonal `k`, any integer. Of x's shape and dtype.
+
+    Raises:
+        TrainerError: x has fewer than two axes.
+    """
     return _triangle("triu", x, k)
 
 
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
     """Slices of x at `indices` (integers, any shape) along `axis`: x.shape[:axis] + indices.shape + x.shape[axis + 1:].
 
-    Negative indices count from the end. Those that are out of range then read the nearest slice, and its gradient goes
-    there: whether they are is data, and data raises no errors.
+    Negative indices count from the end. Indices out of range read the nearest slice, which gets the gradient; they
+    raise no error, because they are data.
 
     Raises:
-        TrainerError: the indices are no integers, or the axis is empty.
+        TrainerError: the indices are not integers, or the axis is empty.
     """
     tensor = as_tensor(x)
     if axis is None and tensor.ndim != 1:
-        raise refusal("take", "the axis is open", found=f"{tensor.ndim} axes and axis=None", expected="axis=...")
+        raise refusal("take", "the axis is missing", found=f"{tensor.ndim} axes and axis=None", expected="axis=...")
     number = one_axis("take", 0 if axis is None else axis, tensor.ndim)
     places, node = as_places("take", indices, tensor.shape[number])
     return wrapped(p.gather(tensor.node, node, number), tensor, places)
 
 
 def take_rows(x: Tensor, indices: Tensor, /) -> Tensor:
-    """As `take` along the first axis, of indices that are in range by what they mean: nothing is done to them first.
+    """As `take` along the first axis, for indices that are known to be in range: they are not adjusted first.
 
-    One that is out of range, a negative one too, reads the nearest row, and the gradient leaves it out.
+    An index out of range (negative ones included) reads the nearest row, and gets no gradient.
     """
     return wrapped(p.gather(x.node, as_indices("take_rows", indices), 0), x, indices)
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
-    """The elements of x at `indices` along `axis`, which counts them as `take` does; the other axes broadcast."""
+    """The elements of x at `indices` along `axis`, which counts them as `take` does; the other axes broadcast.
+
+    Of x's dtype, which may be any; indices are integers.
+
+    Raises:
+        TrainerError: the indices are no integers, ranks differ, or the other axes don't broadcast.
+    """
     tensor = as_tensor(x)
     number = one_axis("take_along_axis", axis, tensor.ndim)
     places, found = as_places("take_along_axis", indices, tensor.shape[number])
@@ -277,10 +362,13 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
 
 
 def bincount(x: Any, /, *, length: int, weights: Any | None = None, axis: int = -1) -> Tensor:
-    """How often each number from 0 to length - 1 is among the integers along `axis`; others count for nothing.
+    """Counts of each number from 0 to length - 1 among the integers along `axis`; other numbers are ignored.
 
-    The axis has `length` elements in the result, the other axes stay. With `weights` (of the shape of `x`) each counts
-    as its weight, in the weights' dtype and in the order of the elements; without, the counts are int64.
+    The axis has `length` elements in the result; the other axes stay. With `weights` (of the shape of `x`), the weights
+    are summed in their dtype and in the order of the elements; without, the counts are int64.
+
+    Raises:
+        TrainerError: `x` is no integers, or there is no such axis.
     """
     tensor = as_tensor(x)
     number = one_axis("bincount", axis, tensor.ndim)

@@ -1,4 +1,4 @@
-"""Sorting, searching and sets of the standard, the greatest k, and the greedy choice among what overlaps."""
+"""Sorting, searching and set functions of the standard, the top k, and greedy suppression of overlapping candidates."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ import numpy as np
 
 from trainer.engine import tracing
 from trainer.engine.functions.axes import how_many, one_axis
-from trainer.engine.functions.movement import concat, reshape, take
+from trainer.engine.functions.elementwise import equal, imag, logical_not, real
+from trainer.engine.functions.movement import concat, expand_dims, reshape, take
+from trainer.engine.functions.reductions import any as any_of
 from trainer.engine.functions.reductions import cumulative_sum
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node
-from trainer.engine.promotion import promoted
-from trainer.engine.tensor import Tensor, as_tensor, evaluate, wrapped
+from trainer.engine.promotion import beside, promoted
+from trainer.engine.tensor import NUMBERS, Tensor, as_tensor, evaluate, wrapped
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The indices that sort `x` along `axis`, int64 of x's shape. NaN counts as greater than any number.
 
-    Equal elements, as 0 and -0 are, keep their order, also in descending order, whatever `stable` says: the result is
-    one and the same. Up to 64 elements are sorted by counting, more by their digits, in time proportional to them.
+    Equal elements, such as 0 and -0, keep their order, also in descending order and regardless of `stable`: the result
+    is unique. Up to 64 elements are sorted by counting, more by their digits, in linear time.
 
     Raises:
         TrainerError: there is no such axis.
@@ -35,7 +37,7 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """`x` sorted along `axis`, of its shape and dtype; each element's gradient goes to where the element was.
+    """`x` sorted along `axis`, of its shape and dtype; each element's gradient flows to its original position.
 
     NaN counts as greater than any number. Of zeros, -0 comes first (last in descending order).
 
@@ -50,10 +52,11 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 
 def top_k(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """The `k` greatest elements along `axis`, the greatest first, and their indices, int64; of equals the first ones.
+    """The `k` largest elements along `axis` in descending order, and their indices, int64; of equal elements the first
+    ones.
 
-    With `largest=False` the least ones, the least first. The axis has `k` elements in both results. Few of many are
-    found in one pass, without sorting the others.
+    With `largest=False` the smallest ones in ascending order. The axis has `k` elements in both results. A small `k`
+    takes one pass, without sorting the others.
 
     Raises:
         TrainerError: there are fewer than `k` elements along the axis.
@@ -65,7 +68,7 @@ def top_k(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> tuple[T
     tensor = as_tensor(x, operation="top_k")
     number = one_axis("top_k", axis, tensor.ndim)
     if not 0 < k <= tensor.shape[number]:
-        raise refusal("top_k", "no such number of elements", found=f"k={k} of {describe([tensor])}, axis {axis}")
+        raise refusal("top_k", "wrong number of elements", found=f"k={k} of {describe([tensor])}, axis {axis}")
     places = p.top_k(tensor.node, number, how_many("top_k", "k", k), bool(largest))
     return wrapped(p.take_along(tensor.node, places, number), tensor), wrapped(places, tensor)
 
@@ -73,8 +76,8 @@ def top_k(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> tuple[T
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any | None = None) -> Tensor:
     """Where each element of `x2` would be inserted into the sorted `x1` [N] so that it stays sorted: int64, x2's shape.
 
-    `side="left"` gives the first such place, from 0, "right" the last one, up to N. NaN counts as greater than any
-    number. `sorter` holds the indices that sort `x1`, where it is not sorted itself.
+    `x2` may be a Python number. `side="left"` gives the first such index, from 0, "right" the last one, up to N. NaN
+    counts as greater than any number. `sorter` holds the indices that sort `x1`, where it is not sorted itself.
 
     Raises:
         TrainerError: `x1` has not one axis, `side` is neither of both, or the dtypes are of different kinds.
@@ -82,10 +85,17 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any | None 
     >>> engine.searchsorted(engine.asarray([1.0, 2.0, 2.0, 5.0]), engine.asarray([2.0, 9.0])).tolist()
     [1, 4]
     """
-    table, values = as_tensor(x1, operation="searchsorted"), as_tensor(x2, operation="searchsorted")
+    table = as_tensor(x1, operation="searchsorted")
+    alone = beside("searchsorted", x2, table.dtype) if isinstance(x2, NUMBERS) else None
+    values = as_tensor(x2, alone, operation="searchsorted")
     if table.ndim != 1 or side not in ("left", "right"):
         found = f"{describe([table])}, side={side!r}"
-        raise refusal("searchsorted", "not one sorted row", found=found, expected="x1 [N], side 'left' or 'right'")
+        raise refusal(
+            "searchsorted",
+            "x1 has the wrong rank, or `side` is unknown",
+            found=found,
+            expected="x1 [N], side 'left' or 'right'",
+        )
     dtype = promoted("searchsorted", [table.dtype, values.dtype])
     table, values = table.astype(dtype), values.astype(dtype)
     if sorter is not None:
@@ -93,15 +103,45 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any | None 
     count = length = table.shape[0]
     low = p.full(values.shape, 0, dtypes.int64)
 
-    def step(low: Node, reach: int) -> Node:
-        """`low`, moved on by `reach` where all of these elements come before the value."""
-        last = p.gather(table.node, p.add(low, p.full_like(low, reach - 1)), 0)
+    def step(low: Node, span: int) -> Node:
+        """`low`, increased by `span` where all of these elements come before the value."""
+        last = p.gather(table.node, p.add(low, p.full_like(low, span - 1)), 0)
         before = _is_less(last, values.node) if side == "left" else p.logical_not(_is_less(values.node, last))
-        return p.where(before, p.add(low, p.full_like(low, reach)), low)
+        return p.where(before, p.add(low, p.full_like(low, span)), low)
 
     while length > 1:  # the answer lies within `length` places from `low` on
         low, length = step(low, length // 2), length - length // 2
     return wrapped(step(low, 1) if count else low, table, values)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
+    """Whether each element of `x1` is equal to one of `x2`, of any shape: bool of x1's shape. NaN is equal to nothing.
+
+    With `invert`, whether it is equal to none. `x2` is sorted and searched; complex numbers, which have no order, are
+    compared in pairs. One of both may be a Python number.
+
+    Raises:
+        TrainerError: the dtypes are of different kinds.
+
+    >>> engine.isin(engine.asarray([1, 2, 3]), engine.asarray([3, 1])).tolist()
+    [True, False, True]
+    """
+    found = _is_member(x1, x2)
+    return logical_not(found) if invert else found
+
+
+def _is_member(x1: Any, x2: Any) -> Tensor:
+    if isinstance(x2, NUMBERS):
+        return equal(x1, x2)
+    if isinstance(x1, NUMBERS):
+        return any_of(equal(x1, x2))
+    values, table = as_tensor(x1, operation="isin"), as_tensor(x2, operation="isin")
+    dtype = promoted("isin", [values.dtype, table.dtype])
+    values, table = values.astype(dtype), reshape(table.astype(dtype), (-1,))
+    if dtype.is_complex or not table.size:
+        return any_of(equal(expand_dims(values, axis=-1), table), axis=-1)
+    table = sort(table)
+    return equal(take(table, searchsorted(table, values)), values)  # a place behind the end reads the last element
 
 
 def _is_less(a: Node, b: Node) -> Node:
@@ -113,11 +153,11 @@ def _is_less(a: Node, b: Node) -> Node:
     return p.logical_or(p.less(a, b), p.logical_and(p.isnan(b), p.logical_not(p.isnan(a))))
 
 
-# --- sets: as many elements as there are different ones, which is known only when they are computed ----------------
+# --- sets: the number of distinct elements is known only when they are computed ----------------
 
 
 class UniqueAll(NamedTuple):
-    """What `unique_all` gives."""
+    """The result of `unique_all`."""
 
     values: Tensor
     indices: Tensor
@@ -126,23 +166,24 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What `unique_counts` gives."""
+    """The result of `unique_counts`."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """What `unique_inverse` gives."""
+    """The result of `unique_inverse`."""
 
     values: Tensor
     inverse_indices: Tensor
 
 
 def unique_values(x: Any, /) -> Tensor:
-    """The different elements of `x`, sorted: [K]. Each NaN is an element of its own; 0 and -0 are one.
+    """The distinct elements of `x`, sorted: [K].
 
-    K is known only when the elements are, so they are computed at once; gradients go to the first of equal elements.
+    K is known only when the elements are, so they are computed at once; gradients go to the first of equal elements. Of
+    x's dtype.
 
     Raises:
         TrainerError: a step is being traced; sort there, and compare neighbors.
@@ -154,12 +195,12 @@ def unique_values(x: Any, /) -> Tensor:
     flat = reshape(tensor, (-1,))
     if not flat.size:
         return flat
-    values = sort(flat)
+    values = take(flat, _order(flat)) if flat.dtype.is_complex else sort(flat)
     return take(values, _places_of(_begins(values), "unique_values", values))
 
 
 def unique_counts(x: Any, /) -> UniqueCounts:
-    """`values`, as of `unique_values`, and how often each is there: `counts`, int64 [K].
+    """`values`, as in `unique_values`, and their `counts`, int64 [K].
 
     Raises:
         TrainerError: as `unique_values`.
@@ -172,7 +213,7 @@ def unique_counts(x: Any, /) -> UniqueCounts:
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
-    """`values`, as of `unique_values`, and which of them each element is: `inverse_indices`, int64 of x's shape.
+    """`values`, as in `unique_values`, and the index of each element in them: `inverse_indices`, int64 of x's shape.
 
     Raises:
         TrainerError: as `unique_values`.
@@ -185,7 +226,7 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """`values`, where each first is in the flat x (`indices`, int64 [K]), `inverse_indices` and `counts`.
+    """`values`, the first index of each in the flattened x (`indices`, int64 [K]), `inverse_indices` and `counts`.
 
     Raises:
         TrainerError: as `unique_values`.
@@ -202,7 +243,7 @@ def _unique(operation: str, x: Any, *, inverse: bool) -> tuple[Tensor, Tensor, T
     empty = Tensor(p.full((0,), 0, dtypes.int64))
     if not flat.size:
         return flat, empty, reshape(empty, tensor.shape), empty
-    order = argsort(flat)
+    order = _order(flat)
     values = take(flat, order)
     begins = _begins(values)
     starts = _places_of(begins, operation, order, values)
@@ -216,6 +257,14 @@ def _unique(operation: str, x: Any, *, inverse: bool) -> tuple[Tensor, Tensor, T
     return take(values, starts), take(order, starts), belongs, ends - starts
 
 
+def _order(flat: Tensor) -> Tensor:
+    """The indices that sort elements; complex numbers by the real part, then by the imaginary one."""
+    if not flat.dtype.is_complex:
+        return argsort(flat)
+    order = argsort(imag(flat))
+    return take(order, argsort(take(real(flat), order)))
+
+
 def _begins(values: Tensor) -> Tensor:
     """Which of sorted values are others than the one before."""
     first = Tensor(p.full((1,), True, dtypes.bool_))
@@ -227,7 +276,7 @@ def _places_of(mask: Tensor, operation: str, *others: Tensor) -> Tensor:
     if tracing.active() is not None:
         raise refusal(
             operation,
-            "as many elements as the data decides, inside a traced step",
+            "the number of elements depends on values, which a traced step does not have",
             expected="shapes that are known when the step is traced",
             hint="Call it outside of the step; inside, use engine.sort and compare neighbors.",
         )
@@ -236,10 +285,11 @@ def _places_of(mask: Tensor, operation: str, *others: Tensor) -> Tensor:
 
 
 def suppress(overlaps: Any, /) -> Tensor:
-    """Which of N candidates stay, bool [..., N], going from the first to the last: all that no staying one overlaps.
+    """Greedy suppression: whether each of N candidates is kept, bool [..., N].
 
-    `overlaps` is bool [..., N, N]; row i says whom candidate i hides. With candidates by falling score it is the choice
-    of greedy non-maximum suppression, of boxes, masks or anything else that can be compared.
+    From the first to the last, a candidate is kept unless an earlier kept one overlaps it. `overlaps` is bool [..., N,
+    N]; row i marks the candidates that candidate i suppresses. With candidates sorted by descending score this is
+    greedy non-maximum suppression, for boxes, masks or anything else that can be compared.
 
     Raises:
         TrainerError: the matrices are not square.

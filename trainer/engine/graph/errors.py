@@ -17,11 +17,11 @@ _RECIPES = os.path.join(_PACKAGE, "recipes") + os.sep  # written like a user's c
 
 
 class ArgumentError(TrainerError, ValueError):
-    """What an operation can't do; a `ValueError` too, as the array API standard has it."""
+    """An operation was used incorrectly; also a `ValueError`, as the array API standard requires."""
 
 
 class IndexingError(ArgumentError, IndexError):
-    """What is no index of an array; an `IndexError` too."""
+    """What is no index or axis of an array; an `IndexError` too."""
 
 
 def user_line() -> str | None:
@@ -38,7 +38,7 @@ def user_line() -> str | None:
 
 
 def check_dtype(operation: str, dtype: object) -> None:
-    """Refuse what is no element type of the engine: a name, or another library's type."""
+    """Refuse a dtype that is not the engine's: a name, or another library's type."""
     if not isinstance(dtype, DType):
         raise refusal(operation, "not an element type", found=repr(dtype), expected="one such as engine.float32")
 
@@ -49,8 +49,9 @@ def describe(values: Sequence[Any]) -> str:
 
 
 def refusal(
-    operation: str, problem: str, *, found: object = None, expected: object = None, hint: str | None = None
-) -> TrainerError:
-    """The error to raise when `operation` can't do what it was asked for."""
-    kind = IndexingError if operation == "index" else ArgumentError
+    operation: str, problem: str, *, found: object = None, expected: object = None, hint: str | None = None,
+    is_index: bool = False,
+) -> TrainerError:  # fmt: skip
+    """The error to raise when `operation` can't do what it was asked for; `is_index`: with the number of an axis."""
+    kind = IndexingError if is_index or operation == "index" else ArgumentError
     return kind(f"{operation}: {problem}", where=user_line(), found=found, expected=expected, hint=hint)

@@ -1,4 +1,4 @@
-"""Layers, losses and initialisers, under the field's usual names, shapes and defaults."""
+"""Layers, losses and initializers, under the field's usual names, shapes and defaults."""
 
 # ruff: noqa: F401, I001
 
@@ -37,6 +37,7 @@ from trainer.engine.nn.ranking_losses import (
     cosine_embedding_loss, cosine_similarity, hinge_embedding_loss, margin_ranking_loss, multi_margin_loss,
     pairwise_distance, triplet_margin_loss,
 )  # fmt: skip
+from trainer.engine.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from trainer.engine.nn.reparametrization import spectral_norm, weight_norm
 from trainer.engine.nn.sequence_losses import ctc_loss
 from trainer.engine.nn.random import RandomState

@@ -10,11 +10,14 @@ from trainer.engine.tensor import Tensor
 
 
 class Dropout(Module):
-    """In training, zero each element with probability `p` and divide the others by 1 − p; the identity otherwise."""
+    """In training, zero each element with probability `p` and divide the others by 1 − p; the identity otherwise.
+
+    x may have any shape.
+    """
 
     def __init__(self, p: float = 0.5) -> None:
         if not 0 <= p < 1:
-            raise TrainerError("a dropout probability lies in [0, 1)", found=p)
+            raise TrainerError("a dropout probability must be in [0, 1)", found=p)
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:

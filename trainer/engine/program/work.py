@@ -60,7 +60,7 @@ def places_of(buffers: Iterable[Buffer]) -> set[object]:
 class View:
     """An operand: the element at `index` lies `offset + sum(strides[axis] * index[axis])` elements into `buffer`.
 
-    Without a buffer that number is the operand's value itself. `name` is the node's, for labels.
+    Without a buffer this number is the operand's value. `name` is the node's, for labels.
     """
 
     buffer: Buffer | None
@@ -80,7 +80,7 @@ class View:
 
 
 class KernelSource:
-    """Code before it is rendered: equal keys are the same code. Its hash is kept: a key holds whole bodies."""
+    """The key of a kernel's code: equal keys have the same code. The hash is cached, because a key holds whole bodies."""
 
     __slots__ = ("_hash", "key", "render")
 
@@ -175,6 +175,7 @@ Kind = Literal[
 SCATTERS = ("scatter_add_along", "scatter_prod_along", "scatter_max_along", "scatter_min_along")
 INDEXED = ("gather", "scatter_add", "take_along", *SCATTERS)
 SCANS = ("cumulative_sum", "cumulative_prod")
+RECURRENT = ("rnn_scan", "rnn_scan_gradient")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(
         ("matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"), "contraction"
@@ -183,7 +184,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("window_argmax", "window_max", "window_max_gradient", "resample"), "window"),
     "gather_sum": "index",
     **dict.fromkeys(("attention", "attention_gradient"), "attention"),
-    **dict.fromkeys(SCANS, "scan"),
+    **dict.fromkeys((*SCANS, *RECURRENT), "scan"),
     "custom": "custom",
     **dict.fromkeys(("argsort", "sort", "top_k", "suppress"), "order"),
     **dict.fromkeys(("host_call", "host_effect"), "host"),

@@ -135,7 +135,7 @@ def single_or_double(name: str) -> DTypeRule:
 def check_index_dtype(name: str, indices: Node) -> None:
     """Raise unless `indices` is int32 or int64."""
     if indices.dtype.name not in ("int32", "int64"):
-        raise refusal(name, "indices are whole numbers", found=describe([indices]), expected="int32 or int64")
+        raise refusal(name, "indices are integers", found=describe([indices]), expected="int32 or int64")
 
 
 def axes_of(attributes: tuple[Any, ...]) -> tuple[int, ...]:

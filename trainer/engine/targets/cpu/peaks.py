@@ -1,7 +1,7 @@
-"""What this machine can do at best: products and sums a second, bytes a second. Measured once, in about 0.7 s.
+"""The machine's peak speeds: multiply-adds per second and bytes per second. Measured once, in about 0.7 s.
 
-The rooflines of profiles stand on these two (Williams, Waterman & Patterson 2009). They are kept beside the compiled
-kernels, by processor features, host and thread count.
+Rooflines in profiles use both (Williams, Waterman & Patterson 2009). They are cached next to the compiled kernels, by
+processor features, host and thread count.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Peaks:
     bandwidth: float
 
     def operations(self, dtype: str) -> float:
-        """Operations a second in `dtype`; whole numbers count as float32."""
+        """Operations a second in `dtype`; integers count as float32."""
         return {"float64": self.float64, "bfloat16": self.bfloat16}.get(dtype, self.float32)
 
 
