@@ -150,9 +150,7 @@ class OfTrainer:
                 parameters = layer.named_parameters()
                 found = engine.gradients(engine.sum(y * dy), [x, *parameters.values()])
                 pairs = [(y, own["y"]), (found[0], own["gradient/x"])]
-                pairs += [
-                    (g, own[f"gradient/{key}"]) for key, g in zip(parameters, found[1:], strict=True)
-                ]
+                pairs += [(g, own[f"gradient/{key}"]) for key, g in zip(parameters, found[1:], strict=True)]
                 worst = max(worst, *(float(np.abs(a.numpy() - b).max()) for a, b in pairs))
         return worst
 
@@ -261,9 +259,7 @@ class OfTorch:
     def generation(self, *, compiled: bool) -> Callable[[], float]:
         torch = self.torch
         network = self.decoder(CAPACITY).eval()
-        caches = [
-            tuple(torch.zeros(1, HEADS, CAPACITY, MODEL // HEADS) for _ in range(2)) for _ in range(LAYERS)
-        ]
+        caches = [tuple(torch.zeros(1, HEADS, CAPACITY, MODEL // HEADS) for _ in range(2)) for _ in range(LAYERS)]
         forward = torch.compile(network) if compiled else network
         prompt = torch.tensor(tokens(1, PROMPT))
 
