@@ -382,7 +382,7 @@ def evaluate(*tensors: Tensor) -> None:
 
 
 def as_tensor(value: Any, dtype: DType | None = None, operation: str = "asarray") -> Tensor:
-    """Convert `value` to a tensor: a tensor, a Python number, an array, or nested lists of numbers. Arrays are copied."""
+    """`value` (a tensor, a Python number, an array, or nested lists of numbers) as a tensor. Arrays are copied."""
     if isinstance(value, Tensor):
         return value if dtype is None or value.dtype is dtype else value.astype(dtype)
     is_nan = isinstance(value, float) and value != value  # it has a sign, which a constant has not

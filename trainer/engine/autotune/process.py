@@ -99,7 +99,7 @@ class Helper:
             self._ended()
 
     def _kill(self) -> None:
-        """not Popen.kill, which would collect the exit status of a process that a signal to the group has already ended"""
+        """Not with Popen.kill, which would collect the exit status if a signal to the group has ended the process."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGKILL)
 

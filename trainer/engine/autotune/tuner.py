@@ -205,7 +205,7 @@ class Tuner:
         return [each for each in self._candidates(spec) if each != parameters]
 
     def counts(self, program: Program) -> bool:
-        """Whether the next run of `program` must be measured: it is new, must be timed, or has a contest in progress."""
+        """Whether the next run of `program` must be measured: it is new, untimed, or has a contest in progress."""
         return program in self._new or program in self._untimed or self._has_contest(program)
 
     def wants_all_threads(self, program: Program) -> bool:

@@ -225,7 +225,7 @@ def _center(place: int, extent: int, count: int, step: float, align_corners: boo
 
 
 def _cubic(extent: int, count: int, step: float, align_corners: bool) -> tuple[Run, ...]:
-    """The four neighbors of each output pixel and their weights (Keys 1981); beyond the edge, the last pixel repeats."""
+    """The four neighbors of each output pixel and their weights (Keys 1981); the edge pixel repeats beyond the edge."""
     runs: list[Run] = []
     for place in range(count):
         at = _center(place, extent, count, step, align_corners)

@@ -104,7 +104,7 @@ class _Builder:
         return View(buffer, dtype, shape, load.strides, load.offset)
 
     def _needed(self, body: Body, stored: Sequence[int]) -> tuple[list[Instruction], list[View], list[int]]:
-        """The part of a body that the instructions in `stored` need: instructions, operands, and positions of `stored`."""
+        """The part of a body that `stored` depends on: instructions, operands, and positions of `stored`."""
         instructions, loads, moved = tidy(body, stored)
         dtypes = load_dtypes(instructions, len(loads))
         reads = [self._view(load, dtype, body.shape) for load, dtype in zip(loads, dtypes, strict=True)]

@@ -67,7 +67,7 @@ class _Factor:
 
 
 def _factor(node: Node) -> _Factor | None:
-    """The array that a factor of a product reads through views; None if it does not consist of plain axes and windows."""
+    """The array that a factor of a product reads through views; None if it has other than plain axes and windows."""
     rank = node.ndim
     shape, coordinates = node.shape, identity(node.shape)
     while node.name in _VIEWS:

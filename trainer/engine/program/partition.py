@@ -196,7 +196,7 @@ def _computes(node: Node) -> bool:
 
 
 def _narrows_contraction(node: Node, users: dict[Node, list[Node]]) -> bool:
-    """Whether `node` is the only use of a contraction and takes fewer bytes: then the contraction's kernel stores it."""
+    """Whether `node` is the only use of a contraction and takes fewer bytes: then its kernel stores `node`."""
     source = node.inputs[0] if node.name == "cast" else node
     return source.operation.family == "contraction" and _is_narrower(node, source) and len(users[source]) == 1
 

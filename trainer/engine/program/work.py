@@ -80,7 +80,7 @@ class View:
 
 
 class KernelSource:
-    """The key of a kernel's code: equal keys have the same code. The hash is cached, because a key holds whole bodies."""
+    """The key of a kernel's code: equal keys have the same code. The hash is cached: a key holds whole bodies."""
 
     __slots__ = ("_hash", "key", "render")
 

@@ -68,7 +68,7 @@ class Device(Protocol):
         """A program whose `run(storages of inputs)` gives a `Run` with `results` and stores `updates` in place."""
 
     def problem_of(self, source: str, name: str, pointers: int) -> str | None:
-        """The reason why a module in LLVM IR defines no function `name` with `pointers` pointers and a number, or None."""
+        """The reason why LLVM IR defines no function `name` with `pointers` pointers and a number, or None."""
         return None
 
 

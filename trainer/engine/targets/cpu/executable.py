@@ -251,7 +251,7 @@ class Program:
         return results
 
     def walk(self, *, stamped: bool = False, together: bool = False) -> ProgramRun[Program]:
-        """Walk the tape once, on what `run` has bound it to; with all threads, even on a busy machine, if `together`."""
+        """Walk the tape once, on what `run` has bound it to; with all threads, even if busy, if `together`."""
         pool, single_thread = self.device.pool, None if together else self._single_thread_choice
         alone = self.single or (single_thread is not None and single_thread.alone)
         stamps, place = NO_STAMPS, 0

@@ -46,7 +46,7 @@ class Loop:
 
 
 class Writer:
-    """Collects the instructions of one function, from its block "entry" on, and the declarations that its module needs."""
+    """Collects the instructions of one function, from its block "entry" on, and its module's declarations."""
 
     def __init__(self, parent: Writer | None = None) -> None:
         self.lines = ["entry:"]
