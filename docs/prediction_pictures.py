@@ -1,4 +1,4 @@
-"""A picture of docs/inference.md, docs/own-segmentation.md and docs/export.md: a prediction of a trained run's model, drawn from its exported file.
+"""Pictures of the manual: predictions of trained runs, drawn from their exported files.
 
     cd trainer/recipes
     draw="python ../../docs/prediction_pictures.py"
