@@ -16,7 +16,7 @@ from trainer.engine.graph.primitives.compose import add_all, transpose_last
 from trainer.engine.graph.primitives.recurrent import split_lengths
 
 BLOCK_TOKENS = 2048
-"""Steps times rows of a block of a weight gradient: one product of 12,800 takes twice as long as blocks of this size."""
+"""Steps times rows of a block of a weight gradient: one product of 12,800 takes twice as long as such blocks."""
 
 
 def _scan(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None]:
