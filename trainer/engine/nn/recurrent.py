@@ -216,8 +216,8 @@ class LSTM(_Recurrent):
     (Sak et al. 2014).
 
     With (i, f, g, o) = x·weight_ihᵀ + bias_ih + h·weight_hhᵀ + bias_hh: c = σ(f)·c + σ(i)·tanh(g), h = σ(o)·tanh(c).
-    Parameters as of `RNN` with 4·H rows, and weight_hr_lk [proj_size, H]. Returns (outputs, (last h, last c)); outputs
-    and h have proj_size features where that isn't 0.
+    Shapes and parameters as of `RNN`, with 4·H rows, and weight_hr_lk [proj_size, H]. Returns (outputs, (last h, last
+    c)); outputs and h have proj_size features where that isn't 0.
     """
 
     cell = "lstm"
@@ -233,7 +233,8 @@ class GRU(_Recurrent):
     """Layers of gated recurrent units (Cho et al. 2014), with the reset gate behind the product, as cuDNN's.
 
     With (r, z, n) = x·weight_ihᵀ + bias_ih and (r', z', n') = h·weight_hhᵀ + bias_hh: n = tanh(n + σ(r + r')·n'),
-    h = (1 − σ(z + z'))·n + σ(z + z')·h. Parameters as of `RNN` with 3·H rows. Returns (outputs, last h).
+    h = (1 − σ(z + z'))·n + σ(z + z')·h. Shapes and parameters as of `RNN`, with
+    3·H rows. Returns (outputs, last h).
     """
 
     cell = "gru"
