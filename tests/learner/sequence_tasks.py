@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainer import engine
 from trainer.datasets import Scaling, Vocabulary, loaders
 from trainer.engine import float32, int32, nn
-from trainer.learner import DataSplits, Sample, Task, inference
+from trainer.learner import DataSplits, Task, inference
 from trainer.metrics import Mean, Predictions
 
 
@@ -49,7 +49,7 @@ class Letters(Task):
         return {"mean": mean}, logits + 0.1 * mean
 
     def samples(self, batch):
-        yield Sample("text", text="To be\x1b[31m or", prompt=5)
+        yield self.pipeline().sample("text", batch["tokens"].numpy()[0, :5], tokens=9)
 
 
 class Classes(Task):

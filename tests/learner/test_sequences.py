@@ -89,6 +89,8 @@ def test_a_text_is_continued_without_the_data(runs, folder, capsys, monkeypatch)
     assert [line["prompt"] for line in lines] == ["to b", "or"] and lines[0]["text"] == greedy
     with pytest.raises(TrainerError, match="the prompt is empty"):
         list(model.generate(""))
+    [*_, sample] = sorted((folder / "runs/Letters/samples").glob("*/text.txt"))
+    assert len(sample.read_text()) == 14 and json.loads(sample.with_suffix(".json").read_text())["prompt"] == 5
     assert main(["predict", "Letters", "t.csv"]) == 2 and "the model needs texts" in capsys.readouterr().err
     assert main(["predict", "Letters"]) == 2 and "nothing to predict" in capsys.readouterr().err
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import refusal
+from trainer.engine.graph.errors import DTypeError, refusal
 
 Number = bool | int | float | complex
 _KINDS: dict[type, tuple[str, ...]] = {
@@ -72,6 +72,7 @@ def promoted(operation: str, found: Sequence[DType]) -> DType:
                 found=" and ".join(map(repr, found)),
                 expected="dtypes of one kind: bool, integer or floating-point",
                 hint="Convert one of them with `.astype(...)`.",
+                kind=DTypeError,
             )
         widest = meeting
     return widest
@@ -87,6 +88,7 @@ def check_scalar(operation: str, value: Number, dtype: DType) -> None:
             found=repr(value),
             expected="a number of the array's kind",
             hint="Convert the array with `.astype(...)`.",
+            kind=DTypeError,
         )
 
 

@@ -17,9 +17,20 @@ B = engine.ones((2, 3), dtype=engine.bool)
 IMAGE = engine.ones((1, 4, 5, 5))
 
 
-def test_an_axis_that_is_not_there_is_an_index_error() -> None:
-    with pytest.raises(IndexError, match="no such axis"):
-        engine.expand_dims(F, axis=4)
+@pytest.mark.parametrize(
+    ("kind", "call"),
+    [
+        (IndexError, lambda: engine.expand_dims(F, axis=4)),
+        (TypeError, lambda: engine.result_type(F, I)),
+        (TypeError, lambda: I + 0.5),
+        (TypeError, lambda: engine.exp(I)),
+        (ValueError, lambda: engine.reshape(F, (4,))),
+    ],
+)
+def test_errors_are_of_the_kinds_that_libraries_expect(kind: type[Exception], call: Callable[[], object]) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert isinstance(caught.value, TrainerError)
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ class Tokens:
 
 
 class Numbers:
-    """Ranges of numbers in tables."""
+    """Ranges of numbers in tables, and of the targets of series as they are scaled."""
 
     name = "numbers"
 
@@ -158,12 +158,14 @@ class Numbers:
         for field in ("features", "value"):
             if field in item:
                 self._values.setdefault(field, []).append(item[field])
+        self._values.setdefault("future", []).extend(item.get("future", ()))
 
     def result(self, class_names: Sequence[str]) -> dict[str, Any] | None:
-        if not self._values:
+        known = {field: rows for field, rows in self._values.items() if rows}
+        if not known:
             return None
         found = {}
-        for field, rows in self._values.items():
+        for field, rows in known.items():
             columns = np.stack(rows).reshape(len(rows), -1)
             for place, column in enumerate(columns.T):
                 found[f"{field}[{place}]" if columns.shape[1] > 1 else field] = spread(column)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any
 
-from trainer.engine.graph.errors import refusal
+from trainer.engine.graph.errors import IndexingError, refusal
 
 
 def one_axis(operation: str, axis: Any, ndim: int) -> int:
@@ -18,7 +18,9 @@ def one_axis(operation: str, axis: Any, ndim: int) -> int:
     number = _whole(operation, axis)
     if not -ndim <= number < ndim:
         expected = f"-{ndim} to {ndim - 1}" if ndim else "none: the tensor has no axes"
-        raise refusal(operation, "no such axis", found=f"axis {number} of {ndim}", expected=expected, is_index=True)
+        raise refusal(
+            operation, "no such axis", found=f"axis {number} of {ndim}", expected=expected, kind=IndexingError
+        )
     return number % ndim
 
 

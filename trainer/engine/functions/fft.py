@@ -17,7 +17,7 @@ from trainer.engine.functions.numpy_calls import numpy_call
 from trainer.engine.functions.padding import pad
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.errors import DTypeError, describe, refusal
 from trainer.engine.tensor import Tensor, as_tensor
 
 __all__ = [
@@ -222,7 +222,9 @@ def _complex(name: str, x: Any) -> Tensor:
     tensor = as_tensor(x, operation=name)
     if not tensor.dtype.is_inexact or tensor.dtype.is_half:
         expected = "float32, float64 or a complex dtype"
-        raise refusal(name, f"does not take {tensor.dtype}", found=describe([tensor]), expected=expected)
+        raise refusal(
+            name, f"does not take {tensor.dtype}", found=describe([tensor]), expected=expected, kind=DTypeError
+        )
     return tensor.astype(tensor.dtype.with_imaginary)
 
 

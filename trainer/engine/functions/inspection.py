@@ -111,9 +111,9 @@ class NamespaceInfo:
         """The default device."""
         return targets.current().name
 
-    def devices(self) -> tuple[str, ...]:
+    def devices(self) -> list[str]:
         """The available devices; `engine.device(...)` selects others, which use the same memory."""
-        return (self.default_device(),)
+        return [self.default_device()]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """The default dtypes of results."""

@@ -32,7 +32,7 @@ from trainer.engine.functions.movement import (
 )  # fmt: skip
 from trainer.engine.functions.numpy_calls import numpy_call
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.errors import DTypeError, describe, refusal
 from trainer.engine.promotion import promoted
 from trainer.engine.tensor import Tensor, as_tensor
 
@@ -528,7 +528,9 @@ def _floats(name: str, x: Any) -> Tensor:
     tensor = as_tensor(x, operation=name)
     if not tensor.dtype.is_inexact or tensor.dtype.is_half:
         expected = "float32, float64, complex64 or complex128"
-        raise refusal(name, f"does not take {tensor.dtype}", found=describe([tensor]), expected=expected)
+        raise refusal(
+            name, f"does not take {tensor.dtype}", found=describe([tensor]), expected=expected, kind=DTypeError
+        )
     return tensor
 
 

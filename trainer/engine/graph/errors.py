@@ -20,6 +20,10 @@ class ArgumentError(TrainerError, ValueError):
     """An operation was used incorrectly; also a `ValueError`, as the array API standard requires."""
 
 
+class DTypeError(ArgumentError, TypeError):
+    """Dtypes that an operation does not take, or that don't meet in one; a `TypeError` too, as libraries expect it."""
+
+
 class IndexingError(ArgumentError, IndexError):
     """What is no index or axis of an array; an `IndexError` too."""
 
@@ -50,8 +54,8 @@ def describe(values: Sequence[Any]) -> str:
 
 def refusal(
     operation: str, problem: str, *, found: object = None, expected: object = None, hint: str | None = None,
-    is_index: bool = False,
+    kind: type[ArgumentError] = ArgumentError,
 ) -> TrainerError:  # fmt: skip
-    """The error to raise when `operation` can't do what it was asked for; `is_index`: with the number of an axis."""
-    kind = IndexingError if is_index or operation == "index" else ArgumentError
+    """The error to raise when `operation` can't do what it was asked for."""
+    kind = IndexingError if operation == "index" else kind
     return kind(f"{operation}: {problem}", where=user_line(), found=found, expected=expected, hint=hint)

@@ -15,12 +15,10 @@ import numpy as np
 from trainer import TrainerError, engine
 from trainer.datasets.collate import FIT, Collation, collate
 from trainer.datasets.readers.series import following, read_series
-from trainer.datasets.readers.vocabulary import PADDING, UNKNOWN, Decoder
+from trainer.datasets.readers.vocabulary import Decoder
 from trainer.learner.generation import Sampling, beam_search, generate
 from trainer.learner.inference.results import VERSION, TextClass
 from trainer.learner.inference.sequences import Forecasting, SequencePipeline, TextClassification, TextGeneration
-
-_NOT_DRAWN = (PADDING, UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,7 @@ class SequenceModel:
                 "the text is longer than the model's context",
                 found=f"{len(numbers)} tokens of the prompt and {tokens}", expected=f"at most {pipeline.capacity}",
             )  # fmt: skip
-        special = [vocabulary.tokens.index(token) for token in _NOT_DRAWN if token in vocabulary.tokens]
-        exclude = (*sampling.exclude, *special)
+        exclude = (*sampling.exclude, *vocabulary.not_text)
         decoder = Decoder(vocabulary)
         found: Iterator[int]
         if beams is None:

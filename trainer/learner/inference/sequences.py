@@ -4,14 +4,17 @@ of a table to the next ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from trainer import engine
 from trainer.datasets import Scaling, Vocabulary
-from trainer.learner.generation import take_rows
+from trainer.learner.generation import Sampling, generate, take_rows
+from trainer.learner.samples import Sample
 
 if TYPE_CHECKING:
     from trainer.engine import Tensor
@@ -41,6 +44,23 @@ class TextGeneration:
     step: Callable[[Any, Tensor], tuple[Any, Tensor]]
     reorder: Callable[[Any, np.ndarray], Any] = take_rows
     capacity: int | None = None
+
+    @cached_property
+    def traced(self) -> Callable[[Any, np.ndarray], tuple[Any, Tensor]]:
+        """The traced step."""
+        return engine.trace(lambda state, tokens: self.step(state, tokens))
+
+    def sample(
+        self, name: str, prompt: Sequence[int], tokens: int = 200, sampling: Sampling = Sampling(),  # noqa: B008 - frozen
+    ) -> Sample:  # fmt: skip
+        """A sample of a task: the continuation of a prompt, given as tokens, with the current weights. The padding and
+        unknown tokens are not drawn.
+        """
+        vocabulary = self.vocabulary
+        chosen = replace(sampling, exclude=(*sampling.exclude, *vocabulary.not_text))
+        found = generate(self.traced, self.begin(1), prompt, tokens, sampling=chosen, end=vocabulary.end)
+        start = vocabulary.decode(prompt)
+        return Sample(name, text=start + vocabulary.decode(found), prompt=len(start))
 
 
 @dataclass(frozen=True)
