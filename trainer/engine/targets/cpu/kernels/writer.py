@@ -133,7 +133,7 @@ class Writer:
         """Define the internal function `name` once per module; `build` writes its blocks. Returns `name`."""
         if name not in self._definitions:
             self._definitions[name] = ""  # its place, before those of what it calls
-            inner = Writer(self)
+            inner = type(self)(self)
             build(inner)
             if result == "void":
                 inner.emit("ret void")
