@@ -40,17 +40,22 @@ _MISSING = Case("missing", "not collected")
 
 def run_suite(suite: Path, module: str, examples: int, files: list[str]) -> dict[str, Case]:
     """The cases of the suite by name, for the array namespace `module`."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        paths = [str(Path("array_api_tests") / name) for name in files] or ["array_api_tests"]
-        command = [sys.executable, "-m", "pytest", *paths, "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        command += [f"--junitxml={report}", f"--max-examples={examples}", "--disable-deadline", "--tb=line"]
-        environment = {
-            **os.environ,
-            "ARRAY_API_TESTS_MODULE": module,
-            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", "")))),
-        }
-        output = subprocess.run(command, cwd=suite, env=environment, capture_output=True, text=True, check=False)
+    paths = [str(Path("array_api_tests") / name) for name in files] or ["array_api_tests"]
+    options = [f"--max-examples={examples}", "--disable-deadline"]
+    return run_pytest([*paths, *options], suite, {"ARRAY_API_TESTS_MODULE": module})
+
+
+def run_pytest(
+    arguments: list[str], folder: Path, environment: dict[str, str], python: str = sys.executable
+) -> dict[str, Case]:
+    """The cases that pytest runs in `folder` with `arguments`, by name; this checkout's packages are found first."""
+    with tempfile.TemporaryDirectory() as temporary:
+        report = Path(temporary) / "report.xml"
+        command = [python, "-m", "pytest", *arguments, "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        command += [f"--junitxml={report}", "--tb=line"]
+        paths = (str(ROOT), str(ROOT / "benchmarks"), os.environ.get("PYTHONPATH", ""))
+        variables = {**os.environ, **environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        output = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
         if not report.exists():
             sys.stderr.write(output.stdout[-4000:] + output.stderr[-4000:])
             raise SystemExit(3)
@@ -58,7 +63,7 @@ def run_suite(suite: Path, module: str, examples: int, files: list[str]) -> dict
 
 
 def _case(element: ElementTree.Element) -> tuple[str, Case]:
-    name = f"{element.get('classname', '').rpartition('.')[2]}::{element.get('name')}"
+    name = f"{element.get('classname', '')}::{element.get('name')}"
     for child in element:
         if child.tag in _STATES:
             lines = [line for line in (child.get("message") or child.text or "").splitlines() if line.strip()]

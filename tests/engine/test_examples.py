@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 
@@ -52,6 +53,39 @@ def test_every_public_name_has_an_example():
 
 def test_every_public_name_has_a_docstring():
     assert not [name for name in public_names() if not docstring(name)]
+
+
+SHAPES = re.compile(r"\[[A-Z.0-9…*][^\]]*\]|\bshapes?\b|\bax[ei]s\b|\bextents?\b")
+DTYPES = re.compile(r"dtype|float|integer|whole|number|bool|complex|\bu?int\d")
+OF_NO_ARRAYS = {"engine.__array_namespace_info__", "engine.custom", "engine.host_call", "engine.isdtype"}
+NEVER_FAIL = {"engine.barrier", "engine.stop_gradient"}
+
+
+def test_functions_say_shapes_dtypes_and_errors():
+    lacking = []
+    for name in public_names():
+        module, _, last = name.rpartition(".")
+        is_function = last in functions.__all__ or module in ("engine.linalg", "engine.fft", "functional")
+        text = docstring(name)
+        if not is_function or name in OF_NO_ARRAYS:
+            continue
+        lacks = [what for what, words in (("shapes", SHAPES), ("dtypes", DTYPES)) if not words.search(text)]
+        lacks += ["errors"] * ("Raises:\n" not in text and name not in NEVER_FAIL)
+        lacking += [f"{name}: {', '.join(lacks)}"] * bool(lacks)
+    assert not lacking, "add what the docstrings lack: a sentence on shapes and dtypes, a section `Raises:`"
+
+
+def test_layers_say_the_shapes_that_they_take():
+    layers = [name for name in public_names() if name.startswith("nn.") and is_layer(getattr(nn, name[3:]))]
+    assert "nn.Conv2d" in layers
+    assert not [name for name in layers if not SHAPES.search(docstring(name))], "say shapes in the docstrings"
+
+
+def is_layer(value):
+    return isinstance(value, type) and issubclass(value, nn.Module) and value not in HOLDERS
+
+
+HOLDERS = (nn.Module, nn.ModuleList, nn.Sequential)
 
 
 def test_what_counts_as_public_is_what_the_engine_hands_out():

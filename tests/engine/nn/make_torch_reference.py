@@ -59,6 +59,33 @@ def complete_box_iou(boxes, targets, eps=1e-7):
     return 1 - iou + middles.square().sum(1) / (around.square().sum(1) + eps) + alpha * v
 
 
+def recurrent(make, lengths=None):
+    """Outputs, last states and all gradients of a recurrent layer on 3 rows of at most 4 steps."""
+    module = make()
+    state = {name: numbers(value) for name, value in module.state_dict().items()}
+    x = torch.randn(4, 3, module.input_size, requires_grad=True)
+    count = module.num_layers * (2 if module.bidirectional else 1)
+    sizes = (module.proj_size or module.hidden_size, module.hidden_size)[: 2 if module.mode == "LSTM" else 1]
+    first = [torch.randn(count, 3, size, requires_grad=True) for size in sizes]
+    states = tuple(first) if len(first) == 2 else first[0]
+    if lengths is None:
+        y, last = module(x, states)
+    else:
+        rows = nn.utils.rnn.pack_padded_sequence(x, torch.tensor(lengths), enforce_sorted=False)
+        y, last = module(rows, states)
+        y, _ = nn.utils.rnn.pad_packed_sequence(y, total_length=4)
+    last = list(last) if len(first) == 2 else [last]
+    probes = [torch.randn_like(value) for value in (y, *last)]
+    loss = sum((value * probe).sum() for value, probe in zip((y, *last), probes, strict=True))
+    gradients = torch.autograd.grad(loss, [x, *first, *module.parameters()])
+    names = ["x", *["h", "c"][: len(first)], *[name for name, _ in module.named_parameters()]]
+    return {
+        "state": state, "x": numbers(x), "y": numbers(y), "first": dict(enumerate(map(numbers, first))),
+        "last": dict(enumerate(map(numbers, last))), "probes": dict(enumerate(map(numbers, probes))),
+        "gradients": {name: numbers(value) for name, value in zip(names, gradients, strict=True)},
+    }  # fmt: skip
+
+
 picture = torch.randn(2, 4, 5, 3)
 layers = {
     "Linear": layer(lambda: nn.Linear(6, 3), torch.randn(2, 4, 6)),
@@ -270,5 +297,15 @@ ciou = found.clone().requires_grad_()
 value = complete_box_iou(ciou, right)
 losses["ciou"] = {"value": numbers(value), "gradient": numbers(torch.autograd.grad(value.sum(), ciou)[0])}
 
+recurrent_layers = {
+    "tanh": recurrent(lambda: nn.RNN(2, 3)),
+    "relu": recurrent(lambda: nn.RNN(2, 3, nonlinearity="relu", bidirectional=True, bias=False), [2, 4, 1]),
+    "gru": recurrent(lambda: nn.GRU(2, 3, num_layers=2), [2, 4, 1]),
+    "gru_both": recurrent(lambda: nn.GRU(2, 3, bidirectional=True)),
+    "lstm": recurrent(lambda: nn.LSTM(2, 3, num_layers=2, bidirectional=True), [2, 4, 1]),
+    "lstm_projected": recurrent(lambda: nn.LSTM(2, 3, num_layers=2, bidirectional=True, proj_size=2), [4, 3, 3]),
+}
+
 document = {"torch": torch.__version__, "layers": layers, "loss_inputs": inputs, "losses": losses}
+document["recurrent"] = recurrent_layers
 Path(__file__).with_name("torch_reference.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")

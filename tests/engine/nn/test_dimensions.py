@@ -93,6 +93,26 @@ def test_nan_and_padding_in_pools_of_volumes():
 
 
 @pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (lambda padding: nn.Conv1d(2, 3, 5, padding=padding), (1, 2, 7)),
+        (lambda padding: nn.Conv2d(2, 3, (3, 1), padding=padding, dilation=2), (1, 2, 7, 8)),
+        (lambda padding: nn.Conv3d(2, 3, 3, padding=padding), (1, 2, 4, 5, 6)),
+    ],
+)
+def test_layers_that_keep_the_extents(layer, shape):
+    found = layer("same")
+    assert found(engine.ones(shape)).shape == (1, 3, *shape[2:])
+    assert layer("valid").padding == layer(0).padding and found.state_dict().keys() == layer(0).state_dict().keys()
+
+
+def test_padding_by_name_that_can_not_be_is_refused_by_the_layer():
+    for problem, options in (("keeps the extents", {"stride": 2}), ("no such padding", {"padding": "full"})):
+        with pytest.raises(TrainerError, match=f"Conv2d: .*{problem}"):
+            nn.Conv2d(2, 3, 3, **{"padding": "same", **options})
+
+
+@pytest.mark.parametrize(
     ("layer", "shape", "said"),
     [
         (lambda: nn.Conv1d(4, 6, 3), (2, 4, 8, 8), r"\[N, 4, L\]"),

@@ -17,6 +17,11 @@ B = engine.ones((2, 3), dtype=engine.bool)
 IMAGE = engine.ones((1, 4, 5, 5))
 
 
+def test_an_axis_that_is_not_there_is_an_index_error() -> None:
+    with pytest.raises(IndexError, match="no such axis"):
+        engine.expand_dims(F, axis=4)
+
+
 @pytest.mark.parametrize(
     ("call", "message", "found"),
     [

@@ -8,25 +8,8 @@ import numpy as np
 import pytest
 
 from tests.engine.directions import check_derivatives
+from tests.engine.numbers import numbers
 from trainer import TrainerError, engine
-
-SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 2.0**53, -(2.0**53)]
-
-
-def numbers(dtype: str, *shape: int, seed: int = 0) -> np.ndarray:
-    """Numbers of which many are equal, the extremes and what is special among them."""
-    random = np.random.default_rng(seed)
-    if dtype == "bool":
-        return random.random(shape) < 0.5
-    if dtype.startswith(("int", "uint")):
-        limits = np.iinfo(dtype)
-        values = random.integers(max(limits.min, -50), 50, shape)
-        return np.where(random.random(shape) < 0.1, random.choice([limits.min, limits.max], shape), values).astype(
-            dtype
-        )
-    values = np.where(random.random(shape) < 0.3, random.choice(SPECIAL, shape), np.round(random.normal(size=shape), 1))
-    with np.errstate(over="ignore"):
-        return values.astype(dtype)
 
 
 @pytest.mark.parametrize("axis", [0, -1])
@@ -72,7 +55,38 @@ def test_places_in_a_row_that_a_sorter_sorts() -> None:
         engine.searchsorted(np.zeros((2, 2)), values)
 
 
-@pytest.mark.parametrize("x", [numbers("int64", 4, 9), numbers("uint8", 0), np.array([5.0]), numbers("bool", 12)])
+def test_the_place_of_a_number() -> None:
+    assert engine.searchsorted(engine.asarray([1, 3, 5], dtype=engine.uint8), 4).item() == 2
+    assert engine.searchsorted(engine.asarray([1.0, 3.0]), 3, side="right").item() == 2
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "float64", "complex64"])
+@pytest.mark.parametrize("count", [0, 1, 40])
+def test_members_of_a_set(dtype: str, count: int) -> None:
+    if dtype == "complex64":
+        x, others = (numbers("float32", *shape).view(np.complex64)[..., 0] for shape in ((4, 9, 2), (count, 2)))
+    else:
+        x, others = numbers(dtype, 4, 9), numbers(dtype, count, seed=1)
+    for invert in (False, True):
+        found = engine.isin(x, others.reshape(-1, 1), invert=invert)
+        np.testing.assert_array_equal(found.numpy(), np.isin(x, others, invert=invert))
+
+
+def test_numbers_among_members() -> None:
+    assert engine.isin(engine.asarray([1, 2]), 2).tolist() == [False, True]
+    assert engine.isin(2, engine.asarray([1, 2])).item() is True
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        numbers("int64", 4, 9),
+        numbers("uint8", 0),
+        np.array([5.0]),
+        numbers("bool", 12),
+        np.array([2, 1j, 1j, 1, 2 + 1j]),
+    ],
+)
 def test_sets_equal_numpys(x: np.ndarray) -> None:
     values, indices, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
     found = engine.unique_all(x)

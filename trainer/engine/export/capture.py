@@ -186,8 +186,8 @@ def _capture(
                 expected="operations of docs/program.md",
                 hint="Save the function with a Python loop over the steps in place of the scan.",
             )
-    if recorder.effects or any(node.is_bundle for node in order):
-        calls = [*recorder.effects, *(node for node in order if node.is_bundle)]
+    calls = [*recorder.effects, *(node for node in order if node.name in ("host_call", "host_effect"))]
+    if calls:
         raise TrainerError(
             "save_program: a host call runs Python code, which a program's file does not hold",
             where=next((node.line for node in calls if node.line), user_line()),

@@ -19,7 +19,7 @@ from trainer.engine.export.batch import BATCH, PLUS, VARYING_FIELDS, at_batch
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Primitive, make_node
-from trainer.engine.graph.primitives import TABLE
+from trainer.engine.graph.primitives import BUNDLES, TABLE
 from trainer.engine.graph.storage import Shape, Storage
 from trainer.engine.safetensors import is_counts
 
@@ -171,7 +171,7 @@ class _Reader:
             raise self.refused("a node without an operation", node, at=at)
         operation = node["operation"]
         is_leaf = operation in (INPUT, ARRAY)
-        primitive = None if is_leaf else TABLE.get(operation)
+        primitive = None if is_leaf else TABLE.get(operation) or BUNDLES.get(operation)
         if not is_leaf and (primitive is None or primitive.family == "leaf"):
             raise self.refused("there is no such primitive", operation, at=at)
         at = f"{at} ({operation})"
@@ -214,6 +214,8 @@ class _Reader:
             raise self.refused("attributes", given, "an object", at)
         self._fields(given, set(primitive.attributes), at)
         inputs = tuple(self.nodes[number] for number in numbers)
+        if any(source.is_bundle != (primitive.family == "output") for source in inputs):
+            raise self.refused("inputs", numbers, "an output of several, or nodes with values", at)
         of = inputs[0].dtype if inputs else from_json("dtype", node["dtype"], None, refuse)
         attributes = tuple(from_json(name, given[name], of, refuse) for name in primitive.attributes)
         if "window" in primitive.attributes and primitive.family == "window":
@@ -244,6 +246,8 @@ class _Reader:
             if not is_counts([item["node"]]) or item["node"] >= len(self.nodes):
                 raise self.refused("a node", item["node"], f"below {len(self.nodes)}", at)
             found[item[name]] = self.nodes[item["node"]]
+            if found[item[name]].is_bundle:
+                raise self.refused("a node", item["node"], "one with a value", at)
         return found
 
     def _fields(self, value: dict[str, Any], wanted: set[str], at: str) -> None:

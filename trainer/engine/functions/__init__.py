@@ -30,13 +30,13 @@ from trainer.engine.functions.operators import attach
 from trainer.engine.functions.padding import pad
 from trainer.engine.functions.quantiles import median, quantile
 from trainer.engine.functions.reductions import (
-    all, any, argmax, argmin, count_nonzero, cumulative_prod, cumulative_sum, diff, isin, max, mean, min, moments, prod,
-    std, sum, var,
+    all, any, argmax, argmin, count_nonzero, cumulative_prod, cumulative_sum, diff, max, mean, min, moments, prod, std,
+    sum, var,
 )  # fmt: skip
 from trainer.engine.functions.scan import scan
 from trainer.engine.functions.scattering import scatter, segment_sum
 from trainer.engine.functions.sorting import (
-    argsort, searchsorted, sort, suppress, top_k, unique_all, unique_counts, unique_inverse, unique_values,
+    argsort, isin, searchsorted, sort, suppress, top_k, unique_all, unique_counts, unique_inverse, unique_values,
 )  # fmt: skip
 from trainer.engine.functions.windows import fold, unfold, windows
 

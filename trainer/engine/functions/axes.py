@@ -18,7 +18,7 @@ def one_axis(operation: str, axis: Any, ndim: int) -> int:
     number = _whole(operation, axis)
     if not -ndim <= number < ndim:
         expected = f"-{ndim} to {ndim - 1}" if ndim else "none: there are no axes"
-        raise refusal(operation, "no such axis", found=f"axis {number} of {ndim}", expected=expected)
+        raise refusal(operation, "no such axis", found=f"axis {number} of {ndim}", expected=expected, is_index=True)
     return number % ndim
 
 

@@ -34,7 +34,7 @@ def convolution(
     `stride` and `dilation` are one number or one for each spatial axis; `padding` may also be (before, after) for each.
     P = (H + before + after - dilation·(R - 1) - 1) // stride + 1. With one spatial axis x is [N, C, L] and weight
     [K, C/groups, R]; with three x is [N, C, D, H, W]. `padding="same"` keeps the extents, with stride 1 and windows
-    that have a middle; "valid" is none.
+    that have a middle; "valid" is none. Both meet in one dtype.
 
     Raises:
         TrainerError: shapes don't fit, a stride, dilation or window is below 1, or "same" can't be had.
@@ -47,27 +47,32 @@ def convolution(
     rank = tensor.ndim - 2
     strides, dilations = each_axis(name, "stride", stride, rank), each_axis(name, "dilation", dilation, rank)
     if isinstance(padding, str):
-        padding = _named_padding(padding, filters.shape[2:], strides, dilations)
+        padding = named_padding(name, padding, filters.shape[2:], strides, dilations)
     paddings, precision = padding_pairs(name, padding, rank), precision_of(tensor.dtype, filters.dtype)
     node = _convolved(tensor.node, filters.node, strides, paddings, dilations, groups, precision)
     return wrapped(rounded(node, precision), tensor, filters)
 
 
-def _named_padding(
-    name: str, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+def named_padding(
+    operation: str, name: str, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[Ends, ...]:
-    """What "same" and "valid" stand for."""
+    """The (before, after) of each axis that "same" and "valid" stand for.
+
+    Raises:
+        TrainerError: there is no such name, or no padding keeps the extents.
+    """
     reaches = [spacing * (size - 1) for size, spacing in zip(window, dilations, strict=True)]
     if name not in ("same", "valid"):
-        raise refusal("convolution", "no such padding", found=repr(name), expected="numbers, 'same' or 'valid'")
+        raise refusal(operation, "no such padding", found=repr(name), expected="numbers, 'same' or 'valid'")
     if name == "valid":
         return ((0, 0),) * len(reaches)
     if any(step != 1 for step in strides) or any(reach % 2 for reach in reaches):
         found = f"window {list(window)}, stride {list(strides)}, dilation {list(dilations)}"
         expected = "stride 1 and windows of odd size, or of even dilation"
         hint = "Give (before, after) for each axis to say which side gets more."
-        raise refusal("convolution", "no padding keeps the extents alike on both sides", found=found, expected=expected,
-                      hint=hint)  # fmt: skip
+        raise refusal(
+            operation, "no padding keeps the extents alike on both sides", found=found, expected=expected, hint=hint
+        )
     return tuple((reach // 2, reach // 2) for reach in reaches)
 
 
@@ -80,33 +85,38 @@ def _convolved(
         y = _convolved(x, w, (1, *strides), ((0, 0), *paddings), (1, *dilations), groups, precision)
         return p.reshape(y, (*y.shape[:2], y.shape[3]))
     if x.ndim == 5:
-        taps = w.shape[2]
-        pictures = _depth_as_channels(x, taps, strides[0], paddings[0], dilations[0])
-        batch, depth, *rest = pictures.shape
-        filters = p.reshape(w, (w.shape[0], w.shape[1] * taps, *w.shape[3:]))
-        further = strides[1:], paddings[1:], dilations[1:], groups, precision
-        y = _convolved(p.reshape(pictures, (batch * depth, *rest)), filters, *further)
-        return p.permute(p.reshape(y, (batch, depth, *y.shape[1:])), (0, 2, 1, 3, 4))
+        filters, share, taps, *window = w.shape
+        pictures = _depth_as_channels(x, taps, strides[0], paddings[0], dilations[0], groups)
+        w = p.reshape(p.permute(w, (0, 2, 1, 3, 4)), (filters, taps * share, *window))
+        y = _convolved(pictures, w, strides[1:], paddings[1:], dilations[1:], groups, precision)
+        batch = x.shape[0]
+        return p.permute(p.reshape(y, (batch, y.shape[0] // max(1, batch), *y.shape[1:])), (0, 2, 1, 3, 4))
     (row, column), (down, across) = strides, dilations
     return p.convolution(x, w, (row, column), (paddings[0], paddings[1]), (down, across), groups, precision)
 
 
-def _depth_as_channels(x: Node, taps: int, stride: int, padding: Ends, dilation: int) -> Node:
-    """x [N, C, D, H, W] as [N, P, C·taps, H, W]: for each channel the pictures that a window along the depth meets."""
+def _depth_as_channels(x: Node, taps: int, stride: int, padding: Ends, dilation: int, groups: int) -> Node:
+    """x [N, C, D, H, W] as [N·P, taps·C, H, W]: the pictures that each window along the depth meets, group by group.
+
+    They are put together with the channels last, as kernels read pictures: one pass over x and one for each tap.
+    """
     batch, channels, extent, height, width = x.shape
     last = extent + sum(padding) - dilation * (taps - 1)  # behind the last place where a window begins
-    if min(taps, stride, dilation, last) < 1 or min(padding) < 0:
+    if min(taps, stride, dilation, last, groups) < 1 or min(padding) < 0 or channels % groups:
         given = f"{describe([x])}, window {taps}, stride {stride}, padding {padding}, dilation {dilation} of the depth"
-        raise refusal("convolution", "wrong geometry", found=given, expected="a window within the padded input")
+        expected = "a window within the padded input, channels divisible by groups"
+        raise refusal("convolution", "wrong geometry", found=given, expected=expected)
+    share, none = channels // groups, (0,) * 6
+    x = p.reshape(p.permute(x, (0, 2, 3, 4, 1)), (batch, extent, height, width, groups, share))
     if any(padding):
-        x = p.pad(x, (0, 0, padding[0], 0, 0), (0, 0, padding[1], 0, 0), (0,) * 5, 0)
+        x = p.pad(x, (0, padding[0], 0, 0, 0, 0), (0, padding[1], 0, 0, 0, 0), none, 0)
     parts = []
-    for tap in range(taps):
-        first = tap * dilation
-        part = p.slice_(x, (0, 0, first, 0, 0), (batch, channels, first + last, height, width), (1, 1, stride, 1, 1))
-        parts.append(p.reshape(p.permute(part, (0, 2, 1, 3, 4)), (batch, part.shape[2], channels, 1, height, width)))
-    joined = p.concatenate(parts, 3)
-    return p.reshape(joined, (batch, joined.shape[1], channels * taps, height, width))
+    for first in range(0, taps * dilation, dilation):
+        ends = (batch, first + last, height, width, groups, share)
+        part = p.slice_(x, (0, first, 0, 0, 0, 0), ends, (1, stride, 1, 1, 1, 1))
+        parts.append(p.reshape(part, (*part.shape[:5], 1, share)))
+    joined = p.concatenate(parts, 5)
+    return p.permute(p.reshape(joined, (batch * joined.shape[1], height, width, taps * channels)), (0, 3, 1, 2))
 
 
 def convolution_transpose(
@@ -123,7 +133,10 @@ def convolution_transpose(
     """The transpose of `convolution`: x [N, K, H, W] with weight [K, C/groups, R, S] gives [N, C, P, Q].
 
     P = (H - 1)·stride - before - after + dilation·(R - 1) + output_padding + 1; `output_padding` is less than the
-    stride or the dilation. One and three spatial axes as in `convolution`.
+    stride or the dilation. One and three spatial axes as in `convolution`. Of the dtype in which both meet.
+
+    Raises:
+        TrainerError: shapes don't fit, a stride is below 1, or there is no such output.
     """
     name = "convolution_transpose"
     tensor, filters = _operands(name, x, weight)
@@ -165,7 +178,10 @@ def max_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0, dilat
     """The maximum of each window of x [N, C, H, W]; `stride` defaults to the window; padding never wins, NaN does.
 
     x has one, two or three spatial axes, and the arguments one number or one for each. The gradient goes to the first
-    of equal maxima.
+    of equal maxima. Of x's dtype.
+
+    Raises:
+        TrainerError: x has another rank, padding is more than half the window, or the geometry gives no window.
     """
     name = "max_pool"
     tensor, sizes, strides, paddings = _windows(name, x, window, stride, padding)
@@ -184,7 +200,10 @@ def _maxima(x: Node, rows: Axis, columns: Axis) -> Node:
 def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -> Tensor:
     """The mean of each window of x [N, C, H, W], padding counted as zeros; `stride` defaults to the window.
 
-    x has one, two or three spatial axes, and the arguments one number or one for each.
+    x has one, two or three spatial axes, and the arguments one number or one for each. Of x's floating-point dtype.
+
+    Raises:
+        TrainerError: x has another rank or is not floating-point, or the window is larger than the padded input.
     """
     return averaged(x, window, stride, padding, None)
 
@@ -217,7 +236,10 @@ def resample(x: Any, /, rows: Band, columns: Band) -> Tensor:
 
     `rows` is (H, ((start, (weight, …)), …)): the extent of the axis that is read, and for each output row where it
     begins to read (i₀) and the weights. `columns` is the same of the other axis. Pooling by averages and interpolation
-    are of this form, and so are their gradients.
+    are of this form, and so are their gradients. Of x's floating-point dtype.
+
+    Raises:
+        TrainerError: x has not four axes, or the extents are not x's.
     """
     tensor = as_tensor(x, operation="resample")
     if tensor.ndim != 4:

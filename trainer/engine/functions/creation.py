@@ -62,7 +62,13 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 
 
 def full(shape: Extents, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """`fill_value` at every place of `shape`; it may be a tensor of no axes."""
+    """`fill_value` at every place of `shape`; it may be a tensor of no axes.
+
+    Of `dtype`, else a tensor's own, and of Python numbers bool, int64, float32 or complex64.
+
+    Raises:
+        TrainerError: an extent is negative or no whole number, the value has axes, or it doesn't fit `dtype`.
+    """
     target = extents("full", shape)
     if isinstance(fill_value, NUMBERS):
         if dtype is not None:
@@ -75,17 +81,31 @@ def full(shape: Extents, fill_value: Any, *, dtype: DType | None = None, device:
 
 
 def zeros(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Zeros; float32 unless `dtype` says otherwise."""
+    """Zeros; float32 unless `dtype` says otherwise. Of the extents `shape`: one, or a sequence.
+
+    Raises:
+        TrainerError: an extent is negative or no whole number.
+    """
     return _filled(shape, 0, dtype)
 
 
 def ones(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Ones; float32 unless `dtype` says otherwise."""
+    """Ones; float32 unless `dtype` says otherwise. Of the extents `shape`: one, or a sequence.
+
+    Raises:
+        TrainerError: an extent is negative or no whole number.
+    """
     return _filled(shape, 1, dtype)
 
 
 def empty(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Zeros: a value that is never set anywhere can't be left unset."""
+    """Zeros: a value that is never set anywhere can't be left unset.
+
+    Of the extents `shape`; float32 unless `dtype` says otherwise.
+
+    Raises:
+        TrainerError: an extent is negative or no whole number.
+    """
     return zeros(shape, dtype=dtype)
 
 
@@ -94,25 +114,41 @@ def _filled(shape: Extents, value: int, dtype: DType | None) -> Tensor:
 
 
 def full_like(x: Any, /, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """`fill_value` in the shape (and dtype) of x."""
+    """`fill_value` in the shape (and dtype) of x.
+
+    Raises:
+        TrainerError: the value has axes, or doesn't fit the dtype.
+    """
     tensor = as_tensor(x)
     return full(tensor.shape, fill_value, dtype=dtype or tensor.dtype)
 
 
 def zeros_like(x: Any, /, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Zeros in the shape (and dtype) of x."""
+    """Zeros in the shape (and dtype) of x.
+
+    Raises:
+        TrainerError: `x` can't be a tensor: see `asarray`.
+    """
     tensor = as_tensor(x)
     return _filled(tensor.shape, 0, dtype or tensor.dtype)
 
 
 def ones_like(x: Any, /, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Ones in the shape (and dtype) of x."""
+    """Ones in the shape (and dtype) of x.
+
+    Raises:
+        TrainerError: `x` can't be a tensor: see `asarray`.
+    """
     tensor = as_tensor(x)
     return _filled(tensor.shape, 1, dtype or tensor.dtype)
 
 
 def empty_like(x: Any, /, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Zeros in the shape (and dtype) of x."""
+    """Zeros in the shape (and dtype) of x.
+
+    Raises:
+        TrainerError: `x` can't be a tensor: see `asarray`.
+    """
     return zeros_like(x, dtype=dtype)
 
 
@@ -125,7 +161,13 @@ def arange(
     dtype: DType | None = None,
     device: Any = None,
 ) -> Tensor:
-    """start, start + step, ... up to but without `stop` (one argument: from 0 to it)."""
+    """start, start + step, ... up to but without `stop` (one argument: from 0 to it).
+
+    The shape is [ceil((stop - start) / step)], or [0]. Without `dtype`: int64 of whole numbers, else float32.
+
+    Raises:
+        TrainerError: the step is 0.
+    """
     if stop is None:
         start, stop = 0, start
     if step == 0:
@@ -153,7 +195,13 @@ def _wrapping(number: Any, dtype: DType) -> int:
 def linspace(
     start: Any, stop: Any, /, num: int, *, dtype: DType | None = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
-    """`num` numbers at equal distances from `start` to `stop`, which is the last one (with `endpoint`)."""
+    """`num` numbers at equal distances from `start` to `stop`, which is the last one (with `endpoint`).
+
+    The shape is [num]; float32, or complex64 of complex ends, unless `dtype` says otherwise.
+
+    Raises:
+        TrainerError: `num` is negative or no whole number.
+    """
     if isinstance(start, complex) or isinstance(stop, complex) or (dtype is not None and dtype.is_complex):
         target, begin, end = dtype or dtypes.complex64, complex(start), complex(stop)
         real = linspace(begin.real, end.real, num, dtype=target.part, endpoint=endpoint)
@@ -179,7 +227,13 @@ def linear(count: int, start: float, step: float, dtype: DType) -> Tensor:
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType | None = None, device: Any = None
 ) -> Tensor:
-    """Ones along diagonal `k` (above the main one where it is positive), zeros elsewhere: [n_rows, n_cols]."""
+    """Ones along diagonal `k` (above the main one where it is positive), zeros elsewhere: [n_rows, n_cols].
+
+    float32 unless `dtype` says otherwise.
+
+    Raises:
+        TrainerError: an extent is negative or no whole number.
+    """
     shape = extents("eye", (n_rows, n_rows if n_cols is None else n_cols))
     offset = diagonal("eye", k, *shape)
     row = p.add(p.iota(shape, 0, dtypes.int64), p.full(shape, offset, dtypes.int64))

@@ -275,7 +275,14 @@ _power = _binary(p.power, "x1 to the power x2.", "pow")
 
 
 def pow(x1: Any, x2: Any, /) -> Tensor:
-    """x1 to the power x2. The exponents 1, 2, 3, 1/2 and -1 become products, a root and a quotient."""
+    """x1 to the power x2. The exponents 1, 2, 3, 1/2 and -1 become products, a root and a quotient.
+
+    Both broadcast to one shape and meet in one dtype. Whole numbers wrap; to a negative power they give 0, of 1 and -1
+    themselves.
+
+    Raises:
+        TrainerError: shapes don't broadcast, or dtypes don't meet.
+    """
     x1, x2 = (widened(x) if isinstance(x, Tensor) else x for x in (x1, x2))
     if isinstance(x1, Tensor) and isinstance(x2, NUMBERS):
         if x2 == 1:
@@ -295,13 +302,23 @@ def pow(x1: Any, x2: Any, /) -> Tensor:
 
 
 def positive(x: Any, /) -> Tensor:
-    """x, as a tensor of its own."""
+    """x, as a tensor of its own. Of its shape and dtype.
+
+    Raises:
+        TrainerError: `x` can't be a tensor: see `asarray`.
+    """
     tensor = as_tensor(x)
     return wrapped(tensor.node, tensor)
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
-    """x1 where `condition` (bool) holds, x2 elsewhere."""
+    """x1 where `condition` (bool) holds, x2 elsewhere.
+
+    All three broadcast to one shape; x1 and x2 meet in one dtype.
+
+    Raises:
+        TrainerError: `condition` is no bool, shapes don't broadcast, or dtypes don't meet.
+    """
     chooser = condition if isinstance(condition, Tensor) else as_tensor(condition, operation="where")
     if chooser.dtype is not dtypes.bool_:
         raise refusal("where", "the condition is no bool", found=repr(chooser.dtype), expected="bool")
@@ -314,7 +331,13 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
-    """x held between `min` and `max`; None leaves a side open."""
+    """x held between `min` and `max`; None leaves a side open.
+
+    All broadcast to one shape and meet in one dtype; NaN stays NaN.
+
+    Raises:
+        TrainerError: shapes don't broadcast, or dtypes don't meet.
+    """
     result = positive(x) if min is None else maximum(as_tensor(x), min)
     return result if max is None else minimum(result, max)
 
@@ -322,17 +345,23 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
 def astype(x: Any, dtype: DType, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """x rounded to `dtype`: floats to integers truncate and saturate, integers wrap, anything but zero is True.
 
-    Complex numbers become complex or bool only. With `copy=False`, x itself if it has that dtype.
+    Complex numbers become complex or bool only. With `copy=False`, x itself if it has that dtype. The shape stays.
+
+    Raises:
+        TrainerError: complex numbers are to be real ones.
     """
     tensor = as_tensor(x)
     return tensor if not copy and tensor.dtype is dtype else tensor.astype(dtype)
 
 
 def stop_gradient(x: Tensor, /) -> Tensor:
-    """x as a constant: gradients don't pass."""
+    """x as a constant: gradients don't pass. Of its shape and dtype."""
     return wrapped(p.stop_gradient(x.node), x)
 
 
 def barrier(x: Tensor, /, tag: str | int = 0) -> Tensor:
-    """x, computed apart from what uses it: fusion and the merging of common subexpressions stop here."""
+    """x, computed apart from what uses it: fusion and the merging of common subexpressions stop here.
+
+    Of its shape and dtype. Barriers of other tags are other values.
+    """
     return wrapped(p.barrier(x.node, tag), x)

@@ -32,19 +32,32 @@ def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwar
     """The transform along `axis` of `n` elements: complex, of the shape of x with n along the axis.
 
     `norm` says what is divided by n: "forward" this way, "backward" the inverse, "ortho" both, by its square root.
+
+    Raises:
+        TrainerError: x is neither float32, float64 nor complex, there is no such axis or norm, or `n` is below 1.
     """
     return _along(x, "fft", n, axis, norm)
 
 
 def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `fft`."""
+    """The inverse of `fft`, of the same shape and dtype.
+
+    Raises:
+        TrainerError: as `fft`.
+    """
     return _along(x, "ifft", n, axis, norm)
 
 
 def fftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
-    """`fft` along each of `axes` (the last ones where only `s`, their lengths, is given, else all)."""
+    """`fft` along each of `axes` (the last ones where only `s`, their lengths, is given, else all).
+
+    Of the complex dtype that `fft` gives, and of x's shape but for the given lengths.
+
+    Raises:
+        TrainerError: axes and lengths don't pair up, else as `fft`.
+    """
     for axis, extent in _pairs("fftn", x, s, axes):
         x = fft(x, n=extent, axis=axis, norm=norm)
     return _complex("fftn", x)
@@ -53,14 +66,24 @@ def fftn(
 def ifftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`, of the same shape and dtype.
+
+    Raises:
+        TrainerError: as `fftn`.
+    """
     for axis, extent in _pairs("ifftn", x, s, axes):
         x = ifft(x, n=extent, axis=axis, norm=norm)
     return _complex("ifftn", x)
 
 
 def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The first n // 2 + 1 elements of the `fft` of real x, which say all of it."""
+    """The first n // 2 + 1 elements of the `fft` of real x, which say all of it.
+
+    float32 gives complex64, float64 complex128; the axis has n // 2 + 1 elements.
+
+    Raises:
+        TrainerError: x is neither float32 nor float64, else as `fft`.
+    """
     tensor, number = _sized("rfft", x, n, axis)
     if not tensor.dtype.is_float:
         raise refusal("rfft", "takes real numbers", found=describe([tensor]), expected="float32 or float64")
@@ -68,7 +91,13 @@ def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwa
 
 
 def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `rfft`: `n` real numbers, 2 (m - 1) of m elements unless given."""
+    """The inverse of `rfft`: `n` real numbers, 2 (m - 1) of m elements unless given.
+
+    complex64 gives float32, complex128 float64; the axis has `n` elements.
+
+    Raises:
+        TrainerError: as `fft`.
+    """
     tensor = _complex("irfft", x)
     number = one_axis("irfft", axis, tensor.ndim)
     extent = 2 * (tensor.shape[number] - 1) if n is None else n
@@ -80,7 +109,11 @@ def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
 def rfftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
-    """`rfft` along the last of `axes`, then `fft` along the others."""
+    """`rfft` along the last of `axes`, then `fft` along the others. Complex; dtypes as of `rfft`.
+
+    Raises:
+        TrainerError: axes and lengths don't pair up, else as `rfft`.
+    """
     *others, (axis, extent) = _pairs("rfftn", x, s, axes)
     x = rfft(x, n=extent, axis=axis, norm=norm)
     for axis, extent in others:
@@ -91,7 +124,13 @@ def rfftn(
 def irfftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
-    """The inverse of `rfftn`; the last axis has 2 (m - 1) elements of m unless `s` says otherwise."""
+    """The inverse of `rfftn`; the last axis has 2 (m - 1) elements of m unless `s` says otherwise.
+
+    Real; dtypes as of `irfft`.
+
+    Raises:
+        TrainerError: axes and lengths don't pair up, else as `irfft`.
+    """
     *others, (last, extent) = _pairs("irfftn", x, s, axes)
     for axis, length in others:
         x = ifft(x, n=length, axis=axis, norm=norm)
@@ -99,36 +138,66 @@ def irfftn(
 
 
 def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The `fft` of what is Hermitian, of which x is the first half: `n` real numbers, 2 (m - 1) of m unless given."""
+    """The `fft` of what is Hermitian, of which x is the first half: `n` real numbers, 2 (m - 1) of m unless given.
+
+    Along `axis`; complex64 gives float32, complex128 float64.
+
+    Raises:
+        TrainerError: as `fft`.
+    """
     return irfft(conj(_complex("hfft", x)), n=n, axis=axis, norm=_OTHER_WAY[_checked(norm)])
 
 
 def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `hfft`."""
+    """The inverse of `hfft`. The axis has n // 2 + 1 elements; float32 gives complex64, float64 complex128.
+
+    Raises:
+        TrainerError: as `rfft`.
+    """
     return conj(rfft(x, n=n, axis=axis, norm=_OTHER_WAY[_checked(norm)]))
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """The frequencies of the elements of `fft`, in cycles per unit of the spacing `d`: [n]."""
+    """The frequencies of the elements of `fft`, in cycles per unit of the spacing `d`: of shape [n].
+
+    float32 unless `dtype` says otherwise.
+
+    Raises:
+        TrainerError: `n` is negative or no whole number.
+    """
     half = (how_many("fftfreq", "`n`", n) + 1) // 2
     numbers = concat([arange(0, half, dtype=dtypes.float64), arange(-(n // 2), 0, dtype=dtypes.float64)])
     return (numbers / (n * d)).astype(dtype or dtypes.float32)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """The frequencies of the elements of `rfft`: [n // 2 + 1]."""
+    """The frequencies of the elements of `rfft`: of shape [n // 2 + 1]. float32 unless `dtype` says otherwise.
+
+    Raises:
+        TrainerError: `n` is negative or no whole number.
+    """
     numbers = arange(0, how_many("rfftfreq", "`n`", n) // 2 + 1, dtype=dtypes.float64)
     return (numbers / (n * d)).astype(dtype or dtypes.float32)
 
 
 def fftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The element of frequency zero moved to the middle along `axes` (None: all)."""
+    """The element of frequency zero moved to the middle along `axes` (None: all).
+
+    Of x's shape and dtype, which may be any.
+
+    Raises:
+        TrainerError: there is no such axis.
+    """
     tensor, numbers = _shifted(x, axes)
     return roll(tensor, [tensor.shape[axis] // 2 for axis in numbers], axis=numbers) if numbers else tensor
 
 
 def ifftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The inverse of `fftshift`."""
+    """The inverse of `fftshift`. Of x's shape and dtype, which may be any.
+
+    Raises:
+        TrainerError: there is no such axis.
+    """
     tensor, numbers = _shifted(x, axes)
     return roll(tensor, [-(tensor.shape[axis] // 2) for axis in numbers], axis=numbers) if numbers else tensor
 

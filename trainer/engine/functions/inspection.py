@@ -50,7 +50,10 @@ class IntegerLimits:
 def finfo(type: Any, /) -> FloatLimits:
     """Bits, epsilon, largest, smallest and smallest normal number of a floating-point dtype, or of an array's.
 
-    Those of a complex dtype are its parts'.
+    Those of a complex dtype are its parts'. An array may have any shape.
+
+    Raises:
+        TrainerError: the dtype is neither floating-point nor complex.
     """
     dtype = _dtype_of("finfo", type).part
     if not dtype.is_float:
@@ -64,7 +67,11 @@ def finfo(type: Any, /) -> FloatLimits:
 
 
 def iinfo(type: Any, /) -> IntegerLimits:
-    """Bits, largest and smallest number of an integer dtype, or of an array's."""
+    """Bits, largest and smallest number of an integer dtype, or of an array's. An array may have any shape.
+
+    Raises:
+        TrainerError: the dtype is no integer one.
+    """
     dtype = _dtype_of("iinfo", type)
     if not dtype.is_integer:
         raise refusal("iinfo", "not an integer dtype", found=repr(dtype), expected="an integer dtype")

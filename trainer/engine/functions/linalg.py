@@ -76,7 +76,13 @@ class SVDResult(NamedTuple):
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
-    """The cross products of vectors of three elements along `axis`, which counts from the end; others broadcast."""
+    """The cross products of vectors of three elements along `axis`, which counts from the end; others broadcast.
+
+    In the dtype in which both meet.
+
+    Raises:
+        TrainerError: the extent along `axis` is not 3, the other axes don't broadcast, or dtypes don't meet.
+    """
     a, b = as_tensor(x1, operation="cross"), as_tensor(x2, operation="cross")
     if not (-min(a.ndim, b.ndim) <= axis < min(a.ndim, b.ndim)) or a.shape[axis] != 3 or b.shape[axis] != 3:
         raise refusal("cross", "takes vectors of three", found=f"{describe([a, b])}, axis {axis}", expected="extent 3")
@@ -86,7 +92,11 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
 
 
 def outer(x1: Any, x2: Any, /) -> Tensor:
-    """The products of each element of vector x1 with each of vector x2: [N, M]."""
+    """The products of each element of vector x1 with each of vector x2: [N, M]. In the dtype in which both meet.
+
+    Raises:
+        TrainerError: one of both is no vector, or dtypes don't meet.
+    """
     a, b = as_tensor(x1, operation="outer"), as_tensor(x2, operation="outer")
     if a.ndim != 1 or b.ndim != 1:
         raise refusal("outer", "takes two vectors", found=describe([a, b]), expected="one axis each")
@@ -94,7 +104,13 @@ def outer(x1: Any, x2: Any, /) -> Tensor:
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
-    """Diagonal `offset` of each matrix (above the main one where it is positive), along a last axis."""
+    """Diagonal `offset` of each matrix (above the main one where it is positive), along a last axis.
+
+    [..., M, N] of any dtype gives [..., K].
+
+    Raises:
+        TrainerError: x has fewer than two axes.
+    """
     tensor = _matrices("diagonal", x, of_floats=False)
     rows, columns = tensor.shape[-2:]
     start = offset if offset >= 0 else -offset * columns
@@ -104,12 +120,23 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: DType | None = None) -> Tensor:
-    """The sum along diagonal `offset`, in the dtype that `sum` has."""
+    """The sum along diagonal `offset`, in the dtype that `sum` has. [..., M, N] gives [...].
+
+    Raises:
+        TrainerError: x has fewer than two axes.
+    """
     return r.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 def matrix_power(x: Any, n: int, /) -> Tensor:
-    """Square matrices to the power `n`, of their inverses where it is negative."""
+    """Square matrices to the power `n`, of their inverses where it is negative.
+
+    [..., N, N] of a floating-point or complex dtype, which the result has.
+
+    Raises:
+        TrainerError: x is no square matrices, or of another dtype; when it is computed, of a singular matrix where `n`
+            is negative.
+    """
     tensor = _matrices("matrix_power", x, square=True)
     base, rest = (inv(tensor), -n) if n < 0 else (tensor, n)
     result = None
@@ -125,7 +152,13 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
 
 
 def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
-    """(sum |x|^ord)^(1/ord) over `axis` (None: all); extremes for +-infinity, the count of non-zeros for 0."""
+    """(sum |x|^ord)^(1/ord) over `axis` (None: all); extremes for +-infinity, the count of non-zeros for 0.
+
+    Of the real floating-point dtype of x's parts.
+
+    Raises:
+        TrainerError: there is no such axis, or x is neither floating-point nor complex.
+    """
     size = e.abs(_floats("vector_norm", x))
     if ord in (math.inf, -math.inf):
         return (r.max if ord > 0 else r.min)(size, axis=axis, keepdims=keepdims)
@@ -139,7 +172,13 @@ def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: fl
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Tensor:
-    """The Frobenius ("fro"), nuclear ("nuc") or operator norm (1, 2, inf; minima for -1, -2, -inf) of each matrix."""
+    """The Frobenius ("fro"), nuclear ("nuc") or operator norm (1, 2, inf; minima for -1, -2, -inf) of each matrix.
+
+    [..., M, N] gives [...], or [..., 1, 1] with `keepdims`, in the real floating-point dtype of x's parts.
+
+    Raises:
+        TrainerError: there is no such norm, or x is no floating-point or complex matrices.
+    """
     tensor = _matrices("matrix_norm", x)
     axes = (-2, -1)
     if ord in ("fro", None):
@@ -156,7 +195,13 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
-    """How many singular values exceed `rtol` times the largest: int64. None is max(M, N) times the dtype's epsilon."""
+    """How many singular values exceed `rtol` times the largest: int64. None is max(M, N) times the dtype's epsilon.
+
+    [..., M, N] gives [...].
+
+    Raises:
+        TrainerError: x is no floating-point or complex matrices.
+    """
     tensor = _matrices("matrix_rank", x)
     values = svdvals(tensor)
     if not values.shape[-1]:
@@ -169,7 +214,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
 
 
 def inv(x: Any, /) -> Tensor:
-    """The inverses of square matrices.
+    """The inverses of square matrices. [..., N, N] of a floating-point or complex dtype, which the result has.
 
     Raises:
         TrainerError: when it is computed, of a singular matrix.
@@ -184,7 +229,7 @@ def inv(x: Any, /) -> Tensor:
 
 
 def solve(x1: Any, x2: Any, /) -> Tensor:
-    """The solution of x1 y = x2: [..., N, N] and [..., N, K], or a vector [N].
+    """The solution of x1 y = x2: [..., N, N] and [..., N, K], or a vector [N]. Both meet in one dtype.
 
     Raises:
         TrainerError: shapes don't fit; when it is computed, of a singular matrix.
@@ -213,7 +258,13 @@ def _solved(a: Tensor, b: Tensor) -> Tensor:
 
 
 def det(x: Any, /) -> Tensor:
-    """The determinants of square matrices; their derivatives need inverses."""
+    """The determinants of square matrices; their derivatives need inverses.
+
+    [..., N, N] of a floating-point or complex dtype gives [...] of that dtype.
+
+    Raises:
+        TrainerError: x is no square matrices, or of another dtype.
+    """
     tensor = _matrices("det", x, square=True)
 
     def gradient(inputs: Tensors, outputs: Tensors, cotangents: Sequence[Any]) -> list[Tensor]:
@@ -223,7 +274,13 @@ def det(x: Any, /) -> Tensor:
 
 
 def slogdet(x: Any, /) -> SlogdetResult:
-    """The sign of each determinant (of complex ones its phase) and the logarithm of its absolute value."""
+    """The sign of each determinant (of complex ones its phase) and the logarithm of its absolute value.
+
+    [..., N, N] of a floating-point or complex dtype gives two [...], the logarithm real.
+
+    Raises:
+        TrainerError: x is no square matrices, or of another dtype.
+    """
     tensor = _matrices("slogdet", x, square=True)
     dtype = tensor.dtype
 
@@ -241,7 +298,13 @@ def slogdet(x: Any, /) -> SlogdetResult:
 
 
 def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
-    """The pseudo-inverses [..., N, M]; singular values below `rtol` times the largest count as zero."""
+    """The pseudo-inverses [..., N, M]; singular values below `rtol` times the largest count as zero.
+
+    Of x's floating-point or complex dtype.
+
+    Raises:
+        TrainerError: x is no matrices, or of another dtype.
+    """
     tensor = _matrices("pinv", x)
     limit = _tolerance(tensor, rtol)
 
@@ -274,6 +337,8 @@ def _pinv_of(tensor: Tensor, limit: Tensor) -> Tensor:
 def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
     """The triangular L with L Lᴴ = x of Hermitian positive-definite matrices, or Lᴴ with `upper`.
 
+    [..., N, N] of a floating-point or complex dtype, which the result has.
+
     Raises:
         TrainerError: when it is computed, of a matrix that is not positive definite.
     """
@@ -292,7 +357,11 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
 def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
     """Q with orthonormal columns and upper triangular R with Q R = x; [M, K] and [K, N], K = min(M, N).
 
-    With `mode` "complete" Q is [M, M] and R [M, N]: that has no derivative where M exceeds N.
+    With `mode` "complete" Q is [M, M] and R [M, N]: that has no derivative where M exceeds N. Of x's floating-point or
+    complex dtype.
+
+    Raises:
+        TrainerError: there is no such mode, or x is no floating-point or complex matrices.
     """
     tensor = _matrices("qr", x)
     *batch, rows, columns = tensor.shape
@@ -323,7 +392,13 @@ def _of_qr(q: Tensor, triangle: Tensor, dq: Tensor, dr: Tensor) -> Tensor:
 
 
 def eigh(x: Any, /) -> EighResult:
-    """Eigenvalues, rising, and eigenvectors, as columns, of Hermitian matrices, of which the lower triangle is read."""
+    """Eigenvalues, rising, and eigenvectors, as columns, of Hermitian matrices, of which the lower triangle is read.
+
+    [..., N, N] gives [..., N], real, and [..., N, N] of x's floating-point or complex dtype.
+
+    Raises:
+        TrainerError: x is no square matrices, or of another dtype.
+    """
     tensor = _matrices("eigh", x, square=True)
 
     def gradient(inputs: Tensors, outputs: Tensors, cotangents: Sequence[Any]) -> list[Tensor]:
@@ -340,12 +415,22 @@ def eigh(x: Any, /) -> EighResult:
 
 
 def eigvalsh(x: Any, /) -> Tensor:
-    """The eigenvalues of `eigh`."""
+    """The eigenvalues of `eigh`. [..., N, N] gives [..., N], real floating-point.
+
+    Raises:
+        TrainerError: as `eigh`.
+    """
     return eigh(x).eigenvalues
 
 
 def eig(x: Any, /) -> EigResult:
-    """Eigenvalues and eigenvectors, as columns of norm 1, of square matrices: complex."""
+    """Eigenvalues and eigenvectors, as columns of norm 1, of square matrices: complex.
+
+    [..., N, N] gives [..., N] and [..., N, N].
+
+    Raises:
+        TrainerError: x is no square matrices, or of another dtype than a floating-point or complex one.
+    """
     tensor = _matrices("eig", x, square=True)
     wide = tensor.dtype.with_imaginary
 
@@ -367,7 +452,11 @@ def eig(x: Any, /) -> EigResult:
 
 
 def eigvals(x: Any, /) -> Tensor:
-    """The eigenvalues of `eig`."""
+    """The eigenvalues of `eig`. [..., N, N] gives [..., N], complex.
+
+    Raises:
+        TrainerError: as `eig`.
+    """
     return eig(x).eigenvalues
 
 
@@ -375,6 +464,10 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     """U, singular values, falling, and Vᴴ: [..., M, K], [..., K], [..., K, N] with K = min(M, N).
 
     With `full_matrices` U is [..., M, M] and Vᴴ [..., N, N]: of matrices that are not square they have no derivative.
+    Singular values are real, U and Vᴴ of x's floating-point or complex dtype.
+
+    Raises:
+        TrainerError: x is no floating-point or complex matrices.
     """
     tensor = _matrices("svd", x)
     *batch, rows, columns = tensor.shape
@@ -419,7 +512,11 @@ def _of_svd(u: Tensor, s: Tensor, vh: Tensor, du: Any, ds: Any, dvh: Any) -> Ten
 
 
 def svdvals(x: Any, /) -> Tensor:
-    """The singular values of each matrix, falling: [..., min(M, N)]."""
+    """The singular values of each matrix, falling: [..., min(M, N)]. Real floating-point.
+
+    Raises:
+        TrainerError: as `svd`.
+    """
     return svd(x, full_matrices=False).S
 
 

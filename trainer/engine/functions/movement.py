@@ -19,7 +19,11 @@ from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, wrapped
 
 
 def reshape(x: Any, /, shape: Sequence[int] | int, *, copy: bool | None = None) -> Tensor:
-    """The elements in row-major order as `shape`; one extent may be -1, which takes what is left."""
+    """The elements in row-major order as `shape`; one extent may be -1, which takes what is left. Of any dtype.
+
+    Raises:
+        TrainerError: the sizes differ, or an extent is negative.
+    """
     tensor = as_tensor(x)
     wanted = whole_numbers("reshape", shape)
     if wanted.count(-1) == 1:
@@ -33,7 +37,11 @@ def reshape(x: Any, /, shape: Sequence[int] | int, *, copy: bool | None = None) 
 
 
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
-    """Axis i of the result is axis `axes[i]` of x."""
+    """Axis i of the result is axis `axes[i]` of x. Of any dtype.
+
+    Raises:
+        TrainerError: `axes` are not each axis once.
+    """
     tensor = as_tensor(x)
     order = tuple(one_axis("permute_dims", axis, tensor.ndim) for axis in axes)
     if sorted(order) != list(range(tensor.ndim)):
@@ -45,7 +53,11 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
 
 
 def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
-    """The axes `source` moved to `destination`, the others in their order."""
+    """The axes `source` moved to `destination`, the others in their order. Of any dtype.
+
+    Raises:
+        TrainerError: the axes don't pair up, or there is no such axis.
+    """
     tensor = as_tensor(x)
     sources = [source] if isinstance(source, int) else list(source)
     places = [destination] if isinstance(destination, int) else list(destination)
@@ -60,7 +72,11 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
 
 
 def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> Tensor:
-    """New axes of extent 1 at the places `axis` of the result."""
+    """New axes of extent 1 at the places `axis` of the result. Of any dtype.
+
+    Raises:
+        TrainerError: there is no such place, or it is given twice.
+    """
     tensor = as_tensor(x)
     count = 1 if isinstance(axis, int) else len(axis)
     places = rising_axes("expand_dims", axis, tensor.ndim + count)
@@ -71,7 +87,11 @@ def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> Tensor:
 
 
 def squeeze(x: Any, /, axis: int | Sequence[int]) -> Tensor:
-    """The axes `axis`, each of extent 1, dropped."""
+    """The axes `axis`, each of extent 1, dropped. Of any dtype.
+
+    Raises:
+        TrainerError: there is no such axis, or its extent is not 1.
+    """
     tensor = as_tensor(x)
     axes = rising_axes("squeeze", axis, tensor.ndim)
     if any(tensor.shape[each] != 1 for each in axes):
@@ -82,7 +102,11 @@ def squeeze(x: Any, /, axis: int | Sequence[int]) -> Tensor:
 
 
 def broadcast_to(x: Any, /, shape: Sequence[int] | int) -> Tensor:
-    """x repeated along axes of extent 1, and along new axes in front, to `shape`."""
+    """x repeated along axes of extent 1, and along new axes in front, to `shape`. Of any dtype.
+
+    Raises:
+        TrainerError: the shape doesn't hold x.
+    """
     tensor, target = as_tensor(x), extents("broadcast_to", shape)
     if broadcast_shape("broadcast_to", [tensor.shape, target]) != target:
         raise refusal("broadcast_to", "the shape doesn't hold x", found=f"{describe([tensor])} to {list(target)}")
@@ -90,21 +114,33 @@ def broadcast_to(x: Any, /, shape: Sequence[int] | int) -> Tensor:
 
 
 def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
-    """`arrays`, each broadcast to the shape that all have in common."""
+    """`arrays`, each broadcast to the shape that all have in common. Each keeps its dtype.
+
+    Raises:
+        TrainerError: shapes don't broadcast.
+    """
     tensors = [as_tensor(array) for array in arrays]
     shape = broadcast_shapes(*[tensor.shape for tensor in tensors])
     return tuple(broadcast_to(tensor, shape) for tensor in tensors)
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that `shapes` broadcast to; () of none."""
+    """The shape that `shapes` broadcast to; () of none. Shapes alone, of arrays of any dtype.
+
+    Raises:
+        TrainerError: shapes don't broadcast.
+    """
     return broadcast_shape("broadcast_shapes", [(), *(tuple(shape) for shape in shapes)])
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Coordinates of a grid: of each vector its values along its axis, repeated along those of the others.
 
-    Axes are in the vectors' order with `indexing` "ij"; "xy" swaps the first two.
+    Axes are in the vectors' order with `indexing` "ij"; "xy" swaps the first two. Each keeps its dtype. Of vectors [A],
+    [B], [C] the results are [A, B, C] with "ij", [B, A, C] with "xy".
+
+    Raises:
+        TrainerError: there is no such `indexing`.
     """
     tensors = [reshape(array, (-1,)) for array in arrays]
     if indexing not in ("xy", "ij"):
@@ -118,7 +154,13 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
-    """`arrays` one after the other along `axis` (None flattens them first), in the dtype in which they meet."""
+    """`arrays` one after the other along `axis` (None flattens them first), in the dtype in which they meet.
+
+    Shapes differ along that axis only.
+
+    Raises:
+        TrainerError: there are no arrays, their dtypes don't meet, their shapes don't fit, or there is no such axis.
+    """
     tensors = _together("concat", arrays)
     if axis is None:
         tensors, axis = [reshape(tensor, (-1,)) for tensor in tensors], 0
@@ -130,7 +172,11 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
 
 
 def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tensor:
-    """`arrays` of one shape along a new axis."""
+    """`arrays` of one shape along a new axis. In the dtype in which they meet.
+
+    Raises:
+        TrainerError: there are no arrays, their dtypes don't meet, their shapes differ, or there is no such axis.
+    """
     tensors = _together("stack", arrays)
     if len({tensor.shape for tensor in tensors}) > 1:
         raise refusal("stack", "shapes differ", found=describe(tensors), expected="arrays of one shape")
@@ -139,7 +185,11 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tensor:
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """x cut into its slices along `axis`, which is dropped."""
+    """x cut into its slices along `axis`, which is dropped. Of any dtype.
+
+    Raises:
+        TrainerError: there is no such axis.
+    """
     tensor = as_tensor(x)
     number = one_axis("unstack", axis, tensor.ndim)
     return tuple(tensor[(slice(None),) * number + (place,)] for place in range(tensor.shape[number]))
@@ -147,6 +197,8 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 def split(x: Any, sizes: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """x cut along `axis` into parts of `sizes`: one size for all (the last part may be shorter), or each part's.
+
+    Of any dtype.
 
     Raises:
         TrainerError: sizes are below 0 (one size: below 1), or don't add up to the axis.
@@ -169,13 +221,23 @@ def split(x: Any, sizes: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tens
 
 
 def flip(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
-    """The order along `axis` (None: every axis) reversed."""
+    """The order along `axis` (None: every axis) reversed. Of any dtype.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice.
+    """
     tensor = as_tensor(x)
     return wrapped(p.flip(tensor.node, rising_axes("flip", axis, tensor.ndim)), tensor)
 
 
 def roll(x: Any, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
-    """Elements moved by `shift` along `axis`, those that leave coming in at the other end; None rolls the flat x."""
+    """Elements moved by `shift` along `axis`, those that leave coming in at the other end; None rolls the flat x.
+
+    Of x's shape and dtype, which may be any.
+
+    Raises:
+        TrainerError: shifts and axes don't pair up, or there is no such axis.
+    """
     tensor = as_tensor(x)
     if axis is None:
         return reshape(roll(reshape(tensor, (-1,)), shift, axis=0), tensor.shape)
@@ -199,7 +261,10 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     """Each element `repeats` times in a row along `axis`; None flattens first.
 
     `repeats` is a number, or an array of one for each element along the axis: the shape then depends on its values,
-    which are read at once, and not in a traced step.
+    which are read at once, and not in a traced step. Of any dtype.
+
+    Raises:
+        TrainerError: there is no such axis, or `repeats` is negative; an array of them in a traced step.
     """
     tensor = reshape(x, (-1,)) if axis is None else as_tensor(x)
     number = one_axis("repeat", 0 if axis is None else axis, tensor.ndim)
@@ -215,7 +280,13 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
 
 
 def tile(x: Any, repetitions: Sequence[int], /) -> Tensor:
-    """x laid side by side, `repetitions` times along each axis."""
+    """x laid side by side, `repetitions` times along each axis.
+
+    Extents are multiplied; axes that one of both lacks are added in front with extent 1. Of any dtype.
+
+    Raises:
+        TrainerError: a number of repetitions is negative.
+    """
     tensor = as_tensor(x)
     rank = max(tensor.ndim, len(repetitions))
     counts = (1,) * (rank - len(repetitions)) + extents("tile", tuple(repetitions))
@@ -227,12 +298,20 @@ def tile(x: Any, repetitions: Sequence[int], /) -> Tensor:
 
 
 def tril(x: Any, /, *, k: int = 0) -> Tensor:
-    """The last two axes with zeros above diagonal `k`, any whole number."""
+    """The last two axes with zeros above diagonal `k`, any whole number. Of x's shape and dtype.
+
+    Raises:
+        TrainerError: x has fewer than two axes.
+    """
     return _triangle("tril", x, k)
 
 
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
-    """The last two axes with zeros below diagonal `k`, any whole number."""
+    """The last two axes with zeros below diagonal `k`, any whole number. Of x's shape and dtype.
+
+    Raises:
+        TrainerError: x has fewer than two axes.
+    """
     return _triangle("triu", x, k)
 
 
@@ -262,7 +341,13 @@ def take_rows(x: Tensor, indices: Tensor, /) -> Tensor:
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
-    """The elements of x at `indices` along `axis`, which counts them as `take` does; the other axes broadcast."""
+    """The elements of x at `indices` along `axis`, which counts them as `take` does; the other axes broadcast.
+
+    Of x's dtype, which may be any; indices are integers.
+
+    Raises:
+        TrainerError: the indices are no integers, ranks differ, or the other axes don't broadcast.
+    """
     tensor = as_tensor(x)
     number = one_axis("take_along_axis", axis, tensor.ndim)
     places, found = as_places("take_along_axis", indices, tensor.shape[number])
@@ -281,6 +366,9 @@ def bincount(x: Any, /, *, length: int, weights: Any | None = None, axis: int = 
 
     The axis has `length` elements in the result, the other axes stay. With `weights` (of the shape of `x`) each counts
     as its weight, in the weights' dtype and in the order of the elements; without, the counts are int64.
+
+    Raises:
+        TrainerError: `x` is no integers, or there is no such axis.
     """
     tensor = as_tensor(x)
     number = one_axis("bincount", axis, tensor.ndim)

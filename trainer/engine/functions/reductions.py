@@ -8,7 +8,7 @@ from typing import Any
 
 from trainer.engine.autocast import widened
 from trainer.engine.functions.axes import how_many, one_axis, rising_axes
-from trainer.engine.functions.elementwise import equal, logical_not, not_equal, subtract
+from trainer.engine.functions.elementwise import not_equal, subtract
 from trainer.engine.functions.movement import concat
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
@@ -23,37 +23,75 @@ Axes = tuple[int, ...]
 
 
 def sum(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
-    """The sum. Bools and signed integers are summed in int64, unsigned in uint64, others in their own (or `dtype`)."""
+    """The sum. Bools and signed integers are summed in int64, unsigned in uint64, others in their own (or `dtype`).
+
+    Axes that are summed are dropped, or kept with extent 1 with `keepdims`. Of no elements 0.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice.
+    """
     return _total("sum", p.reduce_sum, x, axis, dtype, keepdims)
 
 
 def prod(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
-    """The product. Integers are multiplied as `sum` adds them, others in their own dtype (or `dtype`)."""
+    """The product. Integers are multiplied as `sum` adds them, others in their own dtype (or `dtype`).
+
+    Axes as of `sum`. Of no elements 1.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice.
+    """
     return _total("prod", p.reduce_prod, x, axis, dtype, keepdims)
 
 
 def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The greatest element, of `x`'s dtype; NaN wins, True is greater than False. Equal ones share the gradient."""
+    """The greatest element, of `x`'s dtype; NaN wins, True is greater than False. Equal ones share the gradient.
+
+    Axes as of `sum`.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice, or there are no elements.
+    """
     return _reduced("max", p.reduce_max, x, axis, keepdims)
 
 
 def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The least element, of `x`'s dtype; NaN wins, False is less than True. Equal ones share the gradient."""
+    """The least element, of `x`'s dtype; NaN wins, False is less than True. Equal ones share the gradient.
+
+    Axes as of `sum`.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice, or there are no elements.
+    """
     return _reduced("min", p.reduce_min, x, axis, keepdims)
 
 
 def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether every element is true (not zero)."""
+    """Whether every element is true (not zero). bool; axes as of `sum`. Of no elements True.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice.
+    """
     return _of_bools("all", p.reduce_min, x, axis, keepdims, empty=True)
 
 
 def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether some element is true (not zero)."""
+    """Whether some element is true (not zero). bool; axes as of `sum`. Of no elements False.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice.
+    """
     return _of_bools("any", p.reduce_max, x, axis, keepdims, empty=False)
 
 
 def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The arithmetic mean of floating-point elements; 16-bit floats are summed in float32."""
+    """The arithmetic mean of floating-point elements; 16-bit floats are summed in float32.
+
+    Axes as of `sum`. Of no elements NaN.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice, or `x` is not floating-point.
+    """
 
     def build(node: Node, axes: Axes) -> Node:
         total = _in_stages(p.reduce_sum, _widened(node), axes)
@@ -65,13 +103,20 @@ def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The mean squared distance from the mean, over N - `correction`, accurate however large the mean is.
 
-    NaN where an element is NaN or infinite, over no axes too.
+    NaN where an element is NaN or infinite, over no axes too. Of x's floating-point dtype; axes as of `sum`.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice, or `x` is not floating-point.
     """
     return _variance("var", x, axis, correction, keepdims, lambda node: node)
 
 
 def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The square root of `var`."""
+    """The square root of `var`. Of x's floating-point dtype; axes as of `sum`.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice, or `x` is not floating-point.
+    """
     return _variance("std", x, axis, correction, keepdims, p.sqrt)
 
 
@@ -83,6 +128,9 @@ def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Te
 
     Each block, of a length that the shape fixes, takes distances from its middle elements' mean; blocks are merged by
     Chan's formula (Chan, Golub & LeVeque 1979): right to rounding however far from zero the mean is.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice, there are no elements, or `x` is not floating-point.
     """
     tensor = _floating("moments", x)
     axes = rising_axes("moments", axis, tensor.ndim)
@@ -95,12 +143,24 @@ def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Te
 
 
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Where the greatest element is, the first of equal ones: int64. Without `axis`, in row-major order."""
+    """Where the greatest element is, the first of equal ones: int64. Without `axis`, in row-major order.
+
+    The axis is dropped, or kept with extent 1 with `keepdims`.
+
+    Raises:
+        TrainerError: there is no such axis, or there are no elements.
+    """
     return _position("argmax", p.argmax, x, axis, keepdims)
 
 
 def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Where the least element is, the first of equal ones: int64. Without `axis`, in row-major order."""
+    """Where the least element is, the first of equal ones: int64. Without `axis`, in row-major order.
+
+    The axis is dropped, or kept with extent 1 with `keepdims`.
+
+    Raises:
+        TrainerError: there is no such axis, or there are no elements.
+    """
     return _position("argmin", p.argmin, x, axis, keepdims)
 
 
@@ -126,8 +186,8 @@ def cumulative_prod(
 ) -> Tensor:
     """Products up to and including each element along `axis` (needed unless there is one axis only).
 
-    Dtypes as of `cumulative_sum`. With `include_initial` a one comes first. Derivatives of any order are right where
-    elements are zero, too.
+    The dtype is as of `cumulative_sum`. With `include_initial` a one comes first. Derivatives of any order are right
+    where elements are zero, too.
 
     Raises:
         TrainerError: there is no such axis, or it is open.
@@ -139,23 +199,22 @@ def cumulative_prod(
 
 
 def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """How many elements are not zero: int64."""
+    """How many elements are not zero: int64. Axes as of `sum`.
+
+    Raises:
+        TrainerError: there is no such axis, or one is given twice.
+    """
     tensor = as_tensor(x, operation="count_nonzero")
     return sum(tensor.astype(dtypes.bool_), axis=axis, dtype=dtypes.int64, keepdims=keepdims)
-
-
-def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
-    """Whether each element of x1 is equal to one of x2 (or to none, with `invert`): bool. Compares all pairs."""
-    tensor, others = as_tensor(x1, operation="isin"), as_tensor(x2, operation="isin")
-    pairs = equal(tensor[..., None], others.reshape((-1,)))
-    found = any(pairs, axis=-1)
-    return logical_not(found) if invert else found
 
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any | None = None, append: Any | None = None) -> Tensor:
     """Each element less the one before it along `axis`, `n` times; one element fewer each time. Bools give bools.
 
     `prepend` and `append` are put before and after `x` first.
+
+    Raises:
+        TrainerError: there is no such axis, `n` is negative, or what is put before or after doesn't fit.
     """
     parts = [as_tensor(part, operation="diff") for part in (prepend, x, append) if part is not None]
     number = one_axis("diff", axis, parts[0].ndim)

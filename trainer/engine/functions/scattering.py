@@ -27,8 +27,8 @@ def scatter(
             `multiply`, `mean`, `max` or `min`.
         include_self: False leaves x's own element out where there are updates.
 
-    Gradients go to x and to the updates; equal maxima or minima share theirs. A product's second derivative is that of
-    what its elements' nonzero neighbors give: it is wrong where two updates of one place are zero.
+    Gradients go to x and to the updates; equal maxima or minima share theirs. Derivatives of a product are right where
+    elements are zero, too.
 
     Raises:
         TrainerError: shapes or dtypes don't fit, the indices are no integers, or there is no such reduction.

@@ -8,14 +8,16 @@ import numpy as np
 
 from trainer.engine import tracing
 from trainer.engine.functions.axes import how_many, one_axis
-from trainer.engine.functions.movement import concat, reshape, take
+from trainer.engine.functions.elementwise import equal, imag, logical_not, real
+from trainer.engine.functions.movement import concat, expand_dims, reshape, take
+from trainer.engine.functions.reductions import any as any_of
 from trainer.engine.functions.reductions import cumulative_sum
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node
-from trainer.engine.promotion import promoted
-from trainer.engine.tensor import Tensor, as_tensor, evaluate, wrapped
+from trainer.engine.promotion import beside, promoted
+from trainer.engine.tensor import NUMBERS, Tensor, as_tensor, evaluate, wrapped
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
@@ -73,8 +75,8 @@ def top_k(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> tuple[T
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any | None = None) -> Tensor:
     """Where each element of `x2` would be inserted into the sorted `x1` [N] so that it stays sorted: int64, x2's shape.
 
-    `side="left"` gives the first such place, from 0, "right" the last one, up to N. NaN counts as greater than any
-    number. `sorter` holds the indices that sort `x1`, where it is not sorted itself.
+    `x2` may be a Python number. `side="left"` gives the first such place, from 0, "right" the last one, up to N. NaN
+    counts as greater than any number. `sorter` holds the indices that sort `x1`, where it is not sorted itself.
 
     Raises:
         TrainerError: `x1` has not one axis, `side` is neither of both, or the dtypes are of different kinds.
@@ -82,7 +84,9 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any | None 
     >>> engine.searchsorted(engine.asarray([1.0, 2.0, 2.0, 5.0]), engine.asarray([2.0, 9.0])).tolist()
     [1, 4]
     """
-    table, values = as_tensor(x1, operation="searchsorted"), as_tensor(x2, operation="searchsorted")
+    table = as_tensor(x1, operation="searchsorted")
+    alone = beside("searchsorted", x2, table.dtype) if isinstance(x2, NUMBERS) else None
+    values = as_tensor(x2, alone, operation="searchsorted")
     if table.ndim != 1 or side not in ("left", "right"):
         found = f"{describe([table])}, side={side!r}"
         raise refusal("searchsorted", "not one sorted row", found=found, expected="x1 [N], side 'left' or 'right'")
@@ -102,6 +106,36 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any | None 
     while length > 1:  # the answer lies within `length` places from `low` on
         low, length = step(low, length // 2), length - length // 2
     return wrapped(step(low, 1) if count else low, table, values)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
+    """Whether each element of `x1` is equal to one of `x2`, of any shape: bool of x1's shape. NaN is equal to nothing.
+
+    With `invert`, whether it is equal to none. `x2` is sorted and searched; complex numbers, which have no order, are
+    compared in pairs. One of both may be a Python number.
+
+    Raises:
+        TrainerError: the dtypes are of different kinds.
+
+    >>> engine.isin(engine.asarray([1, 2, 3]), engine.asarray([3, 1])).tolist()
+    [True, False, True]
+    """
+    found = _is_member(x1, x2)
+    return logical_not(found) if invert else found
+
+
+def _is_member(x1: Any, x2: Any) -> Tensor:
+    if isinstance(x2, NUMBERS):
+        return equal(x1, x2)
+    if isinstance(x1, NUMBERS):
+        return any_of(equal(x1, x2))
+    values, table = as_tensor(x1, operation="isin"), as_tensor(x2, operation="isin")
+    dtype = promoted("isin", [values.dtype, table.dtype])
+    values, table = values.astype(dtype), reshape(table.astype(dtype), (-1,))
+    if dtype.is_complex or not table.size:
+        return any_of(equal(expand_dims(values, axis=-1), table), axis=-1)
+    table = sort(table)
+    return equal(take(table, searchsorted(table, values)), values)  # a place behind the end reads the last element
 
 
 def _is_less(a: Node, b: Node) -> Node:
@@ -142,7 +176,8 @@ class UniqueInverse(NamedTuple):
 def unique_values(x: Any, /) -> Tensor:
     """The different elements of `x`, sorted: [K]. Each NaN is an element of its own; 0 and -0 are one.
 
-    K is known only when the elements are, so they are computed at once; gradients go to the first of equal elements.
+    K is known only when the elements are, so they are computed at once; gradients go to the first of equal elements. Of
+    x's dtype.
 
     Raises:
         TrainerError: a step is being traced; sort there, and compare neighbors.
@@ -154,7 +189,7 @@ def unique_values(x: Any, /) -> Tensor:
     flat = reshape(tensor, (-1,))
     if not flat.size:
         return flat
-    values = sort(flat)
+    values = take(flat, _order(flat)) if flat.dtype.is_complex else sort(flat)
     return take(values, _places_of(_begins(values), "unique_values", values))
 
 
@@ -202,7 +237,7 @@ def _unique(operation: str, x: Any, *, inverse: bool) -> tuple[Tensor, Tensor, T
     empty = Tensor(p.full((0,), 0, dtypes.int64))
     if not flat.size:
         return flat, empty, reshape(empty, tensor.shape), empty
-    order = argsort(flat)
+    order = _order(flat)
     values = take(flat, order)
     begins = _begins(values)
     starts = _places_of(begins, operation, order, values)
@@ -214,6 +249,14 @@ def _unique(operation: str, x: Any, *, inverse: bool) -> tuple[Tensor, Tensor, T
             wrapped(p.scatter_add_along(number.node, order.node, 0, flat.size), number, order), tensor.shape
         )
     return take(values, starts), take(order, starts), belongs, ends - starts
+
+
+def _order(flat: Tensor) -> Tensor:
+    """The indices that sort elements; complex numbers by the real part, then by the imaginary one."""
+    if not flat.dtype.is_complex:
+        return argsort(flat)
+    order = argsort(imag(flat))
+    return take(order, argsort(take(real(flat), order)))
 
 
 def _begins(values: Tensor) -> Tensor:

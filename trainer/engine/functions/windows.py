@@ -19,7 +19,7 @@ def windows(x: Any, size: Any, /, *, axis: Any = -1, stride: Any = 1, dilation: 
     The axis becomes the number of windows, (extent - dilation·(size - 1) - 1) // stride + 1, and the window's elements
     are a new last axis: `y[..., i, ..., r] = x[..., i·stride + r·dilation, ...]`. With several axes, `size` and the
     others are one number for all or one for each, and the new axes come in their order. It is a view that fuses with
-    what reads it, whatever the windows overlap; gradients are added where the elements lie.
+    what reads it, whatever the windows overlap; gradients are added where the elements lie. Of any dtype.
 
     Raises:
         TrainerError: there is no such axis, size, stride or dilation is below 1, or a window is longer than the axis.
@@ -45,7 +45,7 @@ def windows(x: Any, size: Any, /, *, axis: Any = -1, stride: Any = 1, dilation: 
 def unfold(x: Any, kernel_size: Any, /, *, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The windows of x [N, C, H, W] as columns [N, C·R·S, P·Q] (im2col): what a convolution multiplies.
 
-    Arguments as of `convolution`; padding counts as zeros.
+    Arguments as of `convolution`; padding counts as zeros. Of any dtype.
 
     Raises:
         TrainerError: x has not four axes, or the geometry gives no windows.
@@ -67,6 +67,8 @@ def fold(
     x: Any, output_size: Any, kernel_size: Any, /, *, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
     """The transpose of `unfold`: columns [N, C·R·S, P·Q] added where the windows lie in [N, C, H, W] = `output_size`.
+
+    Of any dtype but bool.
 
     Raises:
         TrainerError: x has not three axes, or another number of columns or windows than the geometry.

@@ -21,7 +21,7 @@ class ArgumentError(TrainerError, ValueError):
 
 
 class IndexingError(ArgumentError, IndexError):
-    """What is no index of an array; an `IndexError` too."""
+    """What is no index or axis of an array; an `IndexError` too."""
 
 
 def user_line() -> str | None:
@@ -49,8 +49,9 @@ def describe(values: Sequence[Any]) -> str:
 
 
 def refusal(
-    operation: str, problem: str, *, found: object = None, expected: object = None, hint: str | None = None
-) -> TrainerError:
-    """The error to raise when `operation` can't do what it was asked for."""
-    kind = IndexingError if operation == "index" else ArgumentError
+    operation: str, problem: str, *, found: object = None, expected: object = None, hint: str | None = None,
+    is_index: bool = False,
+) -> TrainerError:  # fmt: skip
+    """The error to raise when `operation` can't do what it was asked for; `is_index`: with the number of an axis."""
+    kind = IndexingError if is_index or operation == "index" else ArgumentError
     return kind(f"{operation}: {problem}", where=user_line(), found=found, expected=expected, hint=hint)

@@ -46,6 +46,8 @@ class Layout:
 CHANNELS_LAST = Layout((0, 2, 3, 1))
 WEIGHTS = Layout((2, 3, 1, 0))
 """Of convolutions, with output channels innermost: [R, S, C, K] of the logical [K, C, R, S]."""
+TOKENS = Layout((0, 2, 1, 3))
+"""Of attention, with the heads of a token next to each other: [B, T, H, D] of the logical [B, H, T, D]."""
 
 
 class Memory(Protocol):

@@ -47,7 +47,7 @@ class Sequential(ModuleList):
 
 
 class Identity(Module):
-    """Gives back what it gets."""
+    """Gives back x, of any shape."""
 
     def forward(self, x: Any) -> Any:
         return x

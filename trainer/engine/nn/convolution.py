@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.functions.axes import each_axis
+from trainer.engine.functions.convolution import named_padding
 from trainer.engine.nn.initializers import fan_in_bias, kaiming_uniform
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare
@@ -33,8 +34,8 @@ class _Convolution(Module):
     is_transposed = False
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Extents, stride: Extents = 1, padding: Extents = 0,
-        dilation: Extents = 1, groups: int = 1, bias: bool = True,
+        self, in_channels: int, out_channels: int, kernel_size: Extents, stride: Extents = 1,
+        padding: Extents | Literal["same", "valid"] = 0, dilation: Extents = 1, groups: int = 1, bias: bool = True,
     ) -> None:  # fmt: skip
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise TrainerError(
@@ -44,13 +45,18 @@ class _Convolution(Module):
             )
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size, self.stride = self._each("kernel_size", kernel_size), self._each("stride", stride)
-        self.padding, self.dilation = self._each("padding", padding), self._each("dilation", dilation)
+        self.dilation = self._each("dilation", dilation)
+        if isinstance(padding, str) and not self.is_transposed:
+            ends = named_padding(type(self).__name__, padding, self.kernel_size, self.stride, self.dilation)
+            self.padding = tuple(before for before, _ in ends)
+        else:
+            self.padding = self._each("padding", padding)
         rows, columns = (in_channels, out_channels) if self.is_transposed else (out_channels, in_channels)
         weight_shape = (rows, columns // groups, *self.kernel_size)
         self.weight = declare(weight_shape, kaiming_uniform(math.sqrt(5)))
         self.bias = declare((out_channels,), fan_in_bias(weight_shape)) if bias else None
 
-    def _each(self, name: str, value: Extents) -> tuple[int, ...]:
+    def _each(self, name: str, value: Any) -> tuple[int, ...]:
         return each_axis(type(self).__name__, name, value, self.rank)
 
     def _applied(self, convolve: Callable[..., Tensor], x: Tensor, **further: Any) -> Tensor:
@@ -72,19 +78,26 @@ class _Direct(_Convolution):
 
 
 class Conv1d(_Direct):
-    """Convolution of x [N, C, L] with weight [K, C/groups, R] and bias [K]."""
+    """Convolution of x [N, C, L] with weight [K, C/groups, R] and bias [K]. `padding` may be "same" or "valid"."""
 
     rank = 1
 
 
 class Conv2d(_Direct):
-    """Convolution of x [N, C, H, W] with weight [K, C/groups, R, S] and bias [K]."""
+    """Convolution of x [N, C, H, W] with weight [K, C/groups, R, S] and bias [K].
+
+    `padding` is one number for both axes, one for each, "valid" (none), or "same", which keeps the extents: with stride
+    1 and windows that have a middle.
+    """
 
     rank = 2
 
 
 class Conv3d(_Direct):
-    """Convolution of x [N, C, D, H, W] with weight [K, C/groups, T, R, S] and bias [K]."""
+    """Convolution of x [N, C, D, H, W] with weight [K, C/groups, T, R, S] and bias [K].
+
+    `padding` as of `Conv2d`.
+    """
 
     rank = 3
 

@@ -10,7 +10,10 @@ from trainer.engine.tensor import Tensor
 
 
 class Dropout(Module):
-    """In training, zero each element with probability `p` and divide the others by 1 − p; the identity otherwise."""
+    """In training, zero each element with probability `p` and divide the others by 1 − p; the identity otherwise.
+
+    x may have any shape.
+    """
 
     def __init__(self, p: float = 0.5) -> None:
         if not 0 <= p < 1:

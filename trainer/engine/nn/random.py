@@ -67,6 +67,10 @@ class RandomState:
         """float32 of mean 0 and deviation 1: the next draw at `path`."""
         return random.normal(self._key(path), self.counter, shape)
 
+    def draw(self, path: str) -> tuple[np.ndarray | Tensor, Tensor]:
+        """Key and counter of the next draw at `path`, for a function that draws by itself."""
+        return self._key(path), self.counter
+
     def _key(self, path: str) -> np.ndarray | Tensor:
         draw = self._draws.get(path, 0)
         self._draws[path] = draw + 1

@@ -37,6 +37,8 @@ def interpolate(
 ) -> Tensor:
     """x [N, C, L] or [N, C, H, W] resampled to `size`, or to floor(extent · `scale_factor`).
 
+    Of x's floating-point dtype.
+
     Args:
         size: one number, or one for each spatial axis.
         scale_factor: the same; the grid of the result is spaced by exactly 1 / `scale_factor`.
@@ -92,7 +94,13 @@ def interpolate(
 
 
 def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
-    """x [..., C·r², H, W] as [..., C, H·r, W·r] (Shi et al. 2016): channels become the pixels of r x r blocks."""
+    """x [..., C·r², H, W] as [..., C, H·r, W·r] (Shi et al. 2016): channels become the pixels of r x r blocks.
+
+    Of any dtype.
+
+    Raises:
+        TrainerError: the channels can't be split.
+    """
     factor = upscale_factor
     if x.ndim < 3 or factor < 1 or x.shape[-3] % factor**2:
         expected = f"[..., C, H, W] with C divisible by {factor**2}"
@@ -106,7 +114,11 @@ def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(x: Tensor, downscale_factor: int) -> Tensor:
-    """x [..., C, H·r, W·r] as [..., C·r², H, W]: the reverse of `pixel_shuffle`."""
+    """x [..., C, H·r, W·r] as [..., C·r², H, W]: the reverse of `pixel_shuffle`. Of any dtype.
+
+    Raises:
+        TrainerError: the extents can't be split.
+    """
     factor = downscale_factor
     if x.ndim < 3 or factor < 1 or x.shape[-2] % factor or x.shape[-1] % factor:
         expected = f"[..., C, H, W] with H and W divisible by {factor}"
@@ -141,7 +153,7 @@ class Upsample(Module):
 
 
 class PixelShuffle(Module):
-    """`functional.pixel_shuffle` by `upscale_factor`."""
+    """x [..., C·r², H, W] as [..., C, H·r, W·r], r the `upscale_factor`: `functional.pixel_shuffle`."""
 
     def __init__(self, upscale_factor: int) -> None:
         self.upscale_factor = upscale_factor
@@ -151,7 +163,7 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """`functional.pixel_unshuffle` by `downscale_factor`."""
+    """x [..., C, H·r, W·r] as [..., C·r², H, W], r the `downscale_factor`: `functional.pixel_unshuffle`."""
 
     def __init__(self, downscale_factor: int) -> None:
         self.downscale_factor = downscale_factor

@@ -27,6 +27,8 @@ def grid_sample(
 ) -> Tensor:
     """x [N, C, H, W] at the places `grid` [N, P, Q, 2], (x, y) from -1 (left, top) to 1 (right, bottom): [N, C, P, Q].
 
+    Of x's floating-point dtype.
+
     Args:
         mode: bilinear, nearest (of two the even one) or bicubic (Keys, a = -0.75).
         padding_mode: what lies outside: zeros, the nearest pixel (border), or the picture mirrored at its edge.
@@ -56,7 +58,7 @@ def grid_sample(
 def affine_grid(theta: Tensor, size: Iterable[int], align_corners: bool = False) -> Tensor:
     """The grid [N, H, W, 2] of `grid_sample` for pictures of `size` (N, C, H, W) under `theta` [N, 2, 3].
 
-    Each place is theta times (x, y, 1) of the result's pixel, (x, y) from -1 to 1.
+    Each place is theta times (x, y, 1) of the result's pixel, (x, y) from -1 to 1. Of x's floating-point dtype.
 
     Raises:
         TrainerError: theta is not [N, 2, 3], or `size` not four numbers of at least 1, the first one N.
@@ -83,7 +85,7 @@ def warp_perspective(
     """x [N, C, H, W] under the perspective `matrix` [N, 3, 3], as [N, C, *size].
 
     The matrix takes a pixel (x, y, 1) of x to its place in the result, up to a factor, as OpenCV's and kornia's do;
-    pixels count from the centers. Modes as of `grid_sample`.
+    pixels count from the centers. Modes as of `grid_sample`. Of x's floating-point dtype.
 
     Raises:
         TrainerError: shapes don't fit, or there is no such mode.
@@ -117,6 +119,8 @@ def roi_align(
     aligned: bool = False,
 ) -> Tensor:  # fmt: skip
     """The mean of x [N, C, H, W] over each cell of each box [K, 5]: [K, C, *output_size] (He et al. 2017).
+
+    Of x's floating-point dtype.
 
     Args:
         boxes: picture's number, x_min, y_min, x_max, y_max, in pixels times 1 / `spatial_scale`.
@@ -161,6 +165,8 @@ def deform_conv2d(
     padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Convolution of x [N, C, H, W] whose windows' places are moved by `offset` (Dai et al. 2017): [N, K, P, Q].
+
+    Of x's floating-point dtype.
 
     Args:
         offset: [N, 2·G·R·S, P, Q]: for each of G groups of channels and each place of the window down and across.
@@ -341,9 +347,10 @@ def _neighbors(pixels: Tensor, spatial: Iterable[int], taps: Sequence[Tap], firs
         places.append(place if first is None else place + first)
         weights.append(functions.where(inside, weight, 0.0))
     shape, (batch, _, channels) = taps[0][0].shape, pixels.shape
-    index, share = (
-        functions.reshape(functions.stack(each, axis=-1), (batch, math.prod(shape) // max(1, batch), len(taps)))
-        for each in (places, weights)
+    flat = (batch, math.prod(shape) // max(1, batch))
+    index, share = (  # one tap after the other: their places are computed and stored by vectors
+        functions.permute_dims(functions.stack([functions.reshape(each, flat) for each in parts], axis=1), (0, 2, 1))
+        for parts in (places, weights)
     )
     found = p.gather_sum(pixels.node, index.node, share.astype(pixels.dtype).node)
     return functions.reshape(wrapped(found, pixels, index, share), (*shape, channels))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.node import Node
-from trainer.engine.graph.storage import CHANNELS_LAST, WEIGHTS, Layout, Storage
+from trainer.engine.graph.storage import CHANNELS_LAST, TOKENS, WEIGHTS, Layout, Storage
 from trainer.engine.program.prologues import applied_to, is_all_that_is_read, may_take_prologue
 from trainer.engine.program.views import NodeView, identity, is_dense, through, view_through
 from trainer.engine.program.work import SCANS, SCATTERS
@@ -19,6 +19,7 @@ from trainer.engine.program.work import SCANS, SCATTERS
 INLINE = frozenset({"leaf", "source", "elementwise", "marker"})
 AFFINE = frozenset({"reshape", "permute", "expand", "slice", "flip", "windows"})
 WINDOWS = ("window_argmax", "window_max", "window_max_gradient", "resample")
+ATTENTIONS = ("attention", "attention_gradient")
 COPIED = frozenset({"pad", "concatenate"})
 MOMENTS = frozenset({"reduce_mean", "reduce_deviations"})
 REDUCTIONS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "argmax", "argmin"}) | MOMENTS
@@ -231,6 +232,8 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         return _merged_layout(node, cost, plan) or default
     if node.name == "convolution_weight_gradient":
         return WEIGHTS
+    if node.name == "output" and node.ndim == 4 and node.inputs[0].name in ATTENTIONS:
+        return TOKENS
     if node.name in ("convolution", "convolution_input_gradient", *WINDOWS):
         return CHANNELS_LAST
     if node.name in ("take_along", *SCATTERS) or (

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.engine.numbers import numbers
 from trainer import engine
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.kernels.sort import SortRows
@@ -19,25 +20,8 @@ def device(on_cpu: CpuDevice) -> CpuDevice:
 
 
 FLOATS = ("float32", "float64", "float16")
-SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 2.0**53, -(2.0**53)]
 LENGTHS = (1, 2, 63, 64, 65, 300, 4097)
 """Rows sorted by ranks up to 64, by digits of 8 bits up to 4,096, then of 11."""
-
-
-def numbers(dtype: str, *shape: int, seed: int = 0) -> np.ndarray:
-    """Numbers of which many are equal, the extremes and what is special among them."""
-    random = np.random.default_rng(seed)
-    if dtype == "bool":
-        return random.random(shape) < 0.5
-    if dtype.startswith(("int", "uint")):
-        limits = np.iinfo(dtype)
-        values = random.integers(max(limits.min, -50), 50, shape)
-        return np.where(random.random(shape) < 0.1, random.choice([limits.min, limits.max], shape), values).astype(
-            dtype
-        )
-    values = np.where(random.random(shape) < 0.3, random.choice(SPECIAL, shape), np.round(random.normal(size=shape), 1))
-    with np.errstate(over="ignore"):
-        return values.astype(dtype)
 
 
 def expected_order(x: np.ndarray, descending: bool) -> np.ndarray:
@@ -134,7 +118,7 @@ def test_selection_takes_elements_that_come_last_of_all(dtype: str) -> None:
 
 def test_few_of_many_are_selected_without_sorting() -> None:
     keys = Keys(engine.float32, True, False)
-    kernels = [SortRows(keys, (1, 10_000), 1, True, count, (0, 1), (0, 1)) for count in (8, 10_000)]
+    kernels = [SortRows(keys, (1, 10_000), 1, True, (0, 1), (0, 1), count) for count in (8, 10_000)]
     assert [kernel.method for kernel in kernels] == ["selection", "radix"]
 
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine.graph.derivatives import contraction, elementwise, movement, places, reduction
+from trainer.engine.graph.derivatives import (
+    attention,
+    contraction,
+    elementwise,
+    movement,
+    places,
+    recurrent,
+    reduction,
+)
 from trainer.engine.graph.derivatives.scan import of_scan
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Gradient, Node
@@ -46,6 +54,8 @@ GRADIENTS: dict[str, Gradient | None] = {
     **reduction.GRADIENTS,
     **contraction.GRADIENTS,
     **places.GRADIENTS,
+    **recurrent.GRADIENTS,
+    **attention.GRADIENTS,
     **dict.fromkeys(("host_call", "host_effect"), _of_host_call),
     "custom": _of_custom,
     "scan": of_scan,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph.derivatives.reduction import shifted
 from trainer.engine.graph.node import Gradient, Node
 from trainer.engine.graph.primitives.resampling import Band, Run
 
@@ -42,17 +44,40 @@ def _scattered_extremum(node: Node, dy: Node) -> tuple[Node, None]:
 
 
 def _scattered_product(node: Node, dy: Node) -> tuple[Node, None]:
-    """The product of a place's other updates, right at zeros; second derivatives are right elsewhere."""
-    (updates, indices), (axis, size) = node.inputs, node.attributes
-    zero, one = p.full_like(updates, 0.0), p.full_like(updates, 1.0)
-    if not size:
-        return zero, None
-    is_zero = p.equal(updates, zero)
-    others = p.where(is_zero, one, updates)
-    products = p.take_along(p.scatter_prod_along(others, indices, axis, size), indices, axis)
-    zeros = p.take_along(p.scatter_add_along(p.cast(is_zero, updates.dtype), indices, axis, size), indices, axis)
-    alone = p.where(p.equal(zeros, p.cast(is_zero, updates.dtype)), p.divide(products, others), zero)
-    return p.multiply(alone, p.take_along(dy, indices, axis)), None
+    """dy · the product of a place's other updates: of those before and those after each, in the order of places.
+
+    Nothing is divided, so derivatives of every order are right where updates are zero, too.
+    """
+    (updates, indices), axis = node.inputs, node.attributes[0]
+    if not node.size:
+        return p.full_like(updates, 0.0), None
+    order = (*(each for each in range(updates.ndim) if each != axis), axis)
+    back = tuple(sorted(range(updates.ndim), key=order.__getitem__))
+    moved = p.permute(updates, order)
+    flat = (math.prod(moved.shape[:-1]), moved.shape[-1])
+    rows, places = p.reshape(moved, flat), p.reshape(p.permute(indices, order), flat)
+    by_place = p.argsort(places, 1, False)
+    rows, places = p.take_along(rows, by_place, 1), p.take_along(places, by_place, 1)
+    after = p.flip(_products_before(p.flip(rows, (1,)), p.flip(places, (1,))), (1,))
+    others = p.multiply(_products_before(rows, places), after)
+    others = p.reshape(p.scatter_add_along(others, by_place, 1, flat[1]), moved.shape)
+    return p.multiply(p.permute(others, back), p.take_along(dy, indices, axis)), None
+
+
+def _products_before(rows: Node, places: Node) -> Node:
+    """For each element the product of those before it in its row that have its place; equal places lie together.
+
+    By doubling (Hillis & Steele 1986): log2(width) steps.
+    """
+
+    def earlier(values: Node, step: int) -> Node:
+        return p.where(p.equal(places, shifted(places, step, -1)), shifted(values, step), p.full_like(values, 1.0))
+
+    products, step = earlier(rows, 1), 1
+    while step < rows.shape[1]:
+        products = p.multiply(products, earlier(products, step))
+        step *= 2
+    return products
 
 
 def _sort(node: Node, dy: Node) -> tuple[Node]:

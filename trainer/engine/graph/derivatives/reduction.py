@@ -28,14 +28,14 @@ def _product(node: Node, dy: Node) -> tuple[Node]:
     order = kept + axes
     moved = p.permute(x, order)
     rows = p.reshape(moved, (node.size, x.size // max(1, node.size)) if node.size else (0, 1))
-    before = _running_product(_shifted(rows, 1))
-    after = p.flip(_running_product(_shifted(p.flip(rows, (1,)), 1)), (1,))
+    before = _running_product(shifted(rows, 1))
+    after = p.flip(_running_product(shifted(p.flip(rows, (1,)), 1)), (1,))
     others = p.reshape(p.multiply(before, after), moved.shape)
     back = tuple(sorted(range(x.ndim), key=order.__getitem__))
     return (p.multiply(p.permute(others, back), spread(dy, axes, x.shape)),)
 
 
-def _shifted(rows: Node, count: int, value: float = 1) -> Node:
+def shifted(rows: Node, count: int, value: float = 1) -> Node:
     """Rows moved right by `count`, ones (or `value`) coming in."""
     height, width = rows.shape
     kept = p.slice_(rows, (0, 0), (height, max(0, width - count)), (1, 1))
@@ -46,7 +46,7 @@ def _running_product(rows: Node) -> Node:
     """Inclusive products along rows, by doubling (Hillis & Steele 1986): log2(width) steps."""
     step = 1
     while step < rows.shape[1]:
-        rows = p.multiply(rows, _shifted(rows, step))
+        rows = p.multiply(rows, shifted(rows, step))
         step *= 2
     return rows
 
@@ -79,12 +79,12 @@ def _cumulative_prod(node: Node, dy: Node) -> tuple[Node]:
     moved = p.permute(x, order)
     shape, flat = moved.shape, (math.prod(moved.shape[:-1]), moved.shape[-1])
     rows = p.reshape(moved, flat)
-    before = p.cumulative_prod(_shifted(rows, 1), 1)
-    factors, sums = _shifted(p.flip(rows, (1,)), 1), p.flip(p.reshape(p.permute(dy, order), flat), (1,))
+    before = p.cumulative_prod(shifted(rows, 1), 1)
+    factors, sums = shifted(p.flip(rows, (1,)), 1), p.flip(p.reshape(p.permute(dy, order), flat), (1,))
     step = 1
     while step < flat[1]:
-        sums = p.add(sums, p.multiply(factors, _shifted(sums, step, 0)))
-        factors = p.multiply(factors, _shifted(factors, step))
+        sums = p.add(sums, p.multiply(factors, shifted(sums, step, 0)))
+        factors = p.multiply(factors, shifted(factors, step))
         step *= 2
     return (p.permute(p.reshape(p.multiply(before, p.flip(sums, (1,))), shape), back),)
 

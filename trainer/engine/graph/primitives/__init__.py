@@ -7,6 +7,7 @@ tensor layer broadcasts and promotes.
 
 # ruff: noqa: F401, I001
 
+from trainer.engine.graph.primitives.attention import attention, attention_gradient
 from trainer.engine.graph.primitives.complex import complex_, hypot, imag, real
 from trainer.engine.graph.primitives.compose import broadcast, full, full_like
 from trainer.engine.graph.primitives.contraction import (
@@ -31,6 +32,7 @@ from trainer.engine.graph.primitives.movement import (
 )  # fmt: skip
 from trainer.engine.graph.primitives.order import argsort, sort, suppress, top_k
 from trainer.engine.graph.primitives.output import output, outputs_of
+from trainer.engine.graph.primitives.recurrent import rnn_scan, rnn_scan_gradient
 from trainer.engine.graph.primitives.reduction import (
     argmax, argmin, cumulative_prod, cumulative_sum, reduce_deviations, reduce_max, reduce_mean, reduce_min,
     reduce_prod, reduce_sum,
@@ -40,5 +42,5 @@ from trainer.engine.graph.primitives.scan import scan
 from trainer.engine.graph.primitives.sources import (
     NEGATIVE_ZERO, become_leaf, buffer, canonical, constant, iota, random_bits,
 )  # fmt: skip
-from trainer.engine.graph.primitives.table import TABLE
+from trainer.engine.graph.primitives.table import BUNDLES, TABLE
 from trainer.engine.graph.primitives.window import window_argmax, window_max, window_max_gradient

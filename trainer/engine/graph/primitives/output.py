@@ -7,18 +7,24 @@ from typing import Any
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node, Outputs, Primitive, Shape, make_node
+from trainer.engine.graph.primitives.table import register_bundle
 
 
 def _kind(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> tuple[Shape, DType]:
     (bundle,), (index,) = inputs, attributes
+    if not bundle.is_bundle or not 0 <= index < len(outputs_of(bundle)):
+        raise refusal("output", "no such output", found=f"{bundle!r}, output {index}")
     return outputs_of(bundle)[index]
 
 
-_OUTPUT = Primitive(
-    "output", "output", lambda inputs, attributes: _kind(inputs, attributes)[0],
-    lambda inputs, attributes: _kind(inputs, attributes)[1], lambda attributes, arrays: arrays[attributes[0]],
-    ("index",),
+_OUTPUT = register_bundle(
+    Primitive(
+        "output", "output", lambda inputs, attributes: _kind(inputs, attributes)[0],
+        lambda inputs, attributes: _kind(inputs, attributes)[1], lambda attributes, arrays: arrays[attributes[0]],
+        ("index",),
+    )
 )  # fmt: skip
 
 

@@ -12,6 +12,9 @@ from trainer.engine.graph.node import Family, Node, Primitive, Shape, make_node
 
 TABLE: dict[str, Primitive] = {}
 
+BUNDLES: dict[str, Primitive] = {}
+"""Primitives that compute several arrays from arrays alone, and "output", which reads one of them."""
+
 OF_COMPLEX: dict[str, Callable[..., Node]] = {}
 """What stands for a primitive where its first input is complex, composed of primitives of the parts; see `complex.py`.
 It takes the inputs, then the attributes."""
@@ -47,6 +50,14 @@ def register(
         raise ValueError(f"{name} is in the table already")
     rule = first_dtype(name, dtype, result) if isinstance(dtype, tuple) else dtype
     primitive = TABLE[name] = Primitive(name, family, shape, rule, reference, attributes)
+    return primitive
+
+
+def register_bundle(primitive: Primitive) -> Primitive:
+    """Enter a primitive of several outputs, or the one that reads them, under a free name."""
+    if primitive.name in TABLE or primitive.name in BUNDLES:
+        raise ValueError(f"{primitive.name} is in the table already")
+    BUNDLES[primitive.name] = primitive
     return primitive
 
 

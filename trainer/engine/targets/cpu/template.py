@@ -17,6 +17,9 @@ from trainer.engine.targets.cpu.kernels.writer import Writer
 Spec = TypeVar("Spec")
 Parameters = TypeVar("Parameters")
 
+OPERANDS = 2
+"""Arrays that every template reads before the operands of its epilogue; the output's address lies between."""
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:

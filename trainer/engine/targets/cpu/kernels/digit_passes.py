@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainer.engine.targets.cpu.kernels.lines import Line, mapped, row_of
+from trainer.engine.targets.cpu.kernels.lines import Line, mapped
 from trainer.engine.targets.cpu.kernels.loops import bounds, counted_loop, word
-from trainer.engine.targets.cpu.kernels.sort import Digits, digit_bits, widened
-from trainer.engine.targets.cpu.kernels.sort_keys import Keys
+from trainer.engine.targets.cpu.kernels.sort import Digits, KeyedRows, digit_bits, widened
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
 @dataclass(frozen=True, slots=True)
-class DigitPass:
+class DigitPass(KeyedRows):
     """One pass over one digit of rows that many tasks sort together, a chunk of a row each.
 
     The first pass reads x, the last writes y; between them keys and, with `places`, indices (int32) are rows of dense
     arrays. Three kernels make a pass: `CountDigits`, `PlaceDigits` and `MoveDigits`.
     """
 
-    keys: Keys
-    shape: tuple[int, ...]
-    axis: int
-    places: bool
     number: int
-    input_strides: tuple[int, ...]
-    output_strides: tuple[int, ...]
-
-    @property
-    def length(self) -> int:
-        return self.shape[self.axis]
-
-    @property
-    def rows(self) -> int:
-        return math.prod(self.shape) // self.length
 
     @property
     def chunk(self) -> int:
@@ -61,15 +45,6 @@ class DigitPass:
     @property
     def counters(self) -> int:
         return self.rows * self.chunks * self.digits.count
-
-    @property
-    def row_axes(self) -> tuple[int, ...]:
-        return tuple(axis for axis in range(len(self.shape)) if axis != self.axis)
-
-    def row(self, writer: Writer, base: str, element: str, row: Integer, strides: tuple[int, ...]) -> Line:
-        """The row of that number of x or y."""
-        begin = row_of(writer, base, element, row, self.shape, self.row_axes, strides)
-        return Line(begin, element, strides[self.axis])
 
     def dense(self, writer: Writer, base: str, element: str, row: Integer) -> Line:
         """The row of that number of an array between passes."""

@@ -62,7 +62,12 @@ def _zero_where_zero(v: Integers, b: str, value: str) -> str:
 def random_bits(
     writer: Writer, lanes: int, key: tuple[str, str], index: str, counter: tuple[str, str], word: int
 ) -> str:
-    """Output word `word` of Philox 4x32-10 at (index low, index high, counter), as i32 lanes.
+    """One of `random_words`."""
+    return random_words(writer, lanes, key, index, counter)[word]
+
+
+def random_words(writer: Writer, lanes: int, key: tuple[str, str], index: str, counter: tuple[str, str]) -> list[str]:
+    """The four output words of Philox 4x32-10 at (index low, index high, counter), as i32 lanes.
 
     J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011). `index` is i64 lanes, the rest i32 lanes.
     """
@@ -80,7 +85,7 @@ def random_bits(
         first = narrow.operation("xor", narrow.operation("xor", high1, state[1]), keys[0])
         third = narrow.operation("xor", narrow.operation("xor", high0, state[3]), keys[1])
         state = [first, low1, third, low0]
-    return state[word]
+    return state
 
 
 def _multiply_wide(narrow: Integers, value: str, multiplier: int) -> tuple[str, str]:

@@ -1,19 +1,33 @@
-"""Cumulative sums and products along one axis, term after term, in any layout; shapes and strides are baked in."""
+"""Cumulative sums and products along one axis, term after term, in any layout; shapes and strides are baked in.
+
+A term waits for the one before it, so several rows go side by side: neighbors of a vector where they lie so, else
+`_ROWS` one by one.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from trainer.engine.graph.dtypes import DType, float32
 from trainer.engine.targets.cpu.kernels import loops
 from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, store_operand, store_vector
-from trainer.engine.targets.cpu.kernels.expression import cast, combined, compute_type, constant, narrow, widen
+from trainer.engine.targets.cpu.kernels.expression import (
+    MEMORY,
+    cast,
+    combined,
+    compute_type,
+    constant,
+    narrow,
+    widen,
+)
 from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.writer import Writer
 
 _TASK_ELEMENTS = 16384
+_ROWS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +58,25 @@ class Scan:
         return tuple(sorted(others, key=lambda axis: -self.input_strides[axis]))
 
     @property
+    def row_space(self) -> list[tuple[int, int, int]]:
+        """Size and steps through x and y of the axes that rows differ in, the innermost last, merged if possible."""
+        space: list[tuple[int, int, int]] = []
+        for axis in self.row_axes:
+            size, steps = self.shape[axis], (self.input_strides[axis], self.output_strides[axis])
+            if space and space[-1][1:] == (size * steps[0], size * steps[1]):
+                size *= space.pop()[0]
+            space.append((size, *steps))
+        return space or [(1, 0, 0)]
+
+    @property
     def rows(self) -> int:
         return math.prod(self.shape[axis] for axis in self.row_axes)
 
     @property
     def rows_per_task(self) -> int:
-        width = 1 if self.vector_axis is None else self.shape[self.vector_axis]
-        return max(1, _TASK_ELEMENTS // max(1, width * self.shape[self.axis]))
+        if self.vector_axis is None:
+            return max(1, _TASK_ELEMENTS // max(1, self.shape[self.axis]), min(_ROWS, self.rows // _ROWS))
+        return max(1, _TASK_ELEMENTS // max(1, self.shape[self.vector_axis] * self.shape[self.axis]))
 
     @property
     def tasks(self) -> int:
@@ -60,40 +86,56 @@ class Scan:
         """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are two addresses: x, y."""
         writer = Writer()
         bases = [loops.word(writer, place, "ptr") for place in range(2)]
-        both = self.input_strides, self.output_strides
-        strides = [[steps[axis] for axis in self.row_axes] or [0] for steps in both]
-        sizes = [self.shape[axis] for axis in self.row_axes] or [1]
+        sizes, *strides = ([each[field] for each in self.row_space] for field in range(3))
         arguments = loops.Arguments([Operand(self.dtype, "contiguous")] * 2, bases, sizes, strides)
         first, last = loops.bounds(writer, "%task", self.rows_per_task, self.rows)
-        with loops.each_point(writer, arguments, len(sizes), first, last) as places:
+        with loops.each_run(writer, arguments, len(sizes), first, last) as run:
             if self.vector_axis is None:
-                _scan(writer, self, places, None)
+                self._side_by_side(writer, run)
             else:
-                for part in loops.vectors(writer, 0, self.shape[self.vector_axis], "row"):
-                    _scan(writer, self, places, part)
+                with loops.each_row(writer, arguments, run) as places:
+                    for part in loops.vectors(writer, 0, self.shape[self.vector_axis], "row"):
+                        _scan(writer, self, places, part)
         return writer.module(name)
 
+    def _side_by_side(self, writer: Writer, run: loops.Run) -> None:
+        element = MEMORY[self.dtype.name]
+        whole = loops.whole_vectors(writer, 0, run.count, _ROWS)
+        for start, stop, rows in (("0", whole, _ROWS), (whole, run.count, 1)):
+            with loops.counted_loop(writer, start, stop, rows, f"rows.{rows}") as loop:
+                places = [
+                    loops.stepped(writer, element, place, loop.index, step)
+                    for place, step in zip(run.places, run.steps, strict=True)
+                ]
+                _scan(writer, self, places, None, [[row * int(step) for step in run.steps] for row in range(rows)])
 
-def _scan(writer: Writer, kernel: Scan, places: list[str], part: loops.Part | None) -> None:
-    """A part of the kept axes (None: one element), along the whole axis."""
+
+def _scan(
+    writer: Writer, kernel: Scan, places: Sequence[str], part: loops.Part | None,
+    rows: Sequence[Sequence[int]] = ((0, 0),),
+) -> None:  # fmt: skip
+    """A part of the kept axes (None: one element) of rows that begin so far behind `places`, along the whole axis."""
     dtype, lanes = kernel.dtype, part.lanes if part else 1
     working = float32 if dtype.is_half else dtype
     operand = Operand(dtype, "contiguous")
     neutral = 1 if kernel.operation == "multiply" else -0.0 if working.is_float else 0  # -0 + x is x, also for x = -0
     start = constant(working, neutral)
-    initial = [("ptr", places[0]), ("ptr", places[1]), (compute_type(working, lanes), start)]
+    initial = [("ptr", places[0]), ("ptr", places[1]), *[(compute_type(working, lanes), start)] * len(rows)]
     with loops.counted_loop(writer, 0, kernel.shape[kernel.axis], 1, "scan", initial) as loop:
-        source, target, total = loop.carried
-        if part is None:
-            value = widen(writer, load_vector(writer, dtype, source, 1), dtype, 1)
-        else:
-            value = load_operand(writer, operand, source, part)
-        total = combined(writer, kernel.operation, working, total, value, lanes)
-        rounded = cast(writer, total, working, dtype, lanes)
-        if part is None:
-            store_vector(writer, dtype, narrow(writer, rounded, dtype, 1), target, 1)
-        else:
-            store_operand(writer, operand, target, part, rounded)
+        heads, totals = loop.carried[:2], loop.carried[2:]
+        for row, offsets in enumerate(rows):
+            source, target = (
+                loops.advance(writer, operand, head, offset) for head, offset in zip(heads, offsets, strict=True)
+            )
+            if part is None:
+                value = widen(writer, load_vector(writer, dtype, source, 1), dtype, 1)
+            else:
+                value = load_operand(writer, operand, source, part)
+            totals[row] = combined(writer, kernel.operation, working, totals[row], value, lanes)
+            rounded = cast(writer, totals[row], working, dtype, lanes)
+            if part is None:
+                store_vector(writer, dtype, narrow(writer, rounded, dtype, 1), target, 1)
+            else:
+                store_operand(writer, operand, target, part, rounded)
         steps = (kernel.input_strides[kernel.axis], kernel.output_strides[kernel.axis])
-        moved = [loops.advance(writer, operand, place, by) for place, by in zip((source, target), steps, strict=True)]
-        loop.next = [*moved, total]
+        loop.next = [loops.advance(writer, operand, head, by) for head, by in zip(heads, steps, strict=True)] + totals

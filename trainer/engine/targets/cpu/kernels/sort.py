@@ -35,18 +35,17 @@ def digit_bits(width: int, length: int) -> int:
     return 11 if width > 16 and length > _LONG else 8
 
 
-@dataclass(frozen=True)
-class SortRows:
-    """The first `count` of each row along `axis`, sorted: the elements, or with `places` their indices, int64.
+@dataclass(frozen=True, slots=True)
+class KeyedRows:
+    """Rows along an axis of x, whose elements are sorted by keys into y: themselves, or with `places` their indices.
 
-    Addresses: (x, y); strides are in elements, by axis.
+    Strides are in elements, by axis.
     """
 
     keys: Keys
     shape: tuple[int, ...]
     axis: int
     places: bool
-    count: int
     input_strides: tuple[int, ...]
     output_strides: tuple[int, ...]
 
@@ -61,6 +60,18 @@ class SortRows:
     @property
     def rows(self) -> int:
         return math.prod(self.shape[axis] for axis in self.row_axes)
+
+    def row(self, writer: Writer, base: str, element: str, row: Integer, strides: tuple[int, ...]) -> Line:
+        """The row of that number of x or y."""
+        begin = row_of(writer, base, element, row, self.shape, self.row_axes, strides)
+        return Line(begin, element, strides[self.axis])
+
+
+@dataclass(frozen=True)
+class SortRows(KeyedRows):
+    """The first `count` of each row, sorted: the elements, or with `places` their indices, int64. Addresses: (x, y)."""
+
+    count: int
 
     @property
     def rows_per_task(self) -> int:
@@ -124,16 +135,10 @@ class _Rows:
         result = "i64" if kernel.places else self.element
         first, last = bounds(writer, "%task", kernel.rows_per_task, kernel.rows)
         with counted_loop(writer, first, last, 1, "row") as row:
-            lines = []
-            for base, element, strides in (
-                (source, self.element, kernel.input_strides), (target, result, kernel.output_strides),
-            ):  # fmt: skip
-                begin = row_of(writer, base, element, row.index, kernel.shape, kernel.row_axes, strides)
-                lines.append(Line(begin, element, strides[kernel.axis]))
-            mapped(
-                writer, self.length, lines[0], self.keys, lambda bits, lanes: kernel.keys.encode(writer, bits, lanes)
-            )
-            getattr(self, f"_by_{kernel.method}")(lines[1])
+            own = kernel.row(writer, source, self.element, row.index, kernel.input_strides)
+            line = kernel.row(writer, target, result, row.index, kernel.output_strides)
+            mapped(writer, self.length, own, self.keys, lambda bits, lanes: kernel.keys.encode(writer, bits, lanes))
+            getattr(self, f"_by_{kernel.method}")(line)
         return writer.module(name, scratch=True)
 
     # Ranks

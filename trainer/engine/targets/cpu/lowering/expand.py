@@ -12,7 +12,7 @@ from dataclasses import replace
 from trainer.engine.program.constants import constant_first
 from trainer.engine.program.loops import repeat_of
 from trainer.engine.program.work import INDEXED, SCANS, Call, Repeat, Work
-from trainer.engine.targets.cpu.lowering import contraction, routines, sorting
+from trainer.engine.targets.cpu.lowering import attention, contraction, recurrent, routines, sorting
 from trainer.engine.targets.cpu.lowering.custom import expand_custom
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Expansion, Numerics
 from trainer.engine.targets.cpu.lowering.host import expand_host
@@ -20,6 +20,8 @@ from trainer.engine.targets.cpu.lowering.reductions import expand_reduction
 from trainer.engine.targets.cpu.machine import Machine
 
 _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
+    "attention": attention.expand_attention,
+    "attention_gradient": attention.expand_attention_gradient,
     "matmul": contraction.expand_matmul,
     "convolution": contraction.expand_convolution,
     "convolution_input_gradient": contraction.expand_input_gradient,
@@ -34,6 +36,8 @@ _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
     **dict.fromkeys(("argsort", "sort", "top_k"), sorting.expand_sort),
     "suppress": routines.expand_suppress,
     "custom": expand_custom,
+    "rnn_scan": recurrent.expand_rnn_scan,
+    "rnn_scan_gradient": recurrent.expand_rnn_scan_gradient,
     "host_call": expand_host,
     "host_effect": expand_host,
 }

@@ -34,9 +34,6 @@ class Place:
 Word = int | Address | Place
 """A word of an argument block."""
 
-OPERANDS = 2
-"""Arrays that every template reads before the operands of its epilogue; the output's address lies between."""
-
 
 def word_of(view: View) -> int | Address:
     """The word of an operand: its address, or for one without a buffer the value that it begins with."""

@@ -12,7 +12,6 @@ from trainer.engine.targets.cpu.kernels.chained import ChainedKernel
 from trainer.engine.targets.cpu.kernels.repeated import RepeatedKernel
 from trainer.engine.targets.cpu.lowering import loops
 from trainer.engine.targets.cpu.lowering.launch import (
-    OPERANDS,
     Address,
     Launch,
     Place,
@@ -22,6 +21,7 @@ from trainer.engine.targets.cpu.lowering.launch import (
     Word,
     word_of,
 )
+from trainer.engine.targets.cpu.template import OPERANDS
 
 
 def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:

@@ -28,7 +28,7 @@ def expand_sort(expansion: Expansion, work: Work) -> None:
     axis, places = call.attribute("axis"), call.operation.name != "sort"
     count = target.shape[axis]
     keys = Keys(x.dtype, call.attribute("descending"), not places)
-    kernel = SortRows(keys, x.shape, axis, places, count, x.strides, target.strides)
+    kernel = SortRows(keys, x.shape, axis, places, x.strides, target.strides, count)
     is_lone = kernel.method == "radix" and kernel.rows == 1 and kernel.length >= _LONE
     label = f"{work.label} {x.shape}"
     if not is_lone and kernel.scratch_bytes <= _SCRATCH:
@@ -43,7 +43,7 @@ def expand_sort(expansion: Expansion, work: Work) -> None:
 
 def _expand_passes(expansion: Expansion, x: View, target: View, keys: Keys, axis: int, label: str) -> None:
     places = not keys.signed_zeros
-    first = DigitPass(keys, x.shape, axis, places, 0, x.strides, target.strides)
+    first = DigitPass(keys, x.shape, axis, places, x.strides, target.strides, 0)
     key_dtype = _SAME_SIZE[keys.width // 8]
     source, order = x, None
     for number in range(first.passes):

@@ -13,16 +13,13 @@ from dataclasses import dataclass
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.primitives.custom import KERNEL
 from trainer.engine.targets.cpu.machine import Machine
-from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
+from trainer.engine.targets.cpu.template import OPERANDS, Argument, Template, TemplateKernel
 
 _DEFINED = re.compile(r"^(define\s+|@[-\w.$]+\s*=\s*(?=constant|global))(?!internal|private)", re.MULTILINE)
 """Where a definition of the user's gets its linkage: kernels of one program are linked together."""
 
 _OWN = "users.kernel"
 """The user's function under the name that it is called by."""
-
-READ_FIRST = 2
-"""Inputs whose addresses come before the output's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class CustomKernelCode(TemplateKernel[CustomSpec, CustomParameters]):
         """The module of the kernel."""
         own = _DEFINED.sub(r"\1internal ", self.spec.sources[self.parameters.source])
         own = own.replace(f"@{KERNEL}(", f"@{_OWN}(")  # `name` is the same word until the text is known
-        output = min(READ_FIRST, len(self.spec.reads))
+        output = min(OPERANDS, len(self.spec.reads))
         places = [place + (place >= output) for place in range(len(self.spec.reads))]
         lines, values = [], []
         for place in (*places, output):
@@ -70,7 +67,7 @@ class CustomKernelCode(TemplateKernel[CustomSpec, CustomParameters]):
 def _operands(spec: CustomSpec) -> list[Argument]:
     """The arrays in the order of the argument block."""
     reads = [Argument(dtype, elements) for dtype, elements in spec.reads]
-    return [*reads[:READ_FIRST], Argument(spec.dtype, spec.elements, written=True), *reads[READ_FIRST:]]
+    return [*reads[:OPERANDS], Argument(spec.dtype, spec.elements, written=True), *reads[OPERANDS:]]
 
 
 def _candidates(spec: CustomSpec, machine: Machine) -> list[CustomParameters]:

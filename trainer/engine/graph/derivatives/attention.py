@@ -1,0 +1,185 @@
+"""Derivatives of attention.
+
+The first is the primitive `attention_gradient`, which computes the scores again block by block. Its own derivatives,
+and those of a bias and of slopes, are composed: they form matrices of scores, and can be differentiated any further.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from trainer.engine.graph import dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.node import Gradient, Node
+from trainer.engine.graph.primitives.attention import GROUP, UNLIMITED, options_of
+from trainer.engine.graph.primitives.compose import add_all, broadcast, scale, transpose_last
+
+Cotangents = Sequence[Node | None]
+
+
+def _sum(*terms: Node | None) -> Node | None:
+    known = [term for term in terms if term is not None]
+    return add_all(known) if known else None
+
+
+class _Matrices:
+    """The matrices [B, H, M, N] of an attention, as nodes."""
+
+    def __init__(self, node: Node) -> None:
+        self.scale, self.window, self.dropout, _ = node.attributes
+        self.query, self.key, self.value = node.inputs[:3]
+        self.options = options_of(node.name, node.inputs, node.attributes)
+        self.shape = (*self.query.shape[:3], self.key.shape[2])
+        self.keys, self.values = self.repeated(self.key), self.repeated(self.value)
+
+    def repeated(self, x: Node) -> Node:
+        """A key or value head for each query head."""
+        batch, groups, *rest = x.shape
+        heads = self.shape[1]
+        if groups == heads:
+            return x
+        apart = p.reshape(x, (batch, groups, 1, *rest))
+        return p.reshape(p.expand(apart, (batch, groups, heads // groups, *rest)), (batch, heads, *rest))
+
+    def of_groups(self, x: Node) -> Node:
+        """The sum of what the query heads of each key head have."""
+        batch, heads, *rest = x.shape
+        groups = self.key.shape[1]
+        if groups == heads:
+            return x
+        return p.reduce_sum(p.reshape(x, (batch, groups, heads // groups, *rest)), (2,))
+
+    def row(self, x: Node) -> Node:
+        """A number of each query, at each of its keys."""
+        return p.expand(p.reshape(x, (*x.shape, 1)), self.shape)
+
+    def distance(self) -> Node:
+        """Position of the query less that of the key, int32."""
+        batch, _, rows, keys = self.shape
+        whole = (batch, 1, rows, keys)
+        distance = p.subtract(p.iota(whole, 2, dtypes.int32), p.iota(whole, 3, dtypes.int32))
+        if "first" in self.options:
+            distance = p.add(distance, p.expand(p.reshape(self.options["first"][0], (batch, 1, 1, 1)), whole))
+        return p.expand(distance, self.shape)
+
+    def scores(self) -> Node:
+        """Everything before the softmax."""
+        scores = scale(p.matmul(self.query, transpose_last(self.keys)), self.scale)
+        if "bias" in self.options:
+            scores = p.add(scores, broadcast(self.options["bias"][0], self.shape))
+        if "slopes" in self.options:
+            slopes = p.expand(p.reshape(self.options["slopes"][0], (1, self.shape[1], 1, 1)), self.shape)
+            scores = p.subtract(scores, p.multiply(slopes, self.length()))
+        before, after = self.window
+        nothing, distance = p.full_like(scores, -math.inf), self.distance()
+        if before < UNLIMITED:
+            scores = p.where(p.less_equal(distance, p.full_like(distance, before)), scores, nothing)
+        if after < UNLIMITED:
+            scores = p.where(p.less_equal(p.full_like(distance, -after), distance), scores, nothing)
+        return scores
+
+    def length(self) -> Node:
+        """The distance without its sign, as a float."""
+        return p.cast(p.abs(self.distance()), self.query.dtype)
+
+    def kept(self, x: Node) -> Node:
+        """`x`, or 0 where dropout leaves the weight out."""
+        if "dropout" not in self.options:
+            return x
+        batch, heads, rows, keys = self.shape
+        groups, run = -(-keys // GROUP), GROUP // 4
+        key, counter = self.options["dropout"]
+        draws = [
+            p.reshape(p.random_bits(key, counter, (batch, heads, rows, groups, run), word),
+                      (batch, heads, rows, groups, 1, run))
+            for word in range(4)
+        ]  # fmt: skip
+        whole = p.reshape(p.concatenate(draws, 4), (batch, heads, rows, groups * GROUP))
+        bits = p.slice_(whole, (0,) * 4, self.shape, (1,) * 4)
+        uniform = scale(p.cast(p.shift_right_logical(bits, p.full_like(bits, 8)), dtypes.float32), 2.0**-24)
+        is_kept = p.less(uniform, p.full_like(uniform, 1 - self.dropout))
+        return p.where(is_kept, scale(x, 1 / (1 - self.dropout)), p.full_like(x, 0.0))
+
+    def of_options(self, dscores: Node) -> list[Node | None]:
+        """The cotangents of the options, from that of the scores."""
+        found: list[Node | None] = []
+        for option, nodes in self.options.items():
+            if option == "bias":
+                axes = tuple(axis for axis in range(4) if nodes[0].shape[axis] != self.shape[axis])
+                total = p.reduce_sum(dscores, axes) if axes else dscores
+                found.append(p.reshape(total, nodes[0].shape))
+            elif option == "slopes":
+                found.append(p.negative(p.reduce_sum(p.multiply(dscores, self.length()), (0, 2, 3))))
+            else:
+                found += [None] * len(nodes)
+        return found
+
+
+def _attention(node: Node, cotangents: Cotangents) -> Sequence[Node | None]:
+    dy, dlog_sum = cotangents
+    out, log_sum = (p.output(node, index) for index in range(2))
+    dy = p.full_like(out, 0.0) if dy is None else dy
+    delta = p.reduce_sum(p.multiply(dy, out), (3,))
+    if dlog_sum is not None:
+        delta = p.subtract(delta, dlog_sum)
+    parts = p.attention_gradient((*node.inputs[:3], dy, log_sum, delta, *node.inputs[3:]), node.attributes)
+    if not {"bias", "slopes"} & {*node.attributes[3]}:
+        return (*parts, *[None] * len(node.inputs[3:]))
+    matrices = _Matrices(node)
+    weights = p.exp(p.subtract(matrices.scores(), matrices.row(log_sum)))
+    dweights = matrices.kept(p.matmul(dy, transpose_last(matrices.values)))
+    dscores = p.multiply(weights, p.subtract(dweights, matrices.row(delta)))
+    return (*parts, *matrices.of_options(dscores))
+
+
+def _attention_gradient(node: Node, cotangents: Cotangents) -> Sequence[Node | None]:
+    """With S the scores, P = exp(S − log_sum), Z dropout and ∘ element by element, the primitive computes
+    dS = P∘(Z∘(dy Vᵀ) − delta), dQ = scale·dS K, dK = scale·dSᵀ Q, dV = (Z∘P)ᵀ dy.
+    """
+    m = _Matrices(node)
+    dy, log_sum, delta = node.inputs[3:6]
+    to_query, to_key, to_value = cotangents
+    to_key = None if to_key is None else m.repeated(to_key)
+    to_value = None if to_value is None else m.repeated(to_value)
+    weights = p.exp(p.subtract(m.scores(), m.row(log_sum)))
+    inner = p.subtract(m.kept(p.matmul(dy, transpose_last(m.values))), m.row(delta))
+    dscores = p.multiply(weights, inner)
+    to_dscores = _sum(
+        None if to_query is None else scale(p.matmul(to_query, transpose_last(m.keys)), m.scale),
+        None if to_key is None else scale(p.matmul(m.query, transpose_last(to_key)), m.scale),
+    )
+    to_weights = _sum(
+        None if to_dscores is None else p.multiply(to_dscores, inner),
+        None if to_value is None else m.kept(p.matmul(dy, transpose_last(to_value))),
+    )
+    if to_weights is None:
+        return [None] * len(node.inputs)
+    to_scores = p.multiply(weights, to_weights)
+    of_inner = None if to_dscores is None else p.multiply(to_dscores, weights)
+    of_products = None if of_inner is None else m.kept(of_inner)
+    query = _sum(
+        scale(p.matmul(to_scores, m.keys), m.scale),
+        None if to_key is None else scale(p.matmul(dscores, to_key), m.scale),
+    )
+    key = _sum(
+        scale(p.matmul(transpose_last(to_scores), m.query), m.scale),
+        None if to_query is None else scale(p.matmul(transpose_last(dscores), to_query), m.scale),
+    )
+    of_dy = _sum(
+        None if of_products is None else p.matmul(of_products, m.values),
+        None if to_value is None else p.matmul(m.kept(weights), to_value),
+    )
+    assert key is not None
+    return [
+        query,
+        m.of_groups(key),
+        None if of_products is None else m.of_groups(p.matmul(transpose_last(of_products), dy)),
+        of_dy,
+        p.negative(p.reduce_sum(to_scores, (3,))),
+        None if of_inner is None else p.negative(p.reduce_sum(of_inner, (3,))),
+        *m.of_options(to_scores),
+    ]
+
+
+GRADIENTS: dict[str, Gradient | None] = {"attention": _attention, "attention_gradient": _attention_gradient}

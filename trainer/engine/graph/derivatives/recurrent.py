@@ -1,0 +1,108 @@
+"""Derivatives of recurrent scans: one scan back, then one large product for the weights' gradient.
+
+The scan back has no derivative rule of its own: second derivatives come from the loop of primitives that defines the
+scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.errors import refusal
+from trainer.engine.graph.node import Gradient, Node, Shape
+from trainer.engine.graph.primitives.compose import transpose_last
+from trainer.engine.graph.primitives.recurrent import split_lengths
+
+
+def _scan(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None]:
+    cell, reverse, precision = node.attributes
+    arrays, lengths = split_lengths(node.inputs)
+    x, w, h, *others = arrays
+    given = [p.full(shape, 0.0, dtype) if dy is None else dy
+             for dy, (shape, dtype) in zip(cotangents, p.outputs_of(node), strict=True)]  # fmt: skip
+    is_lstm, is_gru = cell == "lstm", cell == "gru"
+    outputs = [p.output(node, number) for number in range(len(given))]
+    inputs = given[: 3 if is_lstm else 2]
+    inputs += outputs[3:] if is_lstm else outputs[::2]
+    inputs += [w, *([others[0]] if is_lstm else [h] if is_gru else []), *others[1:]]
+    bundle = p.rnn_scan_gradient([*inputs, *([] if lengths is None else [lengths])], cell, reverse, precision)
+    dx = p.output(bundle, 0)
+    dp = p.output(bundle, 1) if is_gru else dx  # of the products
+    from_carry = p.output(bundle, 2 if is_gru else 1)
+    dw = _products(dp, _before(outputs[0], h, lengths, reverse), precision)
+    dh = p.add(from_carry, p.matmul(_first(dp, lengths, reverse), w, precision))
+    found: list[Node | None] = [dx, dw, dh]
+    if is_lstm:
+        found.append(p.output(bundle, 2))
+        if len(others) == 2:
+            found.append(_products(p.output(bundle, 3), _last_part(outputs[4], x.shape[2] // 4), precision))
+    elif is_gru:
+        found.append(p.reduce_sum(_last_part(dp, h.shape[1]), (0, 1)))
+    return [*found, *([] if lengths is None else [None])]
+
+
+def _refused(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None]:
+    raise refusal(
+        "gradients",
+        "the derivative of a recurrent scan has none itself",
+        found=f"a second derivative through a scan of {node.attributes[0]!r} cells",
+        expected="first derivatives",
+        hint="Write the layer as a loop over nn.RNNCell, nn.LSTMCell or nn.GRUCell: it has derivatives of any order.",
+    )
+
+
+def _slice(x: Node, axis: int, start: int, stop: int) -> Node:
+    starts, stops = [0] * x.ndim, list(x.shape)
+    starts[axis], stops[axis] = start, stop
+    return p.slice_(x, tuple(starts), tuple(stops), (1,) * x.ndim)
+
+
+def _last_part(x: Node, units: int) -> Node:
+    return _slice(x, 2, x.shape[2] - units, x.shape[2])
+
+
+def _flat(x: Node) -> Node:
+    return p.reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
+
+
+def _products(a: Node, b: Node, precision: object) -> Node:
+    """The sum over steps and rows of the products of [T, B, M] and [T, B, N]: [M, N]."""
+    return p.matmul(transpose_last(_flat(a)), _flat(b), precision)  # type: ignore[arg-type]
+
+
+def _steps_of(lengths: Node, shape: Shape, axis: int) -> Node:
+    """`lengths` [B], repeated over `shape`, which has rows along `axis`."""
+    return p.expand(p.reshape(lengths, tuple(extent if at == axis else 1 for at, extent in enumerate(shape))), shape)
+
+
+def _before(y: Node, h: Node, lengths: Node | None, reverse: bool) -> Node:
+    """The state that each step begins with."""
+    steps = y.shape[0]
+    first = p.reshape(h, (1, *h.shape))
+    if steps == 0:
+        return y
+    if not reverse:
+        return p.concatenate((first, _slice(y, 0, 0, steps - 1)), 0)
+    later = p.concatenate((_slice(y, 0, 1, steps), first), 0)
+    if lengths is None:
+        return later
+    steps_from_one = p.iota(y.shape, 0, lengths.dtype)
+    is_last = p.less_equal(_steps_of(lengths, y.shape, 1), p.add(steps_from_one, p.full_like(steps_from_one, 1)))
+    return p.where(is_last, p.expand(first, y.shape), later)
+
+
+def _first(dp: Node, lengths: Node | None, reverse: bool) -> Node:
+    """What the first step of each row has of [T, B, N]: [B, N]."""
+    steps, batch, wide = dp.shape
+    if steps == 0:
+        return p.full((batch, wide), 0.0, dp.dtype)
+    if not reverse or lengths is None:
+        place = steps - 1 if reverse else 0
+        return p.reshape(_slice(dp, 0, place, place + 1), (batch, wide))
+    one, zero = p.full_like(lengths, 1), p.full_like(lengths, 0)
+    places = p.maximum(p.subtract(lengths, one), zero)
+    return p.reshape(p.take_along(dp, _steps_of(places, (1, batch, wide), 1), 0), (batch, wide))
+
+
+GRADIENTS: dict[str, Gradient | None] = {"rnn_scan": _scan, "rnn_scan_gradient": _refused}

@@ -1,0 +1,368 @@
+"""Recurrent layers and cells: simple RNN, LSTM and GRU, with PyTorch's parameters, names, shapes and order of gates.
+
+A layer's inputs are multiplied by its weights in one large product for all time steps, and so are the gradients of its
+weights; between them a scan (`graph.primitives.recurrent`) keeps the recurrent weights in the cores' caches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.engine import functions
+from trainer.engine.autocast import precision_of
+from trainer.engine.graph import dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.primitives.compose import broadcast, transpose_last
+from trainer.engine.graph.primitives.recurrent import CELLS
+from trainer.engine.nn.dropout import Dropout
+from trainer.engine.nn.functional import relu
+from trainer.engine.nn.initializers import uniform
+from trainer.engine.nn.module import Module
+from trainer.engine.nn.parameter import declare
+from trainer.engine.promotion import promoted
+from trainer.engine.tensor import Tensor, as_tensor, cast, wrapped
+
+States = Any
+"""The states of a layer: h, or (h, c) of an LSTM."""
+
+
+class _Recurrent(Module):
+    """What the layers share: parameters of each layer and direction, and the way through them."""
+
+    cell: str
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int, bias: bool, batch_first: bool, dropout: float,
+        bidirectional: bool, proj_size: int = 0,
+    ) -> None:  # fmt: skip
+        name = type(self).__name__
+        for what, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
+            if size < 1:
+                raise TrainerError(f"{name} has no {what}", found=size, expected="at least 1")
+        if not 0 <= proj_size < hidden_size:
+            raise TrainerError(f"{name} projects to fewer features than it has units", found=f"proj_size {proj_size}",
+                               expected=f"0 (no projection) to {hidden_size - 1}")  # fmt: skip
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.bidirectional, self.proj_size = bias, batch_first, bidirectional, proj_size
+        if dropout and num_layers == 1:
+            raise TrainerError(f"{name} drops out between its layers, and has one", found=f"dropout {dropout}",
+                               expected="num_layers of 2 or more, or dropout 0")  # fmt: skip
+        self.between = Dropout(dropout)
+        initializer, rows = uniform(-1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size)), self._rows
+        for layer in range(num_layers):
+            features = input_size if layer == 0 else self.output_size * (2 if bidirectional else 1)
+            for direction in self._directions:
+                ending = f"l{layer}{direction}"
+                setattr(self, f"weight_ih_{ending}", declare((rows, features), initializer))
+                setattr(self, f"weight_hh_{ending}", declare((rows, self.output_size), initializer))
+                for side in ("ih", "hh") if bias else ():
+                    setattr(self, f"bias_{side}_{ending}", declare((rows,), initializer))
+                if proj_size:
+                    setattr(self, f"weight_hr_{ending}", declare((proj_size, hidden_size), initializer))
+
+    @property
+    def output_size(self) -> int:
+        """Features of a direction's output."""
+        return self.proj_size or self.hidden_size
+
+    @property
+    def dropout(self) -> float:
+        """The probability of dropout between layers."""
+        return self.between.p
+
+    @property
+    def _rows(self) -> int:
+        return CELLS[self.cell] * self.hidden_size
+
+    @property
+    def _directions(self) -> tuple[str, ...]:
+        return ("", "_reverse") if self.bidirectional else ("",)
+
+    def forward(self, x: Tensor, states: States = None, *, lengths: Any = None) -> tuple[Tensor, States]:
+        """(outputs, last states).
+
+        Args:
+            x: [T, B, input_size], with `batch_first` [B, T, input_size], or of one sequence [T, input_size].
+            states: the first states (zeros if None), [layers·directions, B, features]: h, of an LSTM (h, c).
+            lengths: integers [B], 0 to T, in any order: the steps of each row. Later ones take no time in the scan,
+                change no state, and give zeros; the reverse direction begins at a row's own last step. Inside a traced
+                step their values are not known: those out of range count as the nearest one.
+
+        Raises:
+            TrainerError: a shape or dtype doesn't fit, or a length is out of range.
+        """
+        x = as_tensor(x, operation=type(self).__name__)
+        is_single, time_first = x.ndim == 2, f"[{'B, T' if self.batch_first else 'T, B'}, {self.input_size}]"
+        self._check_shape(x.ndim in (2, 3) and x.shape[-1] == self.input_size and x.shape[0] > 0, x,
+                          f"{time_first} or [T, {self.input_size}], with T of at least 1")  # fmt: skip
+        if is_single:
+            x = functions.expand_dims(x, axis=1)
+        elif self.batch_first:
+            x = functions.permute_dims(x, (1, 0, 2))
+        steps, batch = x.shape[:2]
+        self._check_shape(steps > 0, x, f"{time_first} with T of at least 1")
+        first = self._first_states(states, batch, x, is_single)
+        rows = None if lengths is None else self._lengths(lengths, steps, batch)
+        last: list[list[Tensor]] = [[] for _ in first]
+        for layer in range(self.num_layers):
+            outputs = []
+            for number, direction in enumerate(self._directions):
+                place = layer * len(self._directions) + number
+                own = [None if state is None else state[place] for state in first]
+                y, news = self._scan(x, own, rows, f"l{layer}{direction}", reverse=number == 1)
+                outputs.append(y)
+                for kept, new in zip(last, news, strict=True):
+                    kept.append(new)
+            x = outputs[0] if len(outputs) == 1 else functions.concat(outputs, axis=2)
+            if layer + 1 < self.num_layers:
+                x = self.between(x)
+        found = [functions.stack(states, axis=0) for states in last]
+        if is_single:
+            x, found = functions.squeeze(x, axis=1), [functions.squeeze(state, axis=1) for state in found]
+        elif self.batch_first:
+            x = functions.permute_dims(x, (1, 0, 2))
+        return x, found[0] if len(found) == 1 else tuple(found)
+
+    def _scan(
+        self, x: Tensor, states: Sequence[Tensor | None], lengths: Tensor | None, ending: str, *, reverse: bool
+    ) -> tuple[Tensor, list[Tensor]]:
+        """One layer in one direction."""
+        parameters = [getattr(self, f"weight_{side}_{ending}") for side in ("ih", "hh")]
+        biases = [getattr(self, f"bias_{side}_{ending}") for side in ("ih", "hh")] if self.bias else []
+        projection = getattr(self, f"weight_hr_{ending}") if self.proj_size else None
+        return scan(self.cell, x, parameters, biases, states, projection, lengths, reverse=reverse)
+
+    def _first_states(self, states: States, batch: int, x: Tensor, is_single: bool) -> list[Tensor | None]:
+        """h, and c of an LSTM, each [layers·directions, B, features], or None for zeros."""
+        is_lstm = self.cell == "lstm"
+        if states is None:
+            return [None] * (2 if is_lstm else 1)
+        if is_lstm and not (isinstance(states, tuple | list) and len(states) == 2):
+            raise TrainerError(f"{self.path or 'LSTM'} takes its states as two arrays", found=type(states).__name__,
+                               expected="(h, c)")  # fmt: skip
+        count = self.num_layers * len(self._directions)
+        found: list[Tensor | None] = []
+        for state, features in zip(
+            states if is_lstm else (states,), (self.output_size, self.hidden_size), strict=False
+        ):
+            state = as_tensor(state, operation=type(self).__name__)
+            if is_single and state.ndim == 2:
+                state = functions.expand_dims(state, axis=1)
+            expected = (count, batch, features)
+            self._check_shape(state.shape == expected, state, f"first states {list(expected)}")
+            found.append(state)
+        return found
+
+    def _lengths(self, lengths: Any, steps: int, batch: int) -> Tensor:
+        name = self.path or type(self).__name__
+        tensor = as_tensor(lengths, operation=name)
+        if tensor.dtype.kind not in ("int", "uint") or tensor.shape != (batch,):
+            raise TrainerError(f"{name} takes the length of each row", found=f"lengths {tensor.dtype}{tensor.shape}",
+                               expected=f"whole numbers, shape ({batch},)")  # fmt: skip
+        value = tensor.node.value
+        if value is not None and value.block is not None and tensor.size:
+            known = np.asarray(value.view())
+            if known.min() < 0 or known.max() > steps:
+                raise TrainerError(f"{name} got lengths outside the sequence", found=f"{known.min()} to {known.max()}",
+                                   expected=f"0 to {steps}")  # fmt: skip
+        return tensor.astype(dtypes.int32)
+
+    def extra_repr(self) -> str:
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        defaults = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False,
+                    "proj_size": 0}  # fmt: skip
+        parts += [f"{name}={getattr(self, name)}" for name, value in defaults.items() if getattr(self, name) != value]
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"
+
+
+def _cell_of(nonlinearity: str) -> str:
+    if nonlinearity not in ("tanh", "relu"):
+        raise TrainerError("RNN has no such nonlinearity", found=repr(nonlinearity), expected="'tanh' or 'relu'")
+    return nonlinearity
+
+
+class RNN(_Recurrent):
+    """Layers of h = tanh(x·weight_ihᵀ + bias_ih + h·weight_hhᵀ + bias_hh) (Elman 1990), or with ReLU instead.
+
+    Parameters of layer k, and with the ending `_reverse` of its second direction: weight_ih_lk [H, features],
+    weight_hh_lk [H, H], bias_ih_lk and bias_hh_lk [H], all uniform within 1/√H. `dropout` is the probability of dropout
+    between layers, in training. Returns (outputs [T, B, directions·H], last h [layers·directions, B, H]).
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+    ) -> None:  # fmt: skip
+        self.cell = self.nonlinearity = _cell_of(nonlinearity)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + (f", nonlinearity={self.cell!r}" if self.cell != "tanh" else "")
+
+
+class LSTM(_Recurrent):
+    """Layers of long short-term memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000), with `proj_size` projected
+    (Sak et al. 2014).
+
+    With (i, f, g, o) = x·weight_ihᵀ + bias_ih + h·weight_hhᵀ + bias_hh: c = σ(f)·c + σ(i)·tanh(g), h = σ(o)·tanh(c).
+    Parameters as of `RNN` with 4·H rows, and weight_hr_lk [proj_size, H]. Returns (outputs, (last h, last c)); outputs
+    and h have proj_size features where that isn't 0.
+    """
+
+    cell = "lstm"
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size)
+
+
+class GRU(_Recurrent):
+    """Layers of gated recurrent units (Cho et al. 2014), with the reset gate behind the product, as cuDNN's.
+
+    With (r, z, n) = x·weight_ihᵀ + bias_ih and (r', z', n') = h·weight_hhᵀ + bias_hh: n = tanh(n + σ(r + r')·n'),
+    h = (1 − σ(z + z'))·n + σ(z + z')·h. Parameters as of `RNN` with 3·H rows. Returns (outputs, last h).
+    """
+
+    cell = "gru"
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
+
+
+def scan(
+    cell: str, x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], states: Sequence[Tensor | None],
+    projection: Tensor | None, lengths: Tensor | None, *, reverse: bool,
+) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
+    """Outputs [T, B, R] and the last states of one layer in one direction over x [T, B, features].
+
+    Sums are of float32 (of float64 where all is); operands of products are rounded to 16 bits where they are of such a
+    dtype, or where autocast says so, which the outputs then are of, too.
+    """
+    weight_ih, weight_hh = weights
+    given = [state for state in states if state is not None]
+    tensors = [x, *weights, *biases, *given, *([] if projection is None else [projection])]
+    dtype = promoted(cell, [each.dtype for each in tensors])
+    precision = dtype if dtype.is_half else precision_of(dtype)
+    wide = dtypes.float32 if dtype.is_half else dtype
+    steps, batch, features = x.shape
+    rows = weight_hh.shape[0]
+    units = rows // CELLS[cell]
+    flat = p.reshape(cast(x.node, wide), (steps * batch, features))
+    inputs = p.matmul(flat, transpose_last(cast(weight_ih.node, wide)), precision)
+    own, recurrent = [cast(bias.node, wide) for bias in biases] if biases else (None, None)
+    behind: list[Node] = []
+    if cell == "gru":
+        behind = [
+            p.full((units,), 0.0, wide) if recurrent is None else p.slice_(recurrent, (2 * units,), (rows,), (1,))
+        ]
+        if recurrent is not None:
+            recurrent = p.pad(p.slice_(recurrent, (0,), (2 * units,), (1,)), (0,), (units,), (0,), 0)
+    if own is not None and recurrent is not None:
+        inputs = p.add(inputs, broadcast(p.add(own, recurrent), inputs.shape))
+    sizes = (weight_hh.shape[1], units)
+    first = [
+        p.full((batch, size), 0.0, wide) if state is None else cast(state.node, wide)
+        for state, size in zip(states, sizes, strict=False)
+    ]
+    operands = [p.reshape(inputs, (steps, batch, rows)), cast(weight_hh.node, wide), *first, *behind]
+    operands += [] if projection is None else [cast(projection.node, wide)]
+    operands += [] if lengths is None else [lengths.node]
+    bundle = p.rnn_scan(operands, cell, reverse, precision)
+    result = dtype if precision is None else precision
+    found = [wrapped(cast(p.output(bundle, number), result), *tensors) for number in range(1 + len(states))]
+    return found[0], found[1:]
+
+
+# --- cells ------------------------------------------------------------------------------------------------------------
+
+
+class _Cell(Module):
+    """One step of a layer, composed of element-wise operations: it has derivatives of any order."""
+
+    gates: int
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool) -> None:
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        initializer, rows = uniform(-1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size)), self.gates * hidden_size
+        self.weight_ih = declare((rows, input_size), initializer)
+        self.weight_hh = declare((rows, hidden_size), initializer)
+        for side in ("ih", "hh"):
+            setattr(self, f"bias_{side}", declare((rows,), initializer) if bias else None)
+
+    def _products(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the input and of the state, each with its bias."""
+        self._check_shape(x.ndim in (1, 2) and x.shape[-1] == self.input_size, x, f"[B, {self.input_size}]")
+        self._check_shape(h.shape == (*x.shape[:-1], self.hidden_size), h, f"h {[*x.shape[:-1], self.hidden_size]}")
+        found = []
+        for value, weight, bias in ((x, self.weight_ih, self.bias_ih), (h, self.weight_hh, self.bias_hh)):
+            product = functions.matmul(value, functions.matrix_transpose(weight))
+            found.append(product if bias is None else (product + bias).astype(product.dtype))
+        return found[0], found[1]
+
+    def _zeros(self, x: Tensor) -> Tensor:
+        return functions.zeros((*x.shape[:-1], self.hidden_size), dtype=x.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+
+
+class RNNCell(_Cell):
+    """One step of `RNN`: (x [B, features], h [B, H] or None) to the next h; also without B."""
+
+    gates = 1
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh") -> None:
+        self.nonlinearity = _cell_of(nonlinearity)
+        super().__init__(input_size, hidden_size, bias)
+
+    def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
+        product, recurrent = self._products(x, self._zeros(x) if h is None else h)
+        total = product + recurrent
+        return functions.tanh(total) if self.nonlinearity == "tanh" else relu(total)
+
+
+class LSTMCell(_Cell):
+    """One step of `LSTM`: (x [B, features], (h, c) or None), each [B, H], to the next (h, c); also without B."""
+
+    gates = 4
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
+        super().__init__(input_size, hidden_size, bias)
+
+    def forward(self, x: Tensor, states: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        h, c = (self._zeros(x), self._zeros(x)) if states is None else states
+        product, recurrent = self._products(x, h)
+        self._check_shape(c.shape == h.shape, c, f"c {list(h.shape)}")
+        i, f, g, o = functions.split(product + recurrent, self.hidden_size, axis=-1)
+        c = functions.logistic(f) * c + functions.logistic(i) * functions.tanh(g)
+        return functions.logistic(o) * functions.tanh(c), c
+
+
+class GRUCell(_Cell):
+    """One step of `GRU`: (x [B, features], h [B, H] or None) to the next h; also without B."""
+
+    gates = 3
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
+        super().__init__(input_size, hidden_size, bias)
+
+    def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
+        h = self._zeros(x) if h is None else h
+        ours, theirs = (functions.split(product, self.hidden_size, axis=-1) for product in self._products(x, h))
+        r, z = (functions.logistic(ours[gate] + theirs[gate]) for gate in range(2))
+        n = functions.tanh(ours[2] + r * theirs[2])
+        return n + z * (h - n)

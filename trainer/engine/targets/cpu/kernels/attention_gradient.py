@@ -1,0 +1,269 @@
+"""The gradients of attention: a block of keys against one block of queries after the other, scores computed again.
+
+Dao 2023 (FlashAttention-2). A task has all blocks of some keys of one key head, so the sums of keys and values stay in
+its scratch memory; those of queries are added in memory in the order of the blocks. Where there are few heads the keys
+are split among tasks, each with query sums of its own, which are added in order afterwards. Keys lie along the lanes:
+queries and cotangents are read as they are, one element for all lanes.
+
+Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: addresses of query, key, value, cotangent, log_sum
+and delta (dense [B, H, M]), the options' operands, and the gradients of query, key and value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainer.engine.graph.primitives.attention import GROUP
+from trainer.engine.targets.cpu.kernels import mathematics
+from trainer.engine.targets.cpu.kernels.attention import words_of
+from trainer.engine.targets.cpu.kernels.attention_blocks import (
+    BLOCK,
+    AttentionSpec,
+    Blocks,
+    block_totals,
+    scratch_elements,
+)  # fmt: skip
+from trainer.engine.targets.cpu.kernels.loops import broadcast
+from trainer.engine.targets.cpu.kernels.writer import Integer, vector
+
+FEWEST_TASKS = 16
+"""Tasks below which keys are split: enough for the threads of a desktop, and few enough sums to add."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionGradient:
+    """Gradients of query, key and value; `spec.strides` are those of query, key, value, cotangent and the gradients."""
+
+    spec: AttentionSpec
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of keys."""
+        return -(-self.spec.keys // BLOCK)
+
+    @property
+    def splits(self) -> int:
+        """Tasks that share the keys of a head."""
+        wanted = -(-FEWEST_TASKS // (self.spec.batch * self.spec.groups))
+        return -(-self.blocks // self.share) if wanted > 1 else 1
+
+    @property
+    def share(self) -> int:
+        """Blocks of keys of a task."""
+        wanted = -(-FEWEST_TASKS // (self.spec.batch * self.spec.groups))
+        return -(-self.blocks // min(wanted, self.blocks))
+
+    @property
+    def tasks(self) -> int:
+        return self.spec.batch * self.spec.groups * self.splits
+
+    @property
+    def areas(self) -> tuple[int, ...]:
+        """Transposed keys and values, the sums of both, weights, gradients of scores, and a spare row."""
+        spec = self.spec
+        widths = spec.padded(spec.width), spec.padded(spec.value_width)
+        return (
+            spec.width * BLOCK, spec.value_width * BLOCK, widths[0] * BLOCK, widths[1] * BLOCK, BLOCK * BLOCK,
+            BLOCK * BLOCK, max(widths),
+        )  # fmt: skip
+
+    @property
+    def scratch_bytes(self) -> int:
+        return sum(scratch_elements(self.spec, size) for size in self.areas) * self.spec.dtype.itemsize
+
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        return _Backward(self).render(name)
+
+
+class _Backward(Blocks):
+    def __init__(self, kernel: AttentionGradient) -> None:
+        first = ("query", "keys", "value", "cotangent", "log_sum", "delta")
+        words = words_of(first, kernel.spec.operands, ("to_query", "to_key", "to_value"))
+        super().__init__(kernel.spec, words)
+        self.kernel = kernel
+        self.vectors = list(range(0, BLOCK, self.lanes))
+
+    def render(self, name: str) -> str:
+        spec, w, kernel = self.spec, self.w, self.kernel
+        self.batch, self.group, split = w.unravel("%task", spec.groups, kernel.splits)
+        self.first_place = self.first(self.batch)
+        (self.turned_keys, self.turned_values, self.key_sums, self.value_sums, self.weights, self.gradients,
+         self.spare) = self.areas(*kernel.areas)  # fmt: skip
+        self.shared = spec.heads // spec.groups
+        self.offset = w.multiply(split, spec.batch * spec.heads * spec.rows * spec.width) if kernel.splits > 1 else 0
+        self._clear_queries()
+        start = w.multiply(split, kernel.share * BLOCK)
+        stop = w.minimum(spec.keys, w.add(start, kernel.share * BLOCK))
+        with w.loop(start, str(stop), BLOCK) as loop:
+            self._block(loop.index)
+        return w.module(name, scratch=True)
+
+    def _head(self, number: Integer) -> Integer:
+        return self.w.add(self.w.multiply(self.group, self.shared), number)
+
+    def _to_query(self, head: Integer, row: Integer) -> str:
+        return self.memory.at(self.at("to_query", self.spec.strides[4], self.batch, head, row, 0), self.offset)
+
+    def _clear_queries(self) -> None:
+        spec, w = self.spec, self.w
+        with w.loop(0, str(self.shared)) as number, w.loop(0, str(spec.rows)) as row:
+            target = self._to_query(self._head(number.index), row.index)
+            for start in range(0, spec.width, self.lanes):
+                active = min(self.lanes, spec.width - start)
+                self.memory.store(self.f.constant(0.0), target, start, active)
+
+    def _block(self, place: Integer) -> None:
+        """A block of keys against all queries that see some of them."""
+        spec, w, f = self.spec, self.w, self.f
+        _, key, value, _, _, to_key, to_value = spec.strides
+        if spec.keys < BLOCK:
+            self.count: Integer = spec.keys
+        else:
+            self.count = w.minimum(BLOCK, w.subtract(spec.keys, place)) if spec.keys % BLOCK else BLOCK
+        self.place, self.keys = place, self.at("keys", key, self.batch, self.group, place, 0)
+        values = self.at("value", value, self.batch, self.group, place, 0)
+        self.transpose_in("key", self.keys, self.turned_keys, tokens=self.count, stride=key[2], width=spec.width,
+                          pitch=BLOCK, factor=spec.scale)  # fmt: skip
+        self.transpose_in("value", values, self.turned_values, tokens=self.count, stride=value[2],
+                          width=spec.value_width, pitch=BLOCK)  # fmt: skip
+        self.fill(self.key_sums, spec.padded(spec.width) * BLOCK, f.constant(0.0))
+        self.fill(self.value_sums, spec.padded(spec.value_width) * BLOCK, f.constant(0.0))
+        low, high = self._seeing()
+        with w.loop(0, str(self.shared)) as number:
+            head = self._head(number.index)
+            with w.loop(low, high, BLOCK) as loop:
+                self._pair(head, loop.index)
+        for sums, operand, strides, width in (
+            (self.key_sums, "to_key", to_key, spec.width), (self.value_sums, "to_value", to_value, spec.value_width),
+        ):  # fmt: skip
+            target = self.at(operand, strides, self.batch, self.group, place, 0)
+            self.transpose_out(operand, sums, target, tokens=self.count, stride=strides[2], width=width, pitch=BLOCK,
+                               spare=self.spare)  # fmt: skip
+
+    def _seeing(self) -> tuple[Integer, Integer]:
+        """The queries that see some key of the block: from a block's first one to an end."""
+        spec, w = self.spec, self.w
+        low: Integer = 0
+        high: Integer = spec.rows
+        first_key = w.subtract(self.place, self.first_place)
+        if self.is_limited(1):
+            low = w.maximum(0, w.subtract(first_key, spec.window[1]))
+            low = w.multiply(w.divide(low, BLOCK)[0], BLOCK)
+        if self.is_limited(0):
+            high = w.minimum(spec.rows, w.add(w.add(first_key, self.count), spec.window[0]))
+        return low, str(high)
+
+    def _pair(self, head: Integer, row: Integer) -> None:
+        """A block of keys and a block of queries."""
+        spec, w = self.spec, self.w
+        query, key, _, cotangent, to_query, _, _ = spec.strides
+        if spec.rows < BLOCK:
+            rows: Integer = spec.rows
+        else:
+            rows = w.minimum(BLOCK, w.subtract(spec.rows, row)) if spec.rows % BLOCK else BLOCK
+        totals = block_totals(spec.rows, BLOCK)
+        queries = self.at("query", query, self.batch, head, row, 0)
+        cotangents = self.at("cotangent", cotangent, self.batch, head, row, 0)
+        for name, operand, strides, turned, width, output in (
+            ("scores", queries, query, self.turned_keys, spec.width, self.weights),
+            ("weights", cotangents, cotangent, self.turned_values, spec.value_width, self.gradients),
+        ):
+            self.product(
+                name, operand, turned, output, rows=rows, row_step=strides[2], steps=width, a_step=strides[3],
+                b_step=BLOCK, columns=BLOCK, output_step=BLOCK, heights=totals,
+            )  # fmt: skip
+        self._differentiate(head, row, rows)
+        for name, operand, strides, matrix, width, output in (
+            ("to_value", cotangents, cotangent, self.weights, spec.value_width, self.value_sums),
+            ("to_key", queries, query, self.gradients, spec.width, self.key_sums),
+        ):
+            self.product(
+                name, operand, matrix, output, rows=width, row_step=strides[3], steps=rows, a_step=strides[2],
+                b_step=BLOCK, columns=BLOCK, output_step=BLOCK, accumulate=True,
+            )  # fmt: skip
+        self.product(
+            "to_query", self.gradients, self.keys, self._to_query(head, row), rows=rows, row_step=BLOCK,
+            steps=self.count, a_step=1, b_step=key[2], columns=spec.width, output_step=to_query[2], heights=totals,
+            accumulate=True,
+        )  # fmt: skip
+
+    def _differentiate(self, head: Integer, row: Integer, rows: Integer) -> None:
+        """Scores to weights, and gradients of the weights to those of the scores."""
+        spec, w = self.spec, self.w
+        position = w.add(self.first_place, row)
+        conditions = []
+        if self.is_limited(0):
+            distance = w.subtract(w.add(position, w.subtract(rows, 1)), self.place)
+            conditions.append(w.value(f"icmp sgt i64 {distance}, {spec.window[0]}"))
+        if self.is_limited(1):
+            distance = w.subtract(position, w.add(self.place, w.subtract(self.count, 1)))
+            conditions.append(w.value(f"icmp slt i64 {distance}, {-spec.window[1]}"))
+        if spec.keys % BLOCK:
+            conditions.append(w.value(f"icmp ne i64 {self.count}, {BLOCK}"))
+        if spec.masks or not conditions:
+            return self._differentiate_all(head, row, rows, position, is_plain=not spec.masks)
+        either = conditions[0]
+        for condition in conditions[1:]:
+            either = w.value(f"or i1 {either}, {condition}")
+        with w.when(either, "masked"):
+            self._differentiate_all(head, row, rows, position, is_plain=False)
+        with w.unless(either):
+            self._differentiate_all(head, row, rows, position, is_plain=True)
+
+    def _differentiate_all(
+        self, head: Integer, row: Integer, rows: Integer, position: Integer, *, is_plain: bool
+    ) -> None:
+        spec, w, f, memory, whole = self.spec, self.w, self.f, self.memory, self.whole
+        has_bias, has_dropout = "bias" in spec.operands and not is_plain, "dropout" in spec.operands
+        dense = (spec.heads * spec.rows, spec.rows, 1)
+        log_sums, deltas = (self.at(name, dense, self.batch, head, row) for name in ("log_sum", "delta"))
+        slope = "" if is_plain else self.slope(head)
+        base = self.at("bias", spec.bias, self.batch, head, row, self.place) if has_bias else ""
+        scale, nothing = f.constant(spec.scale), f.constant(0.0)
+        with w.loop(0, rows) as line:
+            log_sum = self.scalar(memory.at(log_sums, line.index))
+            delta = self.scalar(memory.at(deltas, line.index))
+            here = "" if is_plain else broadcast(
+                w, "i32", w.value(f"trunc i64 {w.add(position, line.index)} to i32"), self.lanes
+            )  # fmt: skip
+            across = memory.at(base, w.multiply(line.index, spec.bias[2])) if has_bias else ""
+            masks = self._kept_keys(head, w.add(row, line.index)) if has_dropout else {}
+            for start in self.vectors:
+                there = w.add(w.multiply(line.index, BLOCK), start)
+                score = memory.load(self.weights, there)
+                if not is_plain:
+                    distance = whole.operation("sub", here, self.whole_numbers(w.add(self.place, start)))
+                    bias = ""
+                    if has_bias:  # the lanes count from the block's first key
+                        bias = self.bias_lanes(across, spec.bias[3], start, 0, self.count)
+                    score = self.adjusted(score, distance, bias, slope)
+                    if spec.keys % BLOCK:
+                        last = w.value(f"trunc i64 {w.subtract(self.count, start)} to i32")
+                        is_inside = whole.operation("icmp slt", self.whole_numbers(0), broadcast(
+                            w, "i32", last, self.lanes))  # fmt: skip
+                        score = f.select(is_inside, score, f.constant(float("-inf")))
+                weight = mathematics.exp(f, f.subtract(score, log_sum))
+                gradient = memory.load(self.gradients, there)
+                if has_dropout:
+                    kept = f.select(masks[start], f.constant(1 / (1 - spec.dropout)), nothing)
+                    gradient = f.multiply(gradient, kept)
+                    memory.store(f.multiply(weight, kept), self.weights, there)
+                else:
+                    memory.store(weight, self.weights, there)
+                gradient = f.multiply(f.multiply(weight, f.subtract(gradient, delta)), scale)
+                memory.store(gradient, self.gradients, there)
+
+    def _kept_keys(self, head: Integer, row: Integer) -> dict[int, str]:
+        """Which weights of a query are kept, by vectors of keys; a draw is for four keys, a quarter block apart."""
+        spec, w = self.spec, self.w
+        quarter, wide = BLOCK // 4, vector("i64", self.lanes)
+        line = w.add(w.multiply(w.add(w.multiply(self.batch, spec.heads), head), spec.rows), row)
+        run = w.multiply(w.add(w.multiply(line, -(-spec.keys // GROUP)), w.divide(self.place, GROUP)[0]), quarter)
+        found: dict[int, str] = {}
+        for start in range(0, quarter, self.lanes):
+            lanes = "<" + ", ".join(f"i64 {start + lane}" for lane in range(self.lanes)) + ">"
+            index = w.value(f"add {wide} {broadcast(w, 'i64', str(run), self.lanes)}, {lanes}")
+            for word, is_kept in enumerate(self.kept(index)):
+                found[word * quarter + start] = is_kept
+        return found

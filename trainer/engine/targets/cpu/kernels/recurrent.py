@@ -1,0 +1,510 @@
+"""One time step of a recurrent scan, forward or back: a product with weights that stay where they are used, and what
+follows of it, fused. A repeat (`repeats.py`) walks it over all steps: thread t does the tasks t, t + threads, … of
+every step, so the panels of a task stay in the cache of one core for the whole sequence.
+
+A panel holds the weights of a few vectors of units, of all their gates: [depth][gate][units of the panel]. The rows of
+a batch are multiplied by it some at a time; sums go through scratch memory, so what follows is written once, for one
+row. Numerics class "exact": one chain of fused multiply-adds for each element, ascending, started from zero; whatever
+is added comes after. Both sides are rounded to `precision` where there is one.
+
+Function: `void name(ptr arguments, i64 task, ptr scratch)`. Argument words: the time step, then the addresses of
+`operands`. Of ragged rows "rows" holds, as int64, the rows with the longest ones first, then for each step, and one
+more, how many of them have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from trainer.engine.graph import dtypes
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.targets.cpu.kernels import mathematics
+from trainer.engine.targets.cpu.kernels.access import Elements
+from trainer.engine.targets.cpu.kernels.expression import MEMORY, cast, lanes_of
+from trainer.engine.targets.cpu.kernels.loops import broadcast
+from trainer.engine.targets.cpu.kernels.vectors import Floats
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+
+Kind = Literal[
+    "tanh", "relu", "lstm", "gru", "projection", "tanh_back", "relu_back", "lstm_back", "gru_back", "state_back"
+]
+_GATES = {"lstm": 4, "gru": 3}
+_ACCUMULATORS = 24
+"""Vectors of sums that stay in registers; of 32, the others hold weights and a number of each row."""
+
+_MOST_ROWS = 8
+_UNROLLED = 4
+_TASK_CYCLES = 4096
+"""Multiply-adds of vectors that are worth a barrier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a row of the left operand lies: in `name`, whose rows have `width` elements, from `offset` on, `step` time
+    steps away; where there is no such step, in the row of the first states `edge` [B, width] ("" for zeros).
+    """
+
+    name: str
+    width: int
+    offset: int = 0
+    step: int = 0
+    edge: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanStep:
+    """A step of `kind`: sums over `depth` for `units` units, each with its gates.
+
+    neighbor: how many steps away, in time, the states lie that a step of the scan itself began with; `with_states`:
+    an LSTM's output is its state (and comes from there on the way back), it has no projection.
+    """
+
+    kind: Kind
+    dtype: DType
+    precision: DType | None
+    steps: int
+    batch: int
+    depth: int
+    units: int
+    source: Source
+    neighbor: int
+    ragged: bool
+    with_states: bool = True
+
+    @property
+    def gates(self) -> int:
+        return _GATES.get(self.kind, 1)
+
+    @property
+    def unit_vectors(self) -> int:
+        """Vectors of units in a panel: wide panels ask less of the caches, narrow ones leave more to share."""
+        lanes = lanes_of(self.dtype)
+        if self.gates > 1:
+            return 1
+        return 4 if self.units >= 32 * lanes else 2 if self.units >= 4 * lanes else 1
+
+    @property
+    def vectors(self) -> int:
+        return self.gates * self.unit_vectors
+
+    @property
+    def panel_units(self) -> int:
+        return self.unit_vectors * lanes_of(self.dtype)
+
+    @property
+    def panels(self) -> int:
+        return -(-self.units // self.panel_units)
+
+    @property
+    def panel_size(self) -> int:
+        """Elements of a panel."""
+        return self.depth * self.vectors * lanes_of(self.dtype)
+
+    @property
+    def rows(self) -> int:
+        """Rows that are multiplied at a time: what loads the least and leaves the fewest places empty."""
+        most = min(_MOST_ROWS, _ACCUMULATORS // self.vectors, self.batch)
+        return min(
+            range(1, most + 1),
+            key=lambda rows: (-(-self.batch // rows) * (rows * self.vectors + rows + self.vectors), -rows),
+        )
+
+    @property
+    def panels_per_task(self) -> int:
+        cycles = self.batch * self.depth * self.vectors
+        return min(self.panels, -(-_TASK_CYCLES // max(1, cycles)))
+
+    @property
+    def tasks(self) -> int:
+        return -(-self.panels // self.panels_per_task)
+
+    @property
+    def scratch(self) -> int:
+        """Bytes: the sums of some rows, then these rows rounded to the precision."""
+        rounded = 0 if self.precision is None else self.rows * self.depth
+        return (self.rows * self.vectors * lanes_of(self.dtype) + rounded) * self.dtype.itemsize
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The names of the arrays, in the order of their argument words."""
+        states = {
+            "tanh": ("x", "y", "h"),
+            "relu": ("x", "y", "h"),
+            "lstm": ("x", "gates", "cells", "c", *(("y", "h") if self.with_states else ())),
+            "gru": ("x", "gates", "bias", "y", "h"),
+            "projection": ("y", "h"),
+            "tanh_back": ("y", "dy", "dh", "dx"),
+            "relu_back": ("y", "dy", "dh", "dx"),
+            "lstm_back": ("cells", "gates", "first", "dc", "dx", *(("dy", "dh") if self.with_states else ())),
+            "gru_back": ("y", "gates", "first", "dy", "dh", "dx", "dp"),
+            "state_back": ("dy", "dh", "dhs"),
+        }[self.kind]
+        ragged = ("rows",) if self.ragged else ()
+        edge = (self.source.edge or "zeros",) if self.source.step else ()
+        return tuple(dict.fromkeys(("panels", self.source.name, *edge, *states, *ragged)))
+
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        return _StepWriter(self).render(name)
+
+
+class _StepWriter:
+    """One kernel while it is written."""
+
+    def __init__(self, kernel: ScanStep) -> None:
+        self.kernel, self.writer = kernel, Writer()
+        self.lanes = lanes_of(kernel.dtype)
+        self.elements = Elements(self.writer, kernel.dtype)
+        self.floats = Floats(self.writer, MEMORY[kernel.dtype.name], self.lanes)
+
+    def render(self, name: str) -> str:
+        kernel, writer = self.kernel, self.writer
+        self.time = writer.argument(0, "i64")
+        self.places = {operand: writer.argument(1 + at) for at, operand in enumerate(kernel.operands)}
+        active = self._count_at(0)
+        first, last = writer.share("%task", kernel.panels_per_task, kernel.panels)
+        with writer.loop(first, last) as panel:
+            weights = self.elements.at(self.places["panels"], writer.multiply(panel.index, kernel.panel_size))
+            with writer.loop(0, active, kernel.rows) as block:
+                self._multiply(weights, block.index, active)
+                count = writer.minimum(kernel.rows, writer.subtract(active, block.index))
+                with writer.loop(0, count) as row:
+                    place = writer.multiply(row.index, kernel.vectors * self.lanes)
+                    sums = self.elements.at("%scratch", place)
+                    self._select_row(writer.add(block.index, row.index))
+                    self._each_vector(panel.index, lambda unit, active: self._finish(sums, unit, active))
+            if kernel.ragged:
+                with writer.loop(active, kernel.batch) as rest:
+                    self._select_row(rest.index)
+                    self._each_vector(panel.index, self._clear)
+        return writer.module(name, scratch=True)
+
+    # Rows.
+
+    def _count_at(self, step: int) -> Integer:
+        """How many rows have the time step that is `step` away."""
+        kernel, writer = self.kernel, self.writer
+        if kernel.ragged and step >= 0:
+            place = writer.add(writer.add(self.time, kernel.batch + step), 0)
+            return writer.value(f"load i64, ptr {writer.pointer(self.places['rows'], place, 'i64')}")
+        if step == 0:
+            return kernel.batch
+        edge = writer.value(f"icmp eq i64 {self.time}, {0 if step < 0 else kernel.steps - 1}")
+        return writer.value(f"select i1 {edge}, i64 0, i64 {kernel.batch}")
+
+    def _row(self, place: Integer) -> Integer:
+        """The row of the batch at a place of the order."""
+        if not self.kernel.ragged:
+            return place
+        return self.writer.value(f"load i64, ptr {self.writer.pointer(self.places['rows'], place, 'i64')}")
+
+    def _select_row(self, place: Integer) -> None:
+        """Go on with the row at `place`."""
+        writer = self.writer
+        self.place, self.row = place, self._row(place)
+        self.token = writer.add(writer.multiply(self.time, self.kernel.batch), self.row)
+
+    def _beside(self, name: str, width: int, row: Integer, step: int, offset: int = 0) -> str:
+        """The address of a row of `name` `step` time steps away."""
+        writer = self.writer
+        token = writer.add(writer.multiply(writer.add(self.time, step), self.kernel.batch), row)
+        return self.elements.at(self.places[name], writer.add(writer.multiply(token, width), offset))
+
+    def _stepped(self, name: str, width: int, place: Integer, row: Integer, step: int, edge: str) -> str:
+        """As `_beside`, or where there is no such step the row of `edge`."""
+        writer = self.writer
+        there = writer.value(f"icmp slt i64 {place}, {self._count_at(step)}")
+        first = self.places[edge or "zeros"]
+        if edge:
+            first = self.elements.at(first, writer.multiply(row, width))
+        return writer.value(f"select i1 {there}, ptr {self._beside(name, width, row, step)}, ptr {first}")
+
+    def _sources(self, block: Integer, active: Integer) -> list[str]:
+        """The left operand's rows; past the last one that one again."""
+        kernel, writer, source = self.kernel, self.writer, self.kernel.source
+        found = []
+        for number in range(kernel.rows):
+            place = writer.minimum(writer.add(block, number), writer.subtract(active, 1))
+            row = self._row(place)
+            if source.step:
+                found.append(self._stepped(source.name, source.width, place, row, source.step, source.edge))
+            else:
+                found.append(self._beside(source.name, source.width, row, 0, source.offset))
+        return found
+
+    # The product.
+
+    def _multiply(self, weights: str, block: Integer, active: Integer) -> None:
+        """Put the sums of some rows into the scratch."""
+        kernel, writer, elements, kind = self.kernel, self.writer, self.elements, self.floats.type
+        rows = self._sources(block, active)
+        if kernel.precision is not None:
+            rows = [self._rounded(row, number) for number, row in enumerate(rows)]
+        sums = ["zeroinitializer"] * (kernel.rows * kernel.vectors)
+        whole = kernel.depth // _UNROLLED * _UNROLLED
+        if whole:
+            with writer.loop(0, whole, _UNROLLED, [(kind, value) for value in sums]) as loop:
+                sums = loop.carried
+                for number in range(_UNROLLED):
+                    sums = self._multiply_one(weights, rows, writer.add(loop.index, number), sums)
+                loop.next = sums
+            sums = loop.next
+        for number in range(whole, kernel.depth):
+            sums = self._multiply_one(weights, rows, number, sums)
+        for number, value in enumerate(sums):
+            elements.store(value, "%scratch", number * self.lanes)
+
+    def _multiply_one(self, weights: str, rows: Sequence[str], depth: Integer, sums: Sequence[str]) -> list[str]:
+        kernel, writer, elements = self.kernel, self.writer, self.elements
+        line = elements.at(weights, writer.multiply(depth, kernel.vectors * self.lanes))
+        vectors = [elements.load(line, number * self.lanes) for number in range(kernel.vectors)]
+        found = []
+        for number, row in enumerate(rows):
+            scalar = writer.value(f"load {elements.element}, ptr {elements.at(row, depth)}")
+            value = broadcast(writer, elements.element, scalar, self.lanes)
+            own = sums[number * kernel.vectors :][: kernel.vectors]
+            found += [self.floats.fma(value, vector, total) for vector, total in zip(vectors, own, strict=True)]
+        return found
+
+    def _rounded(self, row: str, number: int) -> str:
+        """A row rounded to the precision, in the scratch."""
+        kernel, elements = self.kernel, self.elements
+        assert kernel.precision is not None
+        start = kernel.rows * kernel.vectors * self.lanes + number * kernel.depth
+        target = elements.at("%scratch", start)
+        for place, active in self._vectors_of(kernel.depth):
+            value = elements.load(row, place, active)
+            elements.store(cast(self.writer, value, kernel.dtype, kernel.precision, self.lanes), target, place, active)
+        return target
+
+    def _vectors_of(self, length: int) -> Iterator[tuple[Integer, int | None]]:
+        """Yield where each vector of `length` elements begins, and how much of it there is, in its loop."""
+        whole = length // self.lanes * self.lanes
+        if whole:
+            with self.writer.loop(0, whole, self.lanes) as loop:
+                yield loop.index, None
+        if whole < length:
+            yield whole, length - whole
+
+    # What follows.
+
+    def _each_vector(self, panel: Integer, do: Callable[[Sequence[Integer], int | None], None]) -> None:
+        """Call `do` with the (number, first unit) of each vector of units of a panel, and how much of it there is."""
+        kernel, writer = self.kernel, self.writer
+        rest = kernel.units % kernel.panel_units
+        first = writer.multiply(panel, kernel.panel_units)
+
+        def all_of(count: int) -> None:
+            for number in range(kernel.unit_vectors):
+                active = min(self.lanes, count - number * self.lanes)
+                if active > 0:
+                    unit = writer.add(first, number * self.lanes)
+                    do((number, unit), None if active == self.lanes else active)
+
+        if not rest or kernel.panels == 1:
+            all_of(rest or kernel.panel_units)
+            return
+        with writer.when(writer.value(f"icmp slt i64 {panel}, {kernel.panels - 1}")):
+            all_of(kernel.panel_units)
+        with writer.when(writer.value(f"icmp eq i64 {panel}, {kernel.panels - 1}")):
+            all_of(rest)
+
+    def _place(self, name: str, section: int = 0) -> tuple[str, Integer]:
+        """The array `name`, and where its vector of the row and units lies."""
+        kernel, writer = self.kernel, self.writer
+        wide = {"x": kernel.gates, "dx": 1, "dp": 3, "gates": 4}
+        wide |= {"lstm_back": {"dx": 4}, "gru_back": {"dx": 3}}.get(kernel.kind, {})
+        if kernel.kind in ("lstm", "lstm_back") and not kernel.with_states:
+            wide["gates"] = 5
+        if name == "bias":
+            return self.places[name], self.unit
+        row = self.row if name in ("h", "c", "dh", "dc") else self.token
+        start = writer.multiply(row, wide.get(name, 1) * kernel.units)
+        return self.places[name], writer.add(writer.add(start, section * kernel.units), self.unit)
+
+    def _load(self, name: str, section: int = 0) -> str:
+        place, offset = self._place(name, section)
+        return self.elements.load(place, offset, self.active)
+
+    def _store(self, value: str, name: str, section: int = 0) -> None:
+        place, offset = self._place(name, section)
+        self.elements.store(value, place, offset, self.active)
+
+    def _earlier(self, name: str) -> str:
+        """The row's vector of `name` at the step before, in the order of the scan."""
+        kernel = self.kernel
+        row = self._stepped(name, kernel.units, self.place, self.row, kernel.neighbor, "first")
+        return self.elements.load(row, self.unit, self.active)
+
+    def _clear(self, unit: Sequence[Integer], active: int | None) -> None:
+        """Zeros for a row that has no such step."""
+        self.unit, self.active = unit[1], active
+        kernel = self.kernel
+        written = {
+            "lstm": [("cells", 1), ("gates", 4 if kernel.with_states else 5), *([("y", 1)] * kernel.with_states)],
+            "gru": [("gates", 4), ("y", 1)],
+            "lstm_back": [("dx", 4)],
+            "gru_back": [("dx", 3), ("dp", 3)],
+            "tanh_back": [("dx", 1)],
+            "relu_back": [("dx", 1)],
+            "state_back": [("dhs", 1)],
+        }.get(kernel.kind, [("y", 1)])
+        for name, sections in written:
+            for section in range(sections):
+                self._store("zeroinitializer", name, section)
+
+    def _finish(self, sums: str, unit: Sequence[Integer], active: int | None) -> None:
+        """What follows of the sums of a row for a vector of units."""
+        kernel = self.kernel
+        number, self.unit = unit
+        self.active = active
+        assert isinstance(number, int)
+        totals = [
+            self.elements.load(sums, (gate * kernel.unit_vectors + number) * self.lanes) for gate in range(kernel.gates)
+        ]
+        getattr(self, f"_{kernel.kind}")(*totals)
+
+    def _outputs(self, value: str) -> None:
+        self._store(value, "y")
+        self._store(value, "h")
+
+    def _tanh(self, total: str) -> None:
+        self._outputs(mathematics.tanh(self.floats, self.floats.add(self._load("x"), total)))
+
+    def _relu(self, total: str) -> None:
+        f = self.floats
+        value = f.add(self._load("x"), total)
+        self._outputs(self._unless_positive(value, "zeroinitializer", value))
+
+    def _unless_positive(self, value: str, then: str, otherwise: str) -> str:
+        f = self.floats
+        return f.select(f.compare("ole", value, f.constant(0.0)), then, otherwise)
+
+    def _projection(self, total: str) -> None:
+        self._outputs(total)
+
+    def _lstm(self, *totals: str) -> None:
+        f = self.floats
+        i, forget, g, o = (f.add(self._load("x", gate), total) for gate, total in enumerate(totals))
+        i, forget, o = (mathematics.logistic(f, value) for value in (i, forget, o))
+        g = mathematics.tanh(f, g)
+        c = f.fma(forget, self._load("c"), f.multiply(i, g))
+        new = f.multiply(o, mathematics.tanh(f, c))
+        for gate, value in enumerate((i, forget, g, o)):
+            self._store(value, "gates", gate)
+        self._store(c, "cells")
+        self._store(c, "c")
+        if self.kernel.with_states:
+            self._outputs(new)
+        else:
+            self._store(new, "gates", 4)
+
+    def _gru(self, *totals: str) -> None:
+        f = self.floats
+        r, z = (mathematics.logistic(f, f.add(self._load("x", gate), totals[gate])) for gate in range(2))
+        q = f.add(totals[2], self._load("bias"))
+        n = mathematics.tanh(f, f.fma(r, q, self._load("x", 2)))
+        for gate, value in enumerate((r, z, n, q)):
+            self._store(value, "gates", gate)
+        self._outputs(f.fma(z, f.subtract(self._load("h"), n), n))
+
+    def _derivative(self, total: str) -> str:
+        """The derivative of the state."""
+        f = self.floats
+        return f.add(f.add(self._load("dy"), self._load("dh")), total)
+
+    def _slope(self, value: str, state: str) -> str:
+        """Times 1 - state², tanh's slope."""
+        f = self.floats
+        return f.multiply(value, f.fma(f.negate(state), state, f.constant(1.0)))
+
+    def _tanh_back(self, total: str) -> None:
+        self._store(self._slope(self._derivative(total), self._load("y")), "dx")
+        self._store("zeroinitializer", "dh")
+
+    def _relu_back(self, total: str) -> None:
+        self._store(self._unless_positive(self._load("y"), "zeroinitializer", self._derivative(total)), "dx")
+        self._store("zeroinitializer", "dh")
+
+    def _state_back(self, total: str) -> None:
+        self._store(self._derivative(total), "dhs")
+        self._store("zeroinitializer", "dh")
+
+    def _logistic_slope(self, value: str, gate: str) -> str:
+        """Times gate·(1 - gate)."""
+        f = self.floats
+        return f.multiply(f.multiply(value, gate), f.subtract(f.constant(1.0), gate))
+
+    def _lstm_back(self, total: str) -> None:
+        f = self.floats
+        if self.kernel.with_states:
+            total = self._derivative(total)
+            self._store("zeroinitializer", "dh")
+        i, forget, g, o = (self._load("gates", gate) for gate in range(4))
+        hyperbolic = mathematics.tanh(f, self._load("cells"))
+        own = f.add(self._load("dc"), self._slope(f.multiply(total, o), hyperbolic))
+        self._store(self._logistic_slope(f.multiply(own, g), i), "dx", 0)
+        self._store(self._logistic_slope(f.multiply(own, self._earlier("cells")), forget), "dx", 1)
+        self._store(self._slope(f.multiply(own, i), g), "dx", 2)
+        self._store(self._logistic_slope(f.multiply(total, hyperbolic), o), "dx", 3)
+        self._store(f.multiply(own, forget), "dc")
+
+    def _gru_back(self, total: str) -> None:
+        f = self.floats
+        total = self._derivative(total)
+        r, z, n, q = (self._load("gates", gate) for gate in range(4))
+        dn = self._slope(f.multiply(total, f.subtract(f.constant(1.0), z)), n)
+        dr = self._logistic_slope(f.multiply(dn, q), r)
+        dz = self._logistic_slope(f.multiply(total, f.subtract(self._earlier("y"), n)), z)
+        for gate, (value, product) in enumerate(((dr, dr), (dz, dz), (dn, f.multiply(dn, r)))):
+            self._store(value, "dx", gate)
+            self._store(product, "dp", gate)
+        self._store(f.multiply(total, z), "dh")
+
+
+@dataclass(frozen=True, slots=True)
+class RaggedRows:
+    """What ragged steps read of int32 lengths [batch]: "rows" of the module's docstring. Addresses: lengths, rows."""
+
+    batch: int
+    steps: int
+    stride: int
+
+    dtype = dtypes.int64
+    tasks = 1
+
+    @property
+    def size(self) -> int:
+        return self.batch + self.steps + 1
+
+    def render(self, name: str) -> str:
+        """The module text. Every pair of rows is compared, and every row with every step."""
+        writer = Writer()
+        lengths, rows = writer.argument(0), writer.argument(1)
+
+        def length_of(row: Integer) -> str:
+            place = writer.pointer(lengths, writer.multiply(row, self.stride), "i32")
+            return writer.value(f"sext i32 {writer.value(f'load i32, ptr {place}')} to i64")
+
+        def counted(condition: str, total: str) -> str:
+            return str(writer.add(total, writer.value(f"zext i1 {condition} to i64")))
+
+        with writer.loop(0, self.batch) as row:
+            own = length_of(row.index)
+            with writer.loop(0, self.batch, 1, [("i64", "0")]) as other:
+                theirs = length_of(other.index)
+                earlier = writer.value(f"icmp slt i64 {other.index}, {row.index}")
+                longer = writer.value(f"icmp sgt i64 {theirs}, {own}")
+                alike = writer.value(f"icmp eq i64 {theirs}, {own}")
+                before = writer.value(f"or i1 {longer}, {writer.value(f'and i1 {alike}, {earlier}')}")
+                other.next = [counted(before, other.carried[0])]
+            writer.emit(f"store i64 {row.index}, ptr {writer.pointer(rows, other.next[0], 'i64')}")
+        with writer.loop(0, self.steps + 1) as step:
+            with writer.loop(0, self.batch, 1, [("i64", "0")]) as row:
+                has = writer.value(f"icmp sgt i64 {length_of(row.index)}, {step.index}")
+                row.next = [counted(has, row.carried[0])]
+            place = writer.add(step.index, self.batch)
+            writer.emit(f"store i64 {row.next[0]}, ptr {writer.pointer(rows, place, 'i64')}")
+        return writer.module(name)

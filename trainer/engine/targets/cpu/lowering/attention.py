@@ -1,0 +1,91 @@
+"""Attention: operands as they lie, but for widths that are not next to each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainer.engine.graph.primitives.attention import options_of
+from trainer.engine.graph.storage import Layout
+from trainer.engine.program import loops
+from trainer.engine.program.spec import Instruction
+from trainer.engine.program.work import Buffer, View, Work
+from trainer.engine.targets.cpu.kernels.attention import Attention
+from trainer.engine.targets.cpu.kernels.attention_blocks import AttentionSpec
+from trainer.engine.targets.cpu.kernels.attention_gradient import AttentionGradient
+from trainer.engine.targets.cpu.lowering.expansion import Expansion
+from trainer.engine.targets.cpu.lowering.launch import Routine
+from trainer.engine.targets.cpu.machine import AVX512
+
+_WIDE_TILE, _NARROW_TILE = (6, 4), (6, 1)
+"""Rows and vectors of sums that 32 registers of 64 bytes, or 16 of 32, hold with what is multiplied."""
+
+
+def expand_attention(expansion: Expansion, work: Work) -> None:
+    """Output and logarithms of sums; a task for each head and 64 queries."""
+    out, log_sum = work.writes
+    if log_sum.size == 0:
+        return
+    reads = _along_width(expansion, work.reads, 3)
+    kernel = Attention(_spec(expansion, work, reads, tuple(view.strides for view in (*reads[:3], out))))
+    routine = replace(Routine.of(kernel, *reads, out, log_sum), scratch=kernel.scratch_bytes)
+    expansion.add(replace(work, spec=routine, reads=reads, label=f"attention {reads[0].shape}"))
+
+
+def expand_attention_gradient(expansion: Expansion, work: Work) -> None:
+    """Gradients of query, key and value; where keys are split among tasks, the sums of queries are added afterwards."""
+    query, keys, values = work.writes
+    for view in work.writes:
+        if not (query.size and keys.size) and view.buffer is not None:
+            expansion.fill(view.buffer, 0)
+    if not (query.size and keys.size):
+        return
+    reads = _along_width(expansion, work.reads, 4)
+    strides = tuple(view.strides for view in (*reads[:4], *work.writes))
+    kernel = AttentionGradient(_spec(expansion, work, reads, strides))
+    parts = query
+    if kernel.splits > 1:
+        dense = Layout.row_major(4).strides(query.shape)
+        kernel = replace(kernel, spec=replace(kernel.spec, strides=(*strides[:4], dense, *strides[5:])))
+        buffer = Buffer(kernel.splits * query.size, query.dtype, "gradients of queries")
+        parts = View(buffer, query.dtype, (kernel.splits * query.size,), (1,))
+    routine = replace(Routine.of(kernel, *reads, parts, keys, values), scratch=kernel.scratch_bytes)
+    label = f"attention_gradient {query.shape}"
+    expansion.add(replace(work, spec=routine, reads=reads, writes=(parts, keys, values), label=label))
+    if kernel.splits > 1:
+        expansion.add(_sum(parts, query, kernel.splits))
+
+
+def _sum(parts: View, target: View, count: int) -> Work:
+    """A loop that adds so many arrays of the target's shape, which lie one after the other, in their order."""
+    strides, dtype = Layout.row_major(4).strides(target.shape), target.dtype
+    reads = [replace(parts, shape=target.shape, strides=strides, offset=part * target.size) for part in range(count)]
+    body = [Instruction("load", (), dtype, (0,))]
+    for part in range(1, count):
+        body.append(Instruction("load", (), dtype, (part,)))
+        body.append(Instruction("add", (2 * part - 2, 2 * part - 1), dtype, ()))
+    return loops.loop(target.shape, body, reads, [target], [len(body) - 1], "attention_gradient sum")
+
+
+def _along_width(expansion: Expansion, views: tuple[View, ...], count: int) -> tuple[View, ...]:
+    """The operands, the first `count` of them with neighbors along the width, the small ones dense."""
+    wide = [expansion.dense(view, lambda strides: strides[3] == 1, Layout.row_major(4)) for view in views[:count]]
+    others = [
+        view if view.ndim == 4 else expansion.laid_out(view, Layout.row_major(view.ndim)) for view in views[count:]
+    ]
+    return (*wide, *others)
+
+
+def _spec(
+    expansion: Expansion, work: Work, reads: tuple[View, ...], strides: tuple[tuple[int, ...], ...]
+) -> AttentionSpec:
+    query, key, value = reads[:3]
+    attributes = work.spec.attributes
+    scale, window, dropout, operands = attributes
+    bias: tuple[int, ...] = ()
+    for view in options_of(work.spec.operation.name, reads, attributes).get("bias", ()):
+        bias = tuple(0 if extent == 1 else step for extent, step in zip(view.shape, view.strides, strict=True))
+    tile = _WIDE_TILE if expansion.machine.vectors >= AVX512.vectors else _NARROW_TILE
+    return AttentionSpec(
+        query.dtype, query.shape[0], query.shape[1], key.shape[1], query.shape[2], key.shape[2], query.shape[3],
+        value.shape[3], strides, scale, window, dropout, operands, bias, tile,
+    )  # fmt: skip
