@@ -7,10 +7,13 @@ import hashlib
 
 import llvmlite.binding as llvm
 
-from trainer.engine.targets.cpu import native
+from trainer.engine.targets import disk_cache
 
 PROCESSOR = "sm_90a"
 """The processor that kernels are made for where nothing else is asked for: an H100."""
+
+VERSIONS = {"sm_100a": "ptx86"}
+"""The version of PTX of processors that need a later one than `VERSION`."""
 
 VERSION = "ptx83"
 """The version of PTX, which drivers since CUDA 12.3 take."""
@@ -24,12 +27,17 @@ def _machine(processor: str) -> llvm.TargetMachine:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
-    return target.create_target_machine(cpu=processor, features=f"+{VERSION}", opt=3)
+    return target.create_target_machine(cpu=processor, features=f"+{version(processor)}", opt=3)
+
+
+def version(processor: str) -> str:
+    """The version of PTX for a processor."""
+    return VERSIONS.get(processor, VERSION)
 
 
 def assembly_key(ir: str, processor: str) -> str:
     """What the PTX of a module is kept under."""
-    return hashlib.sha256(f"{llvm.llvm_version_info}|{processor}|{VERSION}|{_OPTIMIZATION}\n{ir}".encode()).hexdigest()
+    return hashlib.sha256(f"{llvm.llvm_version_info}|{processor}|{version(processor)}|{_OPTIMIZATION}\n{ir}".encode()).hexdigest()
 
 
 def assembled(ir: str, processor: str = PROCESSOR) -> str:
@@ -39,7 +47,7 @@ def assembled(ir: str, processor: str = PROCESSOR) -> str:
     None of them reorders arithmetic on floats.
     """
     key = assembly_key(ir, processor)
-    cached = native.kept(key, PTX)
+    cached = disk_cache.kept(key, PTX)
     if cached is not None:
         return cached.decode()
     machine = _machine(processor)
@@ -49,5 +57,5 @@ def assembled(ir: str, processor: str = PROCESSOR) -> str:
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
         text = str(machine.emit_assembly(module))
-    native.keep(key, text.encode(), PTX)
+    disk_cache.keep(key, text.encode(), PTX)
     return text

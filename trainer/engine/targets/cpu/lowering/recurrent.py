@@ -11,10 +11,10 @@ from trainer.engine.graph.storage import Layout
 from trainer.engine.program import loops
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import Buffer, KernelSource, View, Work
-from trainer.engine.targets.cpu.kernels.expression import lanes_of
 from trainer.engine.targets.cpu.kernels.recurrent import RaggedRows, ScanStep, Source
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine
+from trainer.engine.targets.ir.expression import lanes_of
 
 Step = tuple[ScanStep, dict[str, View], View]
 """A kernel, its operands by name, and the weights [gates·units, depth]."""

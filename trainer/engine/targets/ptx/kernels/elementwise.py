@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainer.engine.program.spec import Instruction
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
-from trainer.engine.targets.cpu.kernels.writer import vector
+from trainer.engine.targets.ir.expression import MEMORY
+from trainer.engine.targets.ir.operand import Operand
+from trainer.engine.targets.ir.writer import vector
 from trainer.engine.targets.ptx.kernels.kernel_writer import KernelWriter, compute
 
 ACCESS_BYTES = 16

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Instruction
-from trainer.engine.targets.cpu.kernels.expression import COMPUTE, MEMORY, narrow, render_body, widen
-from trainer.engine.targets.cpu.kernels.writer import Typed, Writer, vector
+from trainer.engine.targets.ir.expression import COMPUTE, MEMORY, narrow, render_body, widen
+from trainer.engine.targets.ir.writer import Typed, Writer, vector
 
 WARP = 32
 """Threads of a warp."""
@@ -169,7 +169,9 @@ class KernelWriter(Writer):
 
     def shared(self, name: str, kind: str, count: int) -> str:
         """Memory of the block for `count` elements of an LLVM type; returns its address in that space."""
-        self._definitions[f"shared {name}"] = f"@{name} = internal addrspace(3) global [{count} x {kind}] poison, align 16"
+        self._definitions[f"shared {name}"] = (
+            f"@{name} = internal addrspace(3) global [{count} x {kind}] poison, align 16"
+        )
         return f"@{name}"
 
     # What differs from a kernel of the CPU.

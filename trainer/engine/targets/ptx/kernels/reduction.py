@@ -14,10 +14,10 @@ from typing import Literal
 
 from trainer.engine.graph.dtypes import DType, int64
 from trainer.engine.program.spec import Instruction
-from trainer.engine.targets.cpu.kernels.combine import Accumulator, Moments
-from trainer.engine.targets.cpu.kernels.expression import MEMORY, cast
-from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
-from trainer.engine.targets.cpu.kernels.writer import vector
+from trainer.engine.targets.ir.combine import Accumulator, Moments
+from trainer.engine.targets.ir.expression import MEMORY, cast
+from trainer.engine.targets.ir.operand import Operand
+from trainer.engine.targets.ir.writer import vector
 from trainer.engine.targets.ptx.kernels.kernel_writer import SHARED, WARP, KernelWriter, compute
 
 LANES = 16
@@ -67,7 +67,9 @@ class ReductionKernel:
 
 
 class _Rendering:
-    """One kernel while it is written."""
+    """One kernel while it is written. `lane`: which of the order's lanes the thread is."""
+
+    lane: str
 
     def __init__(self, kernel: ReductionKernel) -> None:
         self.kernel, self.w = kernel, KernelWriter()
@@ -154,7 +156,9 @@ class _Rendering:
             position = w.single("i64", str(loop.index))
             taken = []
             grouped = self._grouped(loop.carried)
-            for a, partial, value, pivot in zip(self.accumulators, grouped, self._values(str(loop.index)), pivots, strict=True):
+            for a, partial, value, pivot in zip(
+                self.accumulators, grouped, self._values(str(loop.index)), pivots, strict=True
+            ):
                 if pivot:
                     value = w.value(f"fsub {a.types[0]} {value}, {pivot}")
                 taken += a.take(w, partial, value, position if a.tracks_position else "", None)
@@ -247,7 +251,11 @@ class _Columns(_Rendering):
 
     def _arrays(self, accumulator: Accumulator) -> Iterator[tuple[DType, str]]:
         """The dtype of each value of a partial result, and the memory for those of a block's threads."""
-        dtypes = [accumulator.working, int64] if accumulator.tracks_position else [accumulator.working] * len(accumulator.types)
+        dtypes = (
+            [accumulator.working, int64]
+            if accumulator.tracks_position
+            else [accumulator.working] * len(accumulator.types)
+        )
         for number, dtype in enumerate(dtypes):
             memory = MEMORY[dtype.name]
             yield dtype, self.w.shared(f"partials_{number}_{memory}", memory, COLUMN_THREADS)
@@ -322,7 +330,7 @@ class MergeKernel:
             blocks = w.value(f"udiv i64 {padded}, {block}")
             initial = [(kind, of_block(source, "0")) for source in sources]
             with w.loop("1", blocks, 1, initial) as loop:
-                start, stop = w.share(loop.index, block, length)  # type: ignore[arg-type]
+                start, stop = w.share(loop.index, block, length)
                 count = spread(w.value(f"sub i64 {stop}, {start}"))
                 share = w.value(f"fdiv {kind} {count}, {spread(str(stop))}")
                 both = w.value(f"fmul {kind} {spread(str(start))}, {share}")

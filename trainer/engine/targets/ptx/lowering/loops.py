@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainer.engine.program.work import KernelSource, View, Work, places_of
-from trainer.engine.targets.cpu.kernels.loop_kernel import Operand, inner_of
+from trainer.engine.targets.ir.operand import Operand, inner_of
 from trainer.engine.targets.ptx.kernels import elementwise
 from trainer.engine.targets.ptx.kernels.elementwise import ACCESS_BYTES, ElementwiseKernel
 from trainer.engine.targets.ptx.launch import Address, Launch, Word

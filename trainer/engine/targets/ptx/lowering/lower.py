@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainer.engine.graph.errors import refusal
+from trainer import TrainerError
 from trainer.engine.program.work import Call, Work
 from trainer.engine.targets.ptx.launch import Launch
 from trainer.engine.targets.ptx.lowering.loops import lower_loop
@@ -21,9 +21,12 @@ def lower(work: Work, *, flush: bool) -> list[Launch]:
     raise _refused(work)
 
 
-def _refused(work: Work) -> Exception:
+def _refused(work: Work) -> TrainerError:
     name = work.spec.operation.name if isinstance(work.spec, Call) else work.label
-    return refusal(
-        "ptx", f"no kernel computes {name} yet", where=work.line or "", found=f"{work.kind} {work.label}",
-        expected="an operation of the table in docs/gpu.md", hint="`device: cpu` computes it.",
-    )  # fmt: skip
+    return TrainerError(
+        f"no kernel for NVIDIA GPUs computes {name} yet",
+        where=work.line,
+        found=f"{name} ({work.kind})",
+        expected="an operation of the table in docs/gpu.md",
+        hint="Compute it on `device: cpu`.",
+    )

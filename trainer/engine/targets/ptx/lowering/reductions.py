@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.storage import Layout
 from trainer.engine.program.loops import collapse, fill, reduction_block
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import Buffer, KernelSource, Reduce, View, Work, places_of
-from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
+from trainer.engine.targets.ir.operand import Operand
 from trainer.engine.targets.ptx.kernels.reduction import MergeKernel, ReductionKernel
 from trainer.engine.targets.ptx.launch import Address, Launch, Word
 from trainer.engine.targets.ptx.lowering.loops import fits_32_bits, lower_loop
@@ -195,8 +196,4 @@ def _moments(first: _Pass, spec: Reduce, finals: Sequence[View]) -> list[Launch]
 
 
 def _dense(extents: Sequence[int]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for extent in reversed(extents):
-        strides.insert(0, step)
-        step *= extent
-    return tuple(strides)
+    return Layout.row_major(len(extents)).strides(tuple(extents))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu.kernels.vectors import Integers
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.ir.vectors import Integers
+from trainer.engine.targets.ir.writer import Writer, vector
 
 _SMALLEST = {"i8": -(2**7), "i16": -(2**15), "i32": -(2**31), "i64": -(2**63)}
 _EXACT_FLOAT = {"i8": "float", "i16": "float", "i32": "double"}  # holds every quotient's whole part exactly

@@ -10,9 +10,9 @@ import functools
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, float32, int64
-from trainer.engine.targets.cpu.kernels.expression import LANES, combined, compute_type, constant
-from trainer.engine.targets.cpu.kernels.vectors import splat
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.ir.expression import LANES, combined, compute_type, constant
+from trainer.engine.targets.ir.vectors import splat
+from trainer.engine.targets.ir.writer import Writer, vector
 
 _PAIRWISE = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 _LAST_POSITION = 2**63 - 1

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine.targets.cpu.kernels.mathematics import round_to_integer
-from trainer.engine.targets.cpu.kernels.vectors import Floats, float_literal
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.ir.mathematics import round_to_integer
+from trainer.engine.targets.ir.vectors import Floats, float_literal
+from trainer.engine.targets.ir.writer import Writer
 
 _TWO_OVER_PI = 0.6366197723675814
 # pi / 2 as a sum of three; the first product is exact by fused multiply-add
