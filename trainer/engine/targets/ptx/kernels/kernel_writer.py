@@ -54,7 +54,7 @@ class KernelWriter(Writer):
         return self.value(f"zext i32 {found} to i64")
 
     def thread_number(self, threads: int) -> str:
-        """The number of the thread in a grid of blocks of so many threads, as i64."""
+        """The number of the thread in a grid of blocks of `threads` threads, as i64."""
         first = self.value(f"mul nuw nsw i64 {self.special('ctaid.x')}, {threads}")
         return self.value(f"add nuw nsw i64 {first}, {self.special('tid.x')}")
 

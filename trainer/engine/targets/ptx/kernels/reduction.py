@@ -56,7 +56,7 @@ class ReductionKernel:
         return ROW_THREADS if self.orientation == "row" else COLUMN_THREADS
 
     def grid(self, kept: int, blocks: int) -> int:
-        """Blocks of threads for so many kept elements and blocks of terms."""
+        """Blocks of threads for `kept` kept elements, each with `blocks` blocks of terms."""
         if self.orientation == "row":
             return -(-kept * blocks * LANES // ROW_THREADS)
         return -(-kept // WARP) * blocks
