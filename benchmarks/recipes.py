@@ -128,9 +128,14 @@ def frechet_by_its_first(run: Run) -> dict[str, float]:
 
 
 ROWS = {
-    "clothes": Row(900, "valid/ema/accuracy", (Bar("test/ema/accuracy", least=0.74),)),
+    "clothes": Row(
+        900, "valid/ema/accuracy", (Bar("test/ema/accuracy", least=0.74),), short=(*SHORT, "options.width=8")
+    ),
     "detection": Row(
-        900, "valid/ema/coco/AP", (Bar("test/ema/coco/AP50", least=0.86), Bar("test/ema/coco/AP", least=0.54))
+        900,
+        "valid/ema/coco/AP",
+        (Bar("test/ema/coco/AP50", least=0.86), Bar("test/ema/coco/AP", least=0.54)),
+        short=(*SHORT, "options.width=16", "options.pyramid_channels=16", "options.head_depth=1"),
     ),
     "digits": Row(60, "valid/accuracy", (Bar("test/accuracy", least=0.99),)),
     "lsgan": Row(
@@ -148,7 +153,7 @@ ROWS = {
                 for name in ("frechet_by_first", "late_frechet_by_first")
             ),
         ),
-        short=("train.epochs=null", "train.steps=64", "train.log_every_steps=32"),
+        short=("train.epochs=null", "train.steps=64", "train.log_every_steps=32", "options.filters=8"),
         loss="train/discriminator_loss",
         further=frechet_by_its_first,
     ),

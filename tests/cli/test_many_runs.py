@@ -13,7 +13,7 @@ from tests.tui.synthetic_run import CONFIG, append, make_folder, write_run
 from trainer.cli import main
 from trainer.cli.curves import overlaid
 from trainer.cli.runs_table import columns_of, configs_of, drawn
-from trainer.rundir import EndEvent, MetricEvent, RunEvent, list_runs, open_run, pulse, summarize, write_tags
+from trainer.rundir import EndEvent, MetricEvent, RunEvent, heartbeat, list_runs, open_run, summarize, write_tags
 from trainer.tui.comparison import ABSENT, compare
 
 
@@ -203,8 +203,10 @@ def test_a_run_of_another_machine_is_running_if_it_is_heard_of_whatever_the_cloc
         waits.append(seconds)
         os.utime(moving, (time.time() - 418,) * 2)
 
-    monkeypatch.setattr("trainer.cli.summaries.moving_heartbeats", lambda locks: pulse.moving_heartbeats(locks, sleep))
+    monkeypatch.setattr(
+        "trainer.cli.summaries.moving_heartbeats", lambda locks: heartbeat.moving_heartbeats(locks, sleep)
+    )
     assert main(["runs", "--json"]) == 0
     told = {run["name"]: run["status"] for run in map(json.loads, capsys.readouterr().out.splitlines())}
     assert told == {"one": "done", "two": "failed", "moving": "running", "still": "lost", "old": "lost"}
-    assert sum(waits) == pulse.WATCHED_SECONDS
+    assert sum(waits) == heartbeat.WATCHED_SECONDS

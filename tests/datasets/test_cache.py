@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.configs.own import own_class
+from trainer.configs.custom_class import own_class
 from trainer.datasets import Cached, Item, ItemCache, Loader
 
 RANDOM = np.random.default_rng(0)

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from trainer import TrainerError
-from trainer.configs.own import own_class
+from trainer.configs.custom_class import own_class
 from trainer.datasets import ArrayDataset, BadItem, Batch, Loader, Position, RandomShift
 from trainer.datasets.workers import WorkerFailure
 from trainer.datasets.workers.pool import MOST_LENT, RESTARTS, WorkerPool
@@ -281,7 +281,7 @@ def test_dropping_a_loader_ends_its_workers(of_file: Callable[[str], Any]) -> No
 PROGRAM = """
     import os, signal, sys
     from pathlib import Path
-    from trainer.configs.own import own_class
+    from trainer.configs.custom_class import own_class
     from trainer.datasets import Loader
 
     Data = getattr(sys.modules[own_class("{data}:Boxes").__module__], "{name}")

@@ -147,6 +147,16 @@ def data_sets(folder: Path) -> None:
     (folder / "config.yaml").write_text("extends: digits\n")
 
 
+def texts(folder: Path) -> None:
+    """The two files of the page on texts, a short text and prompts."""
+    (page,) = (page for page in PAGES if page.name == "text-and-series.md")
+    for name, language in (("plays.yaml", "yaml"), ("writing.py", "python")):
+        (folder / name).write_text(next(block.text for block in blocks(page) if block.language == language))
+    (folder / "plays").mkdir()
+    (folder / "plays/input.txt").write_text("ROMEO: but soft, what light through yonder window breaks?\n" * 200)
+    (folder / "starts.txt").write_text("ROMEO:\nlight\n")
+
+
 def how_to(folder: Path) -> None:
     """A configuration for the commands that need one."""
     (folder / "config.yaml").write_text("extends: digits\n")
@@ -225,6 +235,7 @@ SETTINGS = {
     "export.md": Setting(cells),
     "evaluation.md": Setting(tables),
     "data.md": Setting(data_sets, DATA),
+    "text-and-series.md": Setting(texts, small={"plays.yaml": ("train.epochs=1",)}),
     "metrics.md": Setting(names="from trainer.metrics import Mean, Predictions\nfrom trainer.engine import nn"),
     "training.md": Setting(),
     "run.md": Setting(),

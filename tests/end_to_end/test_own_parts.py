@@ -162,7 +162,7 @@ def test_a_metric_of_ones_own_is_measured_by_the_command(folder: Path, repositor
     (near,) = (text for text in shown if "class WithinOne" in text)
     (folder / "near.py").write_text(near)
     overrides = ['metrics.valid=["accuracy", {name: "./near.py:WithinOne", as: near, options: {distance: 9}}]']
-    environment = {**os.environ, "PYTHONPATH": str(repository), "TRAINER_CACHE_DIR": str(folder / "cache")}
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
     command = [*TRAINER, "run", "digits", "--plain", "train.steps=2", *overrides]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

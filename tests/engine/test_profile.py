@@ -231,7 +231,7 @@ def test_profiling_changes_no_bit() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"steps": 0}, "needs steps"), ({"warm_up": -1}, "needs steps")],
+    [({"steps": 0}, "wrong number of steps"), ({"warm_up": -1}, "wrong number of steps")],
 )
 def test_wrong_counts_are_refused(arguments: dict[str, int], message: str) -> None:
     with pytest.raises(TrainerError, match=message):

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from trainer.configs import RunConfig
+from trainer.configs.custom_class import own_class
 from trainer.configs.data import DataConfig
-from trainer.configs.own import own_class
 from trainer.datasets import loaders
 from trainer.learner import DataSplits, Learner
 from trainer.learner.hooks.input_bound import SECONDS, InputBound, advice

@@ -29,6 +29,11 @@ def test_a_sample_names_all_classes_so_that_each_has_one_color_everywhere(
     assert json.loads(file.with_suffix(".json").read_text())["class_names"] == names
 
 
+def test_the_length_of_a_prompt_is_written(tmp_path: Path) -> None:
+    file = write_sample(Sample("a", text="ROMEO: but soft", prompt=6), tmp_path / "samples", tmp_path)
+    assert file.read_text() == "ROMEO: but soft" and json.loads(file.with_suffix(".json").read_text())["prompt"] == 6
+
+
 def test_without_classes_none_are_named(tmp_path: Path) -> None:
     file = write_sample(Sample("a", PICTURE), tmp_path / "samples", tmp_path)
     assert "class_names" not in json.loads(file.with_suffix(".json").read_text())

@@ -10,7 +10,7 @@ import pytest
 from sklearn import metrics as scikit
 
 from tests.metrics.measuring import measured, split_measured, state_of
-from trainer.metrics.binned import AveragePrecision, RocAuc
+from trainer.metrics.binned_curves import AveragePrecision, RocAuc
 from trainer.metrics.curves import PrecisionRecallCurve, RocCurve
 
 

@@ -14,7 +14,7 @@ from tests.metrics.measuring import measured, split_measured
 from trainer import TrainerError
 from trainer.metrics.errors import MeanAbsoluteError, MeanSquaredError, RootMeanSquaredError
 from trainer.metrics.images import Psnr, Ssim
-from trainer.metrics.log_loss import LogLoss, Perplexity
+from trainer.metrics.log_loss import BitsPerCharacter, LogLoss, Perplexity
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -56,6 +56,20 @@ def test_perplexity_is_over_all_tokens_that_count() -> None:
     flat = np.moveaxis(logits, 1, -1)[:, :4].reshape(-1, 7)
     want = math.exp(scikit.log_loss(labels[:, :4].ravel(), softmax(flat), labels=range(7)))
     assert measured(Perplexity(), logits=logits, labels=labels)[""] == pytest.approx(want, rel=1e-6)
+
+
+def test_bits_per_character_divide_by_the_characters_of_the_tokens_that_count() -> None:
+    random = np.random.default_rng(4)
+    logits, labels = random.normal(size=(3, 7, 5)).astype(np.float32), random.integers(0, 7, (3, 5))
+    characters, weight = random.integers(0, 6, (3, 5)).astype(np.float32), np.array([1, 1, 0], np.float32)
+    labels[0, 2:] = -1
+    probabilities = softmax(np.moveaxis(logits, 1, -1).reshape(-1, 7)).reshape(3, 5, 7)
+    bits = -np.log2(np.take_along_axis(probabilities, np.maximum(labels, 0)[:, :, None], axis=2)[..., 0])
+    counted = (labels >= 0) & (weight > 0)[:, None]
+    given = {"logits": logits, "labels": labels, "weight": weight}
+    assert measured(BitsPerCharacter(), **given)[""] == pytest.approx(bits[counted].mean(), rel=1e-6)
+    want = bits[counted].sum() / characters[counted].sum()
+    assert measured(BitsPerCharacter(), **given, characters=characters)[""] == pytest.approx(want, rel=1e-6)
 
 
 @pytest.mark.parametrize(

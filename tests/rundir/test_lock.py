@@ -14,9 +14,9 @@ import pytest
 
 from trainer import TrainerError
 from trainer.rundir import RunLock, RunPaths, host_name, read_lock
+from trainer.rundir.heartbeat import GONE_AFTER_SECONDS, WATCHED_SECONDS
 from trainer.rundir.lock import _remove_dead
 from trainer.rundir.processes import process_started
-from trainer.rundir.pulse import GONE_AFTER_SECONDS, WATCHED_SECONDS
 
 
 def dead_pid() -> int:

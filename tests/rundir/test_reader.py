@@ -156,6 +156,20 @@ def test_what_is_measured_again_at_the_step_of_a_resumption_counts_once(tmp_path
     assert told == [(1, 1.0), (1, 3.0), (2, 5.0), (2,), (3, 6.0), (3, 7.0)]
 
 
+def test_metrics_that_came_together_are_replaced_one_by_one(tmp_path: Path) -> None:
+    """Those of another process come with others or later, as the clock decides."""
+
+    def metric(**values: float) -> MetricEvent:
+        return MetricEvent(20, 2.0, "test", values, final=True)
+
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(
+        lines(metric(loss=1.0, ap=2.0, f1=3.0)) + lines(ResumedEvent(20), metric(loss=4.0), metric(ap=5.0), attempt=2)
+    )
+    told = [record.event.values for record in read_events(path) if isinstance(record.event, MetricEvent)]
+    assert told == [{"f1": 3.0}, {"loss": 4.0}, {"ap": 5.0}]
+
+
 def test_samples_cover_the_whole_file_at_a_bounded_cost(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(lines(*(MetricEvent(step, 0.0, "train", {"loss": 0.0}) for step in range(20_000))))

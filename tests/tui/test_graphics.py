@@ -18,7 +18,7 @@ from trainer.tui.box import FRAME_HEIGHT, FRAME_WIDTH
 from trainer.tui.forms import choose_form
 from trainer.tui.graphics import Hanging, Placed, kitty, sixel
 from trainer.tui.panels.samples import grid_for
-from trainer.tui.wall import cell_size
+from trainer.tui.pixel_pictures import cell_size
 
 
 def decoded_sixel(text: str) -> np.ndarray:

@@ -11,7 +11,7 @@ from conftest import Clock, dashboard, settle, until
 
 from trainer.rundir import RunPaths, SampleEvent
 from trainer.tui.overview import Content, places
-from trainer.tui.panels.newest import draw_newest
+from trainer.tui.panels.newest_samples import draw_newest
 from trainer.tui.pictures import read_sample
 from trainer.tui.text import plain
 

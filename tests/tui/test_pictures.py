@@ -11,6 +11,7 @@ from PIL import Image
 
 from trainer.tui.annotations import COLORS, Layers, boxes_of, outline, run_lengths_of
 from trainer.tui.glyphs import ASCII, UNICODE
+from trainer.tui.panels.samples import text_lines
 from trainer.tui.pictures import Sample, draw_picture, read_sample
 from trainer.tui.text import Line
 
@@ -99,8 +100,10 @@ def test_reading_a_sample(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps({"mask": "../elsewhere/b.mask.png"}))
     masked = read_sample(tmp_path / "b.png")
     assert masked is not None and masked.mask is not None and (masked.mask == 3).all(), "never outside of its folder"
-    (tmp_path / "a.txt").write_text("words")
-    assert read_sample(tmp_path / "a.txt") == Sample(text="words")
+    (tmp_path / "c.txt").write_text("words")
+    assert read_sample(tmp_path / "c.txt") == Sample(text="words")
+    (tmp_path / "c.json").write_text(json.dumps({"prompt": 2}))
+    assert read_sample(tmp_path / "c.txt") == Sample(text="words", annotations={"prompt": 2})
     (tmp_path / "torn.png").write_bytes((tmp_path / "a.png").read_bytes()[:100])
     assert read_sample(tmp_path / "torn.png") is None and read_sample(tmp_path / "none.png") is None
 
@@ -149,3 +152,11 @@ def test_boxes_of_a_class_have_its_colour_in_every_picture() -> None:
     for classes in (["dog"], ["bird", "dog"]):
         found = boxes_of({"boxes": [[0, 0, 9, 9]] * len(classes), "classes": classes, "class_names": names})
         assert found[-1].color == COLORS[1]
+
+
+def test_the_prompt_of_a_text_is_bold_and_control_characters_are_left_out() -> None:
+    sample = Sample(text="ROMEO:\nbut \x1b[31msoft, what light\n", annotations={"prompt": len("ROMEO:\nbut ")})
+    assert text_lines(sample, 40) == [(("ROMEO:", "strong"),), (("but ", "strong"), ("soft, what light", "text"))]
+    narrow = text_lines(Sample(text="one two three four", annotations={"prompt": 13}), 9)
+    assert narrow == [(("one two ", "strong"),), (("three", "strong"), (" ", "text")), (("four", "text"),)]
+    assert text_lines(Sample(text="plain", annotations={"prompt": "x"}), 9) == [(("plain", "text"),)]

@@ -41,7 +41,7 @@ def _carry_out(words: list[str]) -> int:
         if isinstance(error, TrainerError):
             mistake: str | None = str(error)
         else:
-            from trainer.configs.own import own_mistake
+            from trainer.configs.custom_class import own_mistake
 
             mistake = own_mistake(error)
         if mistake is None:

@@ -41,7 +41,7 @@ def find_source(word: str) -> Path:
         if path.exists():
             return path
     if os.sep in word or Path(word).suffix:
-        return Path(word)  # whoever reads it says what is wrong
+        return Path(word)  # the reader reports what is wrong
     raise _no_such_run(word)
 
 

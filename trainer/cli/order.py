@@ -1,4 +1,4 @@
-"""What a command asks of its worker, as plain data that is passed between processes.
+"""The order of a command to its worker, as plain data that is passed between processes.
 
 Has almost no imports: the worker starts before anything else is imported.
 """

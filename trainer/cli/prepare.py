@@ -12,9 +12,9 @@ from typing import Any
 
 from trainer import TrainerError, configs
 from trainer.cli.attempt import Attempt
+from trainer.cli.file_checks import Surroundings
 from trainer.cli.find import RUNS, find_run
 from trainer.cli.order import Order, targets_of
-from trainer.cli.surroundings import Surroundings
 from trainer.configs.foreign import KEYS
 from trainer.configs.overrides import Overrides
 from trainer.rundir import (

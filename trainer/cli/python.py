@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError, configs
 from trainer.cli.exit_codes import BY_SIGNAL, INTERRUPTED, TERMINATED
+from trainer.cli.file_checks import Surroundings
 from trainer.cli.forms import Form
 from trainer.cli.live import live_table
 from trainer.cli.order import Order
 from trainer.cli.prepare import AUTO, attempt_of
-from trainer.cli.surroundings import Surroundings
 from trainer.cli.watcher import SAME_WISH_SECONDS
-from trainer.configs.own import forget_own_code
+from trainer.configs.custom_class import forget_own_code
 from trainer.rundir import EndEvent, Event, Metrics, Record, Run, open_run
 
 if TYPE_CHECKING:

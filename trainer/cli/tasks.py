@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainer import TrainerError
 from trainer.configs import TaskReference
-from trainer.configs.own import own_mistake
+from trainer.configs.custom_class import own_mistake
 
 if TYPE_CHECKING:
     from trainer.learner import Task

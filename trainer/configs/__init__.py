@@ -15,7 +15,7 @@ from trainer.configs.model import ModelConfig
 from trainer.configs.numerics import NumericsConfig
 from trainer.configs.optimizers import OptimizerConfig, OwnOptimizer, ParameterGroup
 from trainer.configs.problems import ConfigError, Place, Problem
-from trainer.configs.resolved import dump_resolved
+from trainer.configs.resolved_config import dump_resolved
 from trainer.configs.resuming import Change, changes, what_state_rests_on
 from trainer.configs.run import RunConfig
 from trainer.configs.schedules import OwnSchedule, Schedule, ScheduleConfig, Span, Stretch, every_schedule
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         RmsPropConfig,
     )
     from trainer.configs.optimizers.momentum import LionConfig, MuonConfig, SgdConfig
-    from trainer.configs.schedules.combined import ProductSchedule, SequenceSchedule
+    from trainer.configs.schedules.composite import ProductSchedule, SequenceSchedule
     from trainer.configs.schedules.decay import (
         ConstantSchedule,
         ExponentialSchedule,
@@ -57,8 +57,8 @@ _LATE = {
     "LionConfig": "optimizers.momentum",
     "MuonConfig": "optimizers.momentum",
     "SgdConfig": "optimizers.momentum",
-    "ProductSchedule": "schedules.combined",
-    "SequenceSchedule": "schedules.combined",
+    "ProductSchedule": "schedules.composite",
+    "SequenceSchedule": "schedules.composite",
     "ConstantSchedule": "schedules.decay",
     "ExponentialSchedule": "schedules.decay",
     "LinearSchedule": "schedules.decay",

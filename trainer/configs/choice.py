@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
-from trainer.configs.own import OWN_TAG, which
+from trainer.configs.custom_class import OWN_TAG, which
 from trainer.configs.section import Section
 
 _CHOICES: dict[type[Section], Choice] = {}

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from trainer.configs.own import PATTERN
+from trainer.configs.custom_class import PATTERN
 from trainer.configs.section import Section
 
 

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from trainer.configs.checks import check
+from trainer.configs.custom_class import absolute_name
 from trainer.configs.declaration import Declaration
-from trainer.configs.declared import refuse_undeclared
+from trainer.configs.declaration_checks import refuse_undeclared
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.layers import lay_over
 from trainer.configs.metrics import MetricConfig
 from trainer.configs.overrides import COMMAND_LINE, KEYWORDS, Overrides, override
-from trainer.configs.own import absolute_name
 from trainer.configs.own_data import without_inherited_reader
 from trainer.configs.plain import plain_document
 from trainer.configs.problems import ConfigError, KeyPath, Place, Problem, dotted

@@ -10,9 +10,9 @@ from types import ModuleType
 
 from pydantic import BaseModel
 
+from trainer.configs.custom_class import OWN, package_for
 from trainer.configs.declaration import Declaration
 from trainer.configs.gallery import RecipeIndex
-from trainer.configs.own import OWN, package_for
 from trainer.configs.problems import KeyPath, Place, Problem, did_you_mean
 from trainer.configs.reader import read_yaml
 

@@ -12,7 +12,7 @@ from trainer import TrainerError
 from trainer.datasets.cache import Cached, ItemCache
 from trainer.datasets.collate import LEAST_ROOM, Collation
 from trainer.datasets.dataset import Dataset, Subset, gives_batches
-from trainer.datasets.known import labels_of, most_objects, sizes_of, vocabulary_of
+from trainer.datasets.item_properties import labels_of, most_objects, sizes_of, vocabulary_of
 from trainer.datasets.length_steps import LENGTH_STEPS, length_steps
 from trainer.datasets.loader import Loader
 from trainer.datasets.making import BatchMaker, BatchTransform, EpochDataset
@@ -106,7 +106,7 @@ def _refuse_unread(config: RunConfig) -> None:
 
 def _refuse_unmeasured(splits: Mapping[str, Dataset], config: RunConfig) -> None:
     """Raises `TrainerError` if the config has validation metrics but no validation split exists."""
-    from trainer.configs.awaited import no_validation  # as above
+    from trainer.configs.monitored_metrics import no_validation  # as above
     from trainer.configs.problems import dotted
 
     missing = no_validation(config, {name: len(split) for name, split in splits.items()})
@@ -155,7 +155,7 @@ def _prepared(dataset: Dataset, data: DataConfig, share: float, workers: int) ->
 
 
 def _decoding(dataset: Dataset, at_least: tuple[int, int]) -> Dataset:
-    """The data set with images decoded at no less than this size, if supported."""
+    """The data set with images decoded at a size of at least this, if supported."""
     if isinstance(dataset, Subset):
         return Subset(_decoding(dataset.dataset, at_least), dataset.indices)
     if hasattr(dataset, "at_least"):

@@ -122,7 +122,7 @@ _LAZY = {
     "profiling.memory": ("MemoryReport", "memory_report"),
     "tracing.trace": ("Traced", "trace"),
 }
-"""Modules that are loaded when one of these names is first asked for; so is `nn`."""
+"""Modules that are imported on first use of one of these names; so is `nn`."""
 
 
 def __getattr__(name: str) -> Any:

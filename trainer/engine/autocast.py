@@ -3,14 +3,14 @@
 Inside `autocast("bfloat16")` or `autocast("float16")`
 
 - matmul, tensordot, convolution, convolution_transpose (so Linear, Conv2d and ConvTranspose2d) round their operands to
-  it, sum in float32 and give it;
+  it, sum in float32 and return it;
 - exp, expm1, log, log1p, reciprocal, pow, sum, mean, prod, var, std, cumulative_sum, softmax, log_softmax and the
-  losses compute and give float32, also of 16-bit operands;
-- everything else is as without: the dtype in which the operands meet;
+  losses compute in and return float32, also for 16-bit operands;
+- all other operations are unchanged and use the promoted dtype of their operands;
 
-as in PyTorch's lists. Normalisation layers take their statistics in float32 and give the dtype of their input, in and
-outside of it. A weight stays float32: it is rounded once a step, however often it is used, and its gradient comes out
-in float32 without having been rounded.
+as in PyTorch's lists. Normalization layers compute their statistics in float32 and return the dtype of their input,
+inside and outside of it. A weight stays float32: it is rounded once per step, even if it is used several times, and its
+float32 gradient is not rounded.
 
 The rounding is part of the graph (`precision` of a contraction, and casts), so gradients of any order follow it, on
 every device, whether they are taken inside the context or after it.
@@ -35,13 +35,13 @@ _precision: ContextVar[DType | None] = ContextVar("precision", default=None)
 
 @contextmanager
 def autocast(dtype: str | DType = "bfloat16") -> Iterator[None]:
-    """Compute products in `dtype` inside the `with` block (in this thread); "float32" ends it for a part inside.
+    """Compute products in `dtype` inside the `with` block (in this thread); a nested "float32" turns it off.
 
     The table is in the docstring of this module. Put the forward pass and the loss inside.
     """
     name = dtype.name if isinstance(dtype, DType) else dtype
     if name not in _PRECISIONS:
-        raise refusal("autocast", "no such precision", found=repr(dtype), expected=" or ".join(_PRECISIONS))
+        raise refusal("autocast", "unknown precision", found=repr(dtype), expected=" or ".join(_PRECISIONS))
     token = _precision.set(_PRECISIONS[name])
     try:
         yield
@@ -50,12 +50,12 @@ def autocast(dtype: str | DType = "bfloat16") -> Iterator[None]:
 
 
 def current() -> DType | None:
-    """What products are computed in now, or None: in their operands' dtype."""
+    """The current dtype of products, or None: their operands' dtype."""
     return _precision.get()
 
 
 def precision_of(*operands: DType) -> DType | None:
-    """The precision of a contraction of these dtypes: autocast leaves float64 and whole numbers alone."""
+    """The precision of a contraction of these dtypes: autocast leaves float64 and integers alone."""
     precision = current()
     return precision if all(dtype in (dtypes.float32, precision) for dtype in operands) else None
 
@@ -66,5 +66,5 @@ def rounded(node: Node, precision: DType | None) -> Node:
 
 
 def widened(x: Tensor) -> Tensor:
-    """`x`, where autocast is on and it has 16 bits in float32: for what should not be computed in 16 bits."""
+    """`x`, widened to float32 if autocast is on and x has 16 bits: for operations that need float32."""
     return x if _precision.get() is None or not x.dtype.is_half else wrapped(p.cast(x.node, dtypes.float32), x)

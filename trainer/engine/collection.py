@@ -1,4 +1,4 @@
-"""Holding back Python's collector of cycles while nothing can be gained by it."""
+"""Pauses Python's cyclic garbage collector while it can't free anything."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collection_held() -> Iterator[None]:
-    """No collection of cycles inside the `with` block; afterwards all is as it was."""
+    """Pause the cyclic garbage collector inside the `with` block; restore its state afterwards."""
     collects = gc.isenabled()
     gc.disable()
     try:

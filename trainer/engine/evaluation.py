@@ -1,4 +1,4 @@
-"""Computing the values of nodes on the current device: in pieces where the graph is large."""
+"""Computes the values of nodes on the current device, in pieces if the graph is large."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from trainer.engine.graph.node import Node, uncomputed
 from trainer.engine.graph.simplify import uniform_value
 
 PIECE = 4096
-"""How many nodes are compiled at once; a longer graph keeps what the next piece reads."""
+"""Number of nodes compiled at once; a longer graph stores the values that its next piece reads."""
 
 
 def compute(nodes: Sequence[Node]) -> None:
-    """Give each of `nodes` its value; history that nobody can differentiate goes. The caller holds `targets.lock`."""
+    """Compute the value of each of `nodes`, and drop history that can't be differentiated any more. The caller holds
+    `targets.lock`.
+    """
     for node in nodes:
         if node.value is None:
             known = p.origin(node).value
@@ -35,13 +37,13 @@ def _run(nodes: Sequence[Node]) -> None:
         node.value = storage
 
 
-def _run_in_pieces(wanted: Sequence[Node], order: Sequence[Node]) -> None:
-    """Piece after piece in the order in which nodes were made; what was stored for later pieces goes after the last."""
+def _run_in_pieces(needed: Sequence[Node], order: Sequence[Node]) -> None:
+    """Compute piece by piece in creation order; values stored for later pieces are freed after the last one."""
     pieces = [order[start : start + PIECE] for start in range(0, len(order), PIECE)]
     last: dict[Node, int] = {}
     for index, piece in enumerate(pieces):
         last.update((source, index) for node in piece if node.value is None for source in _read_by(node))
-    last.update((node, len(pieces)) for node in wanted)
+    last.update((node, len(pieces)) for node in needed)
     lent: list[Node] = []
     try:
         for index, piece in enumerate(pieces):
@@ -59,10 +61,10 @@ def _run_in_pieces(wanted: Sequence[Node], order: Sequence[Node]) -> None:
 
 
 def _read_by(node: Node) -> tuple[Node, ...]:
-    """What is read where the node is computed: a bundle is computed anew with each of its outputs."""
+    """The nodes read when the node is computed: a bundle is computed again with each of its outputs."""
     return (*node.inputs, *node.inputs[0].inputs) if node.operation.family == "output" else node.inputs
 
 
 def _is_varied(node: Node) -> bool:
-    """Whether storing the node is possible and saves something; a number spread out is made again where read."""
+    """Whether storing the node is possible and useful; a broadcast number is recomputed by each reader."""
     return not node.is_bundle and uniform_value(node) is None

@@ -13,25 +13,28 @@ from trainer.engine.tensor import Tensor, wrapped
 def gradients(output: Tensor, wrt: Sequence[Tensor], *, cotangent: Tensor | None = None) -> list[Tensor]:
     """The derivatives of the scalar `output` with respect to each of `wrt`, as tensors of their shapes and dtypes.
 
-    They are graph code like any other, so their gradients can be taken in turn. With `cotangent` (of `output`'s shape
-    and dtype) `output` may have any shape: the derivatives of sum(output * cotangent). The derivative by a complex
-    z = x + iy is dL/dx + i dL/dy, the direction of steepest ascent, as in PyTorch; a complex `output` counts as
-    real(sum(output * conj(cotangent))).
+    They are ordinary graph nodes, so higher derivatives work. With `cotangent` (of `output`'s shape and dtype),
+    `output` may have any shape: the result is the derivatives of sum(output * cotangent). The derivative with respect
+    to a complex z = x + iy is dL/dx + i dL/dy, the direction of steepest ascent, as in PyTorch; a complex `output`
+    counts as real(sum(output * conj(cotangent))).
 
     Raises:
-        TrainerError: `output` is no floating-point scalar, or does not depend on one of `wrt`.
+        TrainerError: `output` is not a floating-point scalar, or does not depend on one of `wrt`.
     """
     if not output.dtype.is_inexact or (cotangent is None and (output.shape != () or output.dtype.is_complex)):
         raise refusal(
             "gradients",
-            "the output is no floating-point scalar",
+            "the output is not a floating-point scalar",
             found=describe([output]),
             expected="shape () and a floating-point dtype",
-            hint="Take the sum or the mean, or give `cotangent`.",
+            hint="Take the sum or the mean, or pass `cotangent`.",
         )
     if cotangent is not None and (cotangent.shape != output.shape or cotangent.dtype is not output.dtype):
         raise refusal(
-            "gradients", "the cotangent doesn't fit", found=describe([cotangent]), expected=describe([output])
+            "gradients",
+            "the cotangent doesn't match the output",
+            found=describe([cotangent]),
+            expected=describe([output]),
         )
     nodes = [tensor.node for tensor in wrt]
     seed = p.full_like(output.node, 1.0) if cotangent is None else cotangent.node
@@ -42,7 +45,7 @@ def gradients(output: Tensor, wrt: Sequence[Tensor], *, cotangent: Tensor | None
             name = getattr(tensor, "name", "")
             raise refusal(
                 "gradients",
-                "the output does not depend on what it is derived by",
+                "the output does not depend on one of `wrt`",
                 found=f"number {position} of `wrt`: {name + ', ' if name else ''}{describe([tensor])}",
                 expected="floating-point values on a path to the output that no stop_gradient, rounding or comparison "
                 "cuts",

@@ -1,10 +1,10 @@
-"""What a value was computed from: kept as long as it could be differentiated with respect to something.
+"""The history of values: kept as long as it can be differentiated with respect to a tensor.
 
 Reading a value keeps its history, so that `y = f(x); y.numpy(); gradients(g(y, x), [x])` counts both paths. A node with
-a value becomes a leaf once no live handle, a state's among them, stands for a floating-point node that it depends on:
-no one can ask for that derivative any more.
+a value becomes a leaf once no live handle (of a tensor or a state) refers to a floating-point node that it depends on:
+that derivative can't be requested any more.
 
-A value that nobody reads is computed after `UNREAD_LIMIT` nodes, or as many pages that only its history holds.
+An unread value is computed after `UNREAD_LIMIT` nodes, or after as many memory pages are held only by its history.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trainer.engine.graph.node import Node, uncomputed
 from trainer.engine.graph.sequence import BYTES_PER_TICK
 
 UNREAD_LIMIT = 4096
-"""How many nodes a value that is never read may gather before it is computed; `BYTES_PER_TICK` count as one."""
+"""Maximum history, in nodes, of a value that is never read; `BYTES_PER_TICK` of memory count as one node."""
 
 _kept: list[weakref.ref[Node]] = []
 """Nodes with a value that had a history when `release_all` looked last, or have got one since."""
@@ -27,7 +27,7 @@ _swept = 0
 
 
 def release(nodes: Iterable[Node]) -> None:
-    """Make leaves of those among `nodes` whose value is known and whose history nobody can differentiate any more."""
+    """Turn those of `nodes` whose value is known and whose history can't be differentiated any more into leaves."""
     dead: set[Node] = set()
     for node in nodes:
         if node.value is not None and node.inputs and not _is_kept(node):
@@ -68,15 +68,15 @@ def boundary(node: Node) -> list[Node]:
         if reached or _is_kept(user):
             alive.add(user)
     found: list[Node] = []
-    seen: set[Node] = set()
+    visited: set[Node] = set()
     for user in reversed(order if node in alive else []):
         if user.value is None and (_is_named(user) or user in alive):
             for source in user.inputs:
                 if source.is_bundle:
                     continue
                 if source.value is None and source.inputs and source not in alive and not _is_named(source):
-                    fresh = [each for each in uncomputed([source]) if each not in seen]
-                    seen.update(fresh)
+                    fresh = [each for each in uncomputed([source]) if each not in visited]
+                    visited.update(fresh)
                     if sum(map(_held, fresh)) > source.size * source.dtype.itemsize:
                         found.append(source)
     return found
@@ -88,7 +88,7 @@ def _held(node: Node) -> int:
 
 
 def _is_named(node: Node) -> bool:
-    """Whether someone can ask for a derivative with respect to the node."""
+    """Whether a derivative with respect to the node can be requested."""
     return node.handle is not None and node.dtype.is_inexact and node.handle() is not None
 
 
@@ -99,19 +99,19 @@ def _is_kept(node: Node) -> bool:
 
 def _nearest(node: Node, dead: set[Node]) -> Node | None:
     """A node with a live handle that `node` depends on, or None: then the nodes searched are added to `dead`."""
-    seen: set[Node] = set()
+    visited: set[Node] = set()
     stack = [node]
     while stack:
         user = stack.pop()
-        if user not in dead and user not in seen and _passes_gradients(user):
-            seen.add(user)
+        if user not in dead and user not in visited and _passes_gradients(user):
+            visited.add(user)
             for source in user.inputs:
                 if _is_named(source):
                     return source
                 if _is_kept(source):
                     return source.witness
                 stack.append(source)
-    dead |= seen
+    dead |= visited
     return None
 
 

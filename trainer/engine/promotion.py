@@ -1,9 +1,9 @@
-"""Which dtype operands meet in, by the Python array API standard.
+"""Type promotion by the Python array API standard.
 
-Integers meet in the narrowest integer that holds both, floats in the wider one (bfloat16 and float16 in float32), a
-float and a complex number in a complex one. Other kinds never mix by themselves: where an integer meets a float, or a
-bool a number, the user says what is meant with `astype`. A Python number takes the dtype of the array beside it, if it
-is of its kind or of a wider one; a Python complex makes a complex result of a floating-point array.
+Integers are promoted to the narrowest integer dtype that holds both, floats to the wider one (bfloat16 and float16 to
+float32), a float and a complex number to a complex one. Other kinds are not mixed implicitly: convert with `astype` to
+combine an integer with a float, or a bool with a number. A Python number takes the dtype of the array operand, if that
+is of its kind or of a wider one; a Python complex and a floating-point array give a complex result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import refusal
+from trainer.engine.graph.errors import DTypeError, refusal
 
 Number = bool | int | float | complex
 _KINDS: dict[type, tuple[str, ...]] = {
@@ -30,17 +30,17 @@ DEFAULT: dict[type, DType] = {
     float: dtypes.float32,
     complex: dtypes.complex64,
 }
-"""The dtype of a Python number that stands alone."""
+"""The dtype of a Python number without an array operand."""
 
 
 def default_of(value: Number) -> DType:
-    """The dtype of a Python number that stands alone, of a subclass too."""
+    """The dtype of a Python number without an array operand, including subclasses."""
     return DEFAULT.get(type(value)) or next(dtype for kind, dtype in DEFAULT.items() if isinstance(value, kind))
 
 
 @functools.cache
 def _meeting(a: DType, b: DType) -> DType | None:
-    """The dtype in which two meet, None where they don't."""
+    """The promoted dtype of two dtypes, or None."""
     kinds = {a.kind, b.kind}
     if len(kinds) == 1:
         return dtypes.float32 if a.is_half and b.is_half and a is not b else max(a, b, key=lambda each: each.itemsize)
@@ -53,10 +53,10 @@ def _meeting(a: DType, b: DType) -> DType | None:
 
 
 def promoted(operation: str, found: Sequence[DType]) -> DType:
-    """The dtype in which arrays of dtypes `found` meet.
+    """The promoted dtype of arrays of dtypes `found`.
 
     Raises:
-        TrainerError: they are of different kinds, or no integer holds both a uint64 and a signed integer.
+        TrainerError: they are of different kinds, or include both uint64 and a signed integer.
     """
     widest = found[0]
     for dtype in found[1:]:
@@ -72,26 +72,28 @@ def promoted(operation: str, found: Sequence[DType]) -> DType:
                 found=" and ".join(map(repr, found)),
                 expected="dtypes of one kind: bool, integer or floating-point",
                 hint="Convert one of them with `.astype(...)`.",
+                kind=DTypeError,
             )
         widest = meeting
     return widest
 
 
 def check_scalar(operation: str, value: Number, dtype: DType) -> None:
-    """Raise unless the Python number `value` may stand beside an array of `dtype`."""
+    """Raise unless the Python number `value` can be combined with an array of `dtype`."""
     kinds = _KINDS.get(type(value)) or next(found for kind, found in _KINDS.items() if isinstance(value, kind))
     if dtype.kind not in kinds:
         raise refusal(
             operation,
-            f"a Python {type(value).__name__} doesn't fit beside {dtype}",
+            f"a Python {type(value).__name__} can't be combined with {dtype}",
             found=repr(value),
             expected="a number of the array's kind",
             hint="Convert the array with `.astype(...)`.",
+            kind=DTypeError,
         )
 
 
 def beside(operation: str, value: Number, dtype: DType) -> DType:
-    """The dtype in which the Python number `value` and an array of `dtype` meet; raises as `check_scalar`."""
+    """The promoted dtype of the Python number `value` and an array of `dtype`; raises as `check_scalar`."""
     if isinstance(value, complex) and dtype.is_float:
         return dtype.with_imaginary
     check_scalar(operation, value, dtype)
@@ -99,7 +101,7 @@ def beside(operation: str, value: Number, dtype: DType) -> DType:
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The dtype in which arrays, dtypes and Python numbers meet."""
+    """The promoted dtype of arrays, dtypes and Python numbers."""
     given = arrays_and_dtypes
     strong = [operand if isinstance(operand, DType) else operand.dtype for operand in given if _is_strong(operand)]
     weak = [operand for operand in given if not _is_strong(operand)]
@@ -116,5 +118,5 @@ def _is_strong(operand: Any) -> bool:
 
 
 def can_cast(from_: DType | Any, to: DType, /) -> bool:
-    """Whether promotion may take values of dtype `from_` (or those of an array) to `to`."""
+    """Whether promotion can convert dtype `from_` (or that of an array) to `to`."""
     return _meeting(from_ if isinstance(from_, DType) else from_.dtype, to) is to

@@ -1,7 +1,7 @@
-"""Random numbers as a pure function of a key and a counter: Philox4x32-10, so that they repeat exactly anywhere.
+"""Random numbers as a pure function of a key and a counter: Philox4x32-10, reproducible on every machine.
 
-`key` and `counter` are int32 [2] (tensors, arrays or pairs of ints). The number at row-major place i of a draw
-depends on (key, counter, i) alone: different draws need different keys or counters.
+`key` and `counter` are int32 [2] (tensors, arrays or pairs of ints). The number at row-major index i of a draw depends
+only on (key, counter, i): different draws need different keys or counters.
 
 `philox4x32` is the generator itself, on NumPy arrays.
 """
@@ -27,7 +27,7 @@ from trainer.engine.tensor import Tensor, as_tensor, wrapped
 Extents = int | Sequence[int]
 
 _DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8}
-"""Binary digits that a dtype holds."""
+"""Number of significand bits of a dtype."""
 
 
 def key_for(*parts: str | int) -> np.ndarray:
@@ -37,7 +37,7 @@ def key_for(*parts: str | int) -> np.ndarray:
 
 
 def bits(key: Any, counter: Any, shape: Extents, *, word: int = 0) -> Tensor:
-    """32 random bits at each place: int32, output `word` (0 to 3) of the generator; the four words are independent."""
+    """32 random bits per element: int32, output `word` (0 to 3) of the generator; the four words are independent."""
     words, sources = _words(key, counter)
     return wrapped(p.random_bits(*words, extents("random.bits", shape), word), *sources)
 
@@ -76,7 +76,7 @@ def _words(key: Any, counter: Any) -> tuple[tuple[Node, Node], list[Tensor]]:
     for value in (key, counter):
         array = value if isinstance(value, Tensor) else as_tensor(np.asarray(value).astype(np.int32))
         if array.shape != (2,) or array.dtype is not dtypes.int32:
-            raise refusal("random", "key and counter are two words", found=describe([array]), expected="int32[2]")
+            raise refusal("random", "key and counter must be two words", found=describe([array]), expected="int32[2]")
         tensors.append(array)
     return (tensors[0].node, tensors[1].node), tensors
 

@@ -33,7 +33,7 @@ def encoded(arrays: Mapping[str, tuple[np.ndarray, DType]], metadata: Mapping[st
 
 
 def pieces(arrays: Mapping[str, tuple[np.ndarray, DType]], metadata: Mapping[str, str]) -> Iterator[bytes | memoryview]:
-    """The file's content in its order: the header, then array by array; at most one of them is copied at a time."""
+    """The file's content in its order: the header, then array by array; at most one array is copied at a time."""
     header: dict[str, Any] = {METADATA: dict(metadata)}
     offset = 0
     # Wider elements first, so that every array starts at a multiple of its item's size.
@@ -60,7 +60,7 @@ def decoded(content: bytes, where: str) -> tuple[Arrays, dict[str, str]]:
     """Arrays and metadata.
 
     Raises:
-        TrainerError: anything about the file is not as the format says.
+        TrainerError: the file violates the format.
     """
 
     def refused(problem: str, found: object = None, expected: object = None) -> TrainerError:
@@ -102,7 +102,7 @@ def _entries(header: dict[str, Any], refused: Any) -> list[tuple[str, int, int, 
             raise refused(f"entry {name!r}", entry, "dtype, shape and data_offsets")
         offsets, shape, tag = entry["data_offsets"], entry["shape"], entry["dtype"]
         if not (is_counts(offsets) and len(offsets) == 2 and offsets[0] <= offsets[1] and is_counts(shape)):
-            raise refused(f"entry {name!r}", entry, "whole numbers of at least 0")
+            raise refused(f"entry {name!r}", entry, "integers of at least 0")
         if not isinstance(tag, str) or tag not in _DTYPES:
             raise refused(f"the element type of {name!r}", tag, ", ".join(_DTYPES))
         entries.append((name, offsets[0], offsets[1], tuple(shape), _DTYPES[tag]))
@@ -110,21 +110,21 @@ def _entries(header: dict[str, Any], refused: Any) -> list[tuple[str, int, int, 
 
 
 def is_counts(value: Any) -> bool:
-    """Whether it is a list of whole numbers of at least 0 that a 64-bit word holds."""
+    """Whether `value` is a list of integers of at least 0 that fit into 64 bits."""
     return isinstance(value, list) and all(type(item) is int and 0 <= item < 1 << 48 for item in value)
 
 
 def parsed(text: bytes | str, where: str) -> Any:
-    """A JSON document in which no name stands twice.
+    """A JSON document without repeated names.
 
     Raises:
-        TrainerError: it is none.
+        TrainerError: it is not valid.
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            raise ValueError("a name stands twice in one object")
+            raise ValueError("a name is repeated in one object")
         return found
 
     try:

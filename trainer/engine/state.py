@@ -1,4 +1,4 @@
-"""State: the one kind of value that changes in place."""
+"""State: the only kind of value that changes in place."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from trainer.engine.tensor import NO_HISTORY, NUMBERS, Tensor, as_tensor, stored
 class State(Tensor):
     """A value that `assign` changes: a parameter, a moment, a counter, a statistic.
 
-    Its memory stays at one place for its whole life, so compiled programs update it in place. Handles that were made
-    from an earlier value keep that value.
+    Its memory has a fixed address, so compiled programs update it in place. Handles created from an earlier value keep
+    that value.
 
     Args:
         value: an array, a tensor or nested lists; copied.
-        name: what errors and checkpoints call it.
+        name: its name in errors and checkpoints.
         dtype: converts `value` to it; None keeps the value's dtype.
     """
 
@@ -39,10 +39,10 @@ class State(Tensor):
     __slots__ = ("_leaf", "_pending", "_pending_since", "_storage", "name")
 
     _leaf: weakref.ref[Node] | None
-    """The node whose value is the memory. The state does not hold it: as long as it lives, a graph does."""
+    """The node whose value is the memory. Only graphs keep it alive, not the state."""
 
     _pending: Node | None
-    """The node of a value that was assigned and is not in the memory yet."""
+    """The node of an assigned value that is not in the memory yet."""
 
     def __init__(self, value: Any, name: str = "", dtype: DType | None = None) -> None:
         self.name = name
@@ -53,7 +53,7 @@ class State(Tensor):
 
     @property
     def node(self) -> Node:  # type: ignore[override]
-        """The node of the current value; while a step is traced, what the recorder says it is."""
+        """The node of the current value; while a step is traced, the recorder's node."""
         recorder = tracing.active()
         if recorder is not None:
             return recorder.on_state_read(self)
@@ -72,7 +72,7 @@ class State(Tensor):
         return None if self._leaf is None else self._leaf()
 
     def _take(self, node: Node) -> None:
-        """Let `node` stand for what lies in the memory."""
+        """Make `node` represent the content of the memory."""
         node.value, node.handle = self._storage, weakref.ref(self)
         if not node.inputs:
             p.become_leaf(node)
@@ -100,7 +100,7 @@ class State(Tensor):
         return self._storage
 
     def assign(self, value: Any) -> None:
-        """Make `value`, of the state's shape and dtype, the state's next value. A Python number fills it."""
+        """Set the state to `value`, of the state's shape and dtype; a Python number fills the state."""
         tensor = self._fitting(value)
         if tensor is self:
             return
@@ -118,7 +118,7 @@ class State(Tensor):
                 _in_graphs[id(self)] = weakref.ref(self, functools.partial(_in_graphs.pop, id(self)))
 
     def rebind(self, other: Tensor) -> None:
-        """What in-place assignment does: `assign`."""
+        """In-place assignment: `assign`."""
         self.assign(other)
 
     def set_value(self, value: Any) -> None:
@@ -135,18 +135,18 @@ class State(Tensor):
             self._storage.write(source.view())
 
     def snapshot(self) -> Tensor:
-        """The value that the state has now, as a tensor; waits for nothing."""
+        """The current value as a tensor; does not wait."""
         with targets.lock:
             return Tensor(p.buffer(self.storage.copied()))
 
     def _leave(self) -> None:
-        """No derivative with respect to the state means its value up to now any more."""
+        """Derivatives with respect to the state no longer refer to its value so far."""
         node = self._pending or self._leaf_node()
         if node is not None:
             node.handle = None
 
     def _computed(self) -> None:
-        """Put what is pending into the memory; the caller holds `targets.lock`."""
+        """Write the pending value into the memory; the caller holds `targets.lock`."""
         node = self._pending
         if node is None:
             return
@@ -225,14 +225,14 @@ class State(Tensor):
 
 
 _in_graphs: dict[int, weakref.ref[State]] = {}
-"""States whose value, or one that was assigned, some graph may read; few where a traced step does the work."""
+"""States whose current or assigned value a graph may read; few while traced steps run."""
 
 
 def prepare_run(states: Set[State], updated: Set[State]) -> None:
-    """What a program that reads `states` and updates those of `updated` calls before each run, under `targets.lock`.
+    """Called before each run of a program that reads `states` and updates `updated`, under `targets.lock`.
 
-    Pending assignments are done, and the memory of `updated` is free to be written: graphs that need its value get a
-    copy.
+    Pending assignments are written, and graphs that need a value in the memory of `updated` get a copy, so that the
+    program may write there.
     """
     if not _in_graphs:
         return
@@ -247,6 +247,6 @@ def prepare_run(states: Set[State], updated: Set[State]) -> None:
             state._leave()
             left.append(state)
     if left:
-        history.release_all()  # what was computed from these values may need them no more
+        history.release_all()  # values computed from these may not need them any more
         for state in left:
             state._detach()

@@ -1,4 +1,4 @@
-"""Tensor: a lazy, immutable handle to a node of the graph, and what counts as one."""
+"""Tensor: a lazy, immutable handle to a node of the graph; conversion of values to tensors."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from trainer.engine.graph.storage import HOST, Storage
 from trainer.engine.promotion import beside, default_of, promoted
 
 NO_HISTORY = sys.maxsize
-"""`_since` of a tensor that was computed from nothing."""
+"""`_since` of a tensor without history."""
 
 NUMBERS = (bool, int, float, complex)
 
 
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
-"""Versions of the Python array API standard whose names and signatures the engine has."""
+"""Versions of the Python array API standard that the engine follows."""
 
 watcher: ContextVar[Any] = ContextVar("watcher", default=None)
-"""What receives each new tensor and each assignment inside `engine.eager`, or None; asked while lines are noted."""
+"""The receiver of each new tensor and assignment inside `engine.eager`, or None; used while lines are recorded."""
 
 
 class Tensor:
     """An n-dimensional array that is computed when it is read.
 
     Operators and methods follow the Python array API standard. Handles compare by identity as dictionary keys; `==`
-    compares elements. Each handle is a value of its own, also where two hold equal numbers: derivatives with respect to
-    one of them do not count uses of another. Reading a value changes nothing about its derivatives.
+    compares elements. Each handle is a separate value, even if two have equal numbers: derivatives with respect to one
+    do not include uses of another. Reading a value does not affect its derivatives.
     """
 
     __slots__ = ("__weakref__", "_since", "node")
@@ -48,7 +48,7 @@ class Tensor:
     node: Node
     _since: int  # no node in the history is older (leaves apart), so it has at most node.sequence - _since nodes
 
-    __array_ufunc__ = None  # NumPy's operators give way to ours
+    __array_ufunc__ = None  # NumPy's operators defer to ours
 
     is_state: ClassVar[bool] = False
     """Whether `assign` changes it: see `State`."""
@@ -58,7 +58,7 @@ class Tensor:
         node.handle = weakref.ref(self)
         self._since = NO_HISTORY if node.value is not None else node.sequence
 
-    # --- what it is ---------------------------------------------------------------------------------------------------
+    # --- properties ---------------------------------------------------------------------------------------------------
 
     @property
     def shape(self) -> Shape:
@@ -72,17 +72,17 @@ class Tensor:
 
     @property
     def ndim(self) -> int:
-        """How many axes there are."""
+        """Number of axes."""
         return len(self.node.shape)
 
     @property
     def size(self) -> int:
-        """How many elements there are."""
+        """Number of elements."""
         return math.prod(self.node.shape)
 
     @property
     def device(self) -> str:
-        """The device whose memory has the value, or that would compute it now."""
+        """The device that has the value, or that would compute it."""
         current, value = targets.current(), self.node.value
         return current.name if value is None or value.owner in (current.memory, HOST) else value.owner.name
 
@@ -105,13 +105,13 @@ class Tensor:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
-        """A copy of the values as a NumPy array; bfloat16, which NumPy has not, comes as float32."""
+        """A copy of the values as a NumPy array; bfloat16, which NumPy lacks, becomes float32."""
         storage = self._read("numpy")
         view = storage.view()
         return half.from_bits(view) if storage.dtype is dtypes.bfloat16 else np.array(view, order="C")
 
     def read_into(self, target: memoryview) -> None:
-        """Copy the values, row-major, into memory of the caller's: bytes, of the tensor's size."""
+        """Copy the values, row-major, into the caller's memory: bytes, of the tensor's size."""
         storage = self._read("read_into")
         is_flat = len(storage.shape) <= 1 and storage.shape != (0,)
         values = storage.flat() if is_flat else np.ascontiguousarray(storage.view()).reshape(-1)
@@ -127,7 +127,7 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
-            raise ValueError("a tensor hands NumPy a copy of its values; copy=False can't be had")
+            raise ValueError("a tensor gives NumPy a copy of its values; copy=False is impossible")
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
@@ -135,7 +135,8 @@ class Tensor:
         self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None, copy: bool | None = None,
     ) -> Any:  # fmt: skip
-        """The values for another library: the memory itself, read-only, where it takes such (DLPack 1.0), else a copy.
+        """The values for another library: the memory itself, read-only, if the library supports that (DLPack 1.0), else
+        a copy.
 
         With `copy=False` older libraries get the memory too, and must not write to it.
 
@@ -143,7 +144,9 @@ class Tensor:
             BufferError: `copy` is False, and the value is a state's, which steps write to.
         """
         if self.dtype is dtypes.bfloat16:
-            raise refusal("__dlpack__", "NumPy can't hand on bfloat16", hint="Convert with `.astype(engine.float32)`.")
+            raise refusal(
+                "__dlpack__", "NumPy does not support bfloat16", hint="Convert with `.astype(engine.float32)`."
+            )
         storage = self._read("__dlpack__")
         knows_read_only = max_version is not None and max_version >= (1, 0)
         if storage.is_state or storage.owner is not HOST:
@@ -163,7 +166,7 @@ class Tensor:
         if api_version not in (None, *API_VERSIONS):
             expected = ", ".join(API_VERSIONS)
             raise refusal(
-                "__array_namespace__", "no such version of the standard", found=api_version, expected=expected
+                "__array_namespace__", "unsupported version of the standard", found=api_version, expected=expected
             )
         return sys.modules["trainer.engine"]
 
@@ -182,22 +185,22 @@ class Tensor:
     def __index__(self) -> int:
         if not self.dtype.is_integer:
             raise refusal(
-                "index", "only whole numbers index", found=f"{self.dtype}{list(self.shape)}", expected="an integer"
+                "index", "only integers index", found=f"{self.dtype}{list(self.shape)}", expected="an integer"
             )
         return int(self._scalar("index"))
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of a tensor of no axes")
+            raise TypeError("len() of a tensor without axes")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
-            raise TypeError("iteration over a tensor of no axes")
+            raise TypeError("iteration over a tensor without axes")
         return (self[index] for index in range(self.shape[0]))
 
     def _read(self, operation: str) -> Storage:
-        """The storage of the value, evaluated if it has not been; from here on the handle stands for that memory."""
+        """The storage of the value, computed if necessary; afterwards the handle refers to this memory."""
         recorder = tracing.active()
         if recorder is not None:
             recorder.on_read(operation)
@@ -218,20 +221,20 @@ class Tensor:
         return (half.from_bits(memory) if self.dtype is dtypes.bfloat16 else memory).item(0)
 
     def _computed(self) -> None:
-        """The node has its value now."""
+        """Called when the node has its value."""
         self._since = NO_HISTORY
 
     def rebind(self, other: Tensor) -> None:
-        """Stand for the value of `other`, of the same shape and dtype, from here on: what in-place assignment does.
+        """Take the value of `other`, of the same shape and dtype: in-place assignment.
 
         Raises:
-            TrainerError: in a traced step, of a tensor that was made outside of it.
+            TrainerError: the tensor was created outside of the traced step that assigns to it.
         """
         recorder = tracing.active()
         if recorder is not None and self.node.sequence < recorder.began:
             raise refusal(
                 "setitem",
-                "a traced step assigns to a tensor that was made outside of it",
+                "a traced step assigns to a tensor that was created outside of it",
                 found=describe([self]),
                 expected="a tensor of the step, or a State",
                 hint="Make it a State, or assign to a copy: `x = +x`.",
@@ -256,13 +259,13 @@ class Tensor:
     # --- methods that are functions of the standard too; the operators are attached in functions/operators.py ------
 
     def astype(self, dtype: DType) -> Tensor:
-        """The values rounded to `dtype` as a tensor of its own; see the primitive `cast`."""
+        """The values rounded to `dtype` as a new tensor; see the primitive `cast`."""
         return wrapped(cast(self.node, dtype), self)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """The value in the memory of `device`, computed on the current one; the tensor itself if it is there.
+        """The value in the memory of `device`, computed on the current one; the tensor itself if it is already there.
 
-        Operations move what they read to the device that computes them, so this only chooses when that happens.
+        Operations move their inputs to the device that computes them, so this only determines when that happens.
         """
         memory, storage = targets.get(device).memory, self._read("to_device")
         if storage.owner is memory:
@@ -327,9 +330,9 @@ def cast(node: Node, dtype: DType) -> Node:
 
 
 def wrapped(node: Node, *sources: Tensor) -> Tensor:
-    """A handle to `node`, computed from `sources`; evaluates it where the unread history has grown past its bound.
+    """A handle to `node`, computed from `sources`; evaluates it if the unread history exceeds its limit.
 
-    A node that has a handle already, or that several users share, gets an alias.
+    A node with a handle, or one that several users share, gets an alias.
     """
     if node.handle is not None:
         node = p.alias(node)
@@ -349,7 +352,7 @@ def wrapped(node: Node, *sources: Tensor) -> Tensor:
 
 
 def _bound_history(tensor: Tensor, sources: Sequence[Tensor]) -> None:
-    """Count what the history takes; evaluate if it is too much, else let `_since` say what was counted."""
+    """Measure the history; evaluate if it exceeds the limit, else store in `_since` what was measured."""
     if tracing.active() is not None:
         return
     nodes, pages = history.cost(tensor.node)
@@ -365,7 +368,7 @@ def _bound_history(tensor: Tensor, sources: Sequence[Tensor]) -> None:
 
 
 def evaluate(*tensors: Tensor) -> None:
-    """Compute the values of `tensors` together, now."""
+    """Compute the values of `tensors` together, immediately."""
     recorder = tracing.active()
     if recorder is not None:
         recorder.on_read("evaluate")
@@ -375,11 +378,11 @@ def evaluate(*tensors: Tensor) -> None:
             tensor._computed()
 
 
-# --- what counts as a tensor ------------------------------------------------------------------------------------------
+# --- conversion ------------------------------------------------------------------------------------------
 
 
 def as_tensor(value: Any, dtype: DType | None = None, operation: str = "asarray") -> Tensor:
-    """`value` as a tensor: a tensor, a Python number, an array, or nested lists of numbers. Arrays are copied."""
+    """`value` (a tensor, a Python number, an array, or nested lists of numbers) as a tensor. Arrays are copied."""
     if isinstance(value, Tensor):
         return value if dtype is None or value.dtype is dtype else value.astype(dtype)
     is_nan = isinstance(value, float) and value != value  # it has a sign, which a constant has not
@@ -395,13 +398,13 @@ def as_tensor(value: Any, dtype: DType | None = None, operation: str = "asarray"
 
 
 def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "asarray") -> Storage:
-    """`value` in memory of its own, row-major, converted to `dtype` as `cast` does.
+    """`value` in new row-major memory, converted to `dtype` as `cast` does.
 
     Nested lists of Python floats are converted from float64, and are float32 where no dtype is given. With a dtype, an
-    array may be of a NumPy dtype that no tensor has (longdouble).
+    array may have a NumPy dtype that tensors do not support (longdouble).
 
     Raises:
-        TrainerError: lists are not of one shape, or hold something else than bools and numbers.
+        TrainerError: the lists are ragged, or have elements that are neither bools nor numbers.
     """
     if isinstance(value, Tensor):
         if value.dtype is (dtype or value.dtype):
@@ -413,24 +416,22 @@ def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "as
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise refusal(
-            operation, "lists are not of one shape", found=str(error), expected="rows of equal length"
-        ) from None
+        raise refusal(operation, "the lists are ragged", found=str(error), expected="rows of equal length") from None
     found = dtypes.from_numpy(array.dtype)
     if dtype is None and found is dtypes.float64 and not isinstance(value, np.ndarray | np.generic):
         dtype = dtypes.float32  # Python's floats have the default dtype
     if dtype is None and found is dtypes.complex128 and not isinstance(value, np.ndarray | np.generic):
         dtype = dtypes.complex64
     target = dtype or found
-    if found is dtypes.bfloat16:  # as NumPy has it from ml_dtypes
+    if found is dtypes.bfloat16:  # NumPy has bfloat16 from ml_dtypes
         array, found = array.astype(np.float32), dtypes.float32
     if target is None or array.dtype.kind not in "biufc":
         raise refusal(
             operation,
-            "there is no such element type",
+            "unsupported element type",
             found=f"{array.dtype} of shape {array.shape}",
             expected=", ".join(map(repr, dtypes.ALL)),
-            hint="Convert the array first, or give `dtype`.",
+            hint="Convert the array first, or pass `dtype`.",
         )
     _check_real(operation, array, target)
     if target is not found:
@@ -440,7 +441,7 @@ def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "as
 
 
 def _check_real(operation: str, array: np.ndarray, dtype: DType) -> None:
-    """Raise where complex numbers are to be real ones."""
+    """Raise if complex numbers would be converted to real ones."""
     if array.dtype.kind == "c" and not dtype.is_complex and dtype is not dtypes.bool_:
         hint = "Take the real part, the imaginary part or the absolute value first."
         raise refusal(operation, f"complex numbers are not of {dtype}", found=array.dtype, hint=hint)

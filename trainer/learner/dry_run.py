@@ -158,7 +158,7 @@ def timed_steps(
     done, began, waited = 0, 0.0, 0.0
 
     def timing() -> Timing | None:
-        training.late.settle()
+        training.deferred.settle()
         spent, steps = time.perf_counter() - began, done - warm_up
         return Timing(spent / steps, steps, min(1.0, (loader.data_wait - waited) / spent)) if steps > 0 else None
 
@@ -168,7 +168,7 @@ def timed_steps(
         with training.epoch(epoch, 0) as batches, training.stopwatch.running():
             for _ in range(steps):
                 if done == warm_up:
-                    training.late.settle()
+                    training.deferred.settle()
                     began, waited = time.perf_counter(), loader.data_wait
                 go_on(training.step(batches))
                 done += 1

@@ -18,7 +18,7 @@ from trainer.learner.running import Runner
 from trainer.learner.samples import write_samples
 from trainer.learner.tally import Handed
 from trainer.learner.task import Task
-from trainer.learner.worst import ITEMS, WORST_ITEMS, Scoring, Search, worst_items_report
+from trainer.learner.worst_items import ITEMS, WORST_ITEMS, Scoring, Search, worst_items_report
 from trainer.rundir import EventSink, RunPaths, WarningEvent
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Evaluator:
                 weight = np.array(batch["weight"])  # so that the memory of the batch can be reused
                 self._run(program, "validation step", batch, then=partial(take, number=number, weight=weight))
                 running.progress(number + 1, total)
-            self._run.late.settle()
+            self._run.deferred.settle()
             values = self._measuring.take(meter, occasion)
             if search is not None:
                 running.progress(total, total, "images of the worst items")

@@ -12,7 +12,7 @@ from trainer.rundir import EventSink, WarningEvent
 
 if TYPE_CHECKING:
     from trainer.configs.train import TrainConfig
-    from trainer.learner.late import Read
+    from trainer.learner.deferred_actions import Read
     from trainer.learner.state import TrainingState
     from trainer.learner.tally import Tally
 

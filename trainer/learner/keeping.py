@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import nullcontext
 from pathlib import Path
 
+from trainer.learner.deferred_actions import DeferredActions
 from trainer.learner.guards import NanGuard
 from trainer.learner.inbox import Inbox, Stopped
-from trainer.learner.late import Late
 from trainer.learner.measuring import Measuring
 from trainer.learner.phases import phase
 from trainer.learner.saving import Saving
@@ -36,13 +36,13 @@ class Keeping:
         saving: Saving,
         *,
         guard: NanGuard,
-        late: Late,
+        deferred: DeferredActions,
         measuring: Measuring,
         inbox: Inbox,
         tell: EventSink,
         most_rollbacks: int,
     ) -> None:
-        self._state, self._saving, self._guard, self._late = state, saving, guard, late
+        self._state, self._saving, self._guard, self._deferred = state, saving, guard, deferred
         self._measuring, self._inbox, self._tell, self._most_rollbacks = measuring, inbox, tell, most_rollbacks
         self.is_forced = self.is_over = False
 
@@ -69,7 +69,7 @@ class Keeping:
         progress = self._state.progress
         if stop.at_once or not progress.step or self.is_over:
             return
-        verdict = self._late.settle()
+        verdict = self._deferred.settle()
         self._measuring.settle_within(LATE_VALUES_SECONDS)
         if verdict is None and not (progress.micro_batch and progress.is_saved_whole):
             verdict = self._saving.save("stopped", wait=True)
@@ -78,7 +78,7 @@ class Keeping:
 
     def go_on_from(self, place: Path) -> None:
         """Resumes from a checkpoint, or from the latest one of a run directory; see `is_forced`."""
-        self._late.clear()
+        self._deferred.clear()
         with phase("resume", self._tell):
             folder = self._state.take_up(place, is_forced=self.is_forced)
             if self._saving.keeper is not None:

@@ -179,7 +179,7 @@ class Learner:
                 if verdict is not None:
                     return verdict
                 running.progress(progress.step, plan.total_steps or None, f"epoch {epoch + 1}")
-            return training.late.settle()
+            return training.deferred.settle()
 
     # --- before training ------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
 from trainer.engine import State
-from trainer.learner.late import Read
+from trainer.learner.deferred_actions import Read
 from trainer.learner.meters import Meter, Taken
 from trainer.learner.optimizers import Optimizer
 from trainer.learner.tally import Tally

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainer.engine import State
-from trainer.learner.late import Read
+from trainer.learner.deferred_actions import Read
 from trainer.learner.tally import Handed, Tally
 from trainer.metrics import Report
 from trainer.metrics.folding import Answer, FoldingProcess

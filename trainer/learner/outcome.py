@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trainer import TrainerError
-from trainer.configs.own import own_mistake
+from trainer.configs.custom_class import own_mistake
 from trainer.learner.failures import TrainingFailure
 from trainer.learner.inbox import Stopped
 from trainer.rundir import EndEvent, EventSink, RunPaths, write_error

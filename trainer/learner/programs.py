@@ -18,7 +18,7 @@ from trainer.learner.precision import LossScale
 from trainer.learner.stepping import Stepping, stepping
 from trainer.learner.tally import Handed, Tally
 from trainer.learner.task import Task, parts_of
-from trainer.learner.worst import ITEMS, Scoring
+from trainer.learner.worst_items import ITEMS, Scoring
 from trainer.metrics import Predictions
 
 GRADIENT_NORM = "gradient_norm"

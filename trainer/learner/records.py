@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trainer.engine import State
+from trainer.learner.deferred_actions import Read
 from trainer.learner.evaluating import Evaluator
-from trainer.learner.late import Read
 from trainer.learner.measuring import AVERAGED, Measuring, Occasion
 from trainer.learner.optimizers import learning_rates
 from trainer.learner.plan import DataSplits, Plan
@@ -65,8 +65,8 @@ class Records:
         snapshot, occasion = self._state.snapshot(), self._occasion("train", self._splits.train)
         rates = learning_rates(self._state.parts.optimizers, self._state.progress.step)
         self._measuring.train.tally.reset()
-        verdict = self._run.late.add(partial(self._log, snapshot, occasion, rates))
-        return self._run.late.settle() if self._measuring.awaits("train") else verdict
+        verdict = self._run.deferred.add(partial(self._log, snapshot, occasion, rates))
+        return self._run.deferred.settle() if self._measuring.awaits("train") else verdict
 
     def _log(self, read: Read, occasion: Occasion, rates: Mapping[str, float]) -> Verdict | None:
         if (verdict := self._guard(read)) is not None:
@@ -88,7 +88,7 @@ class Records:
         loader = self._splits.valid
         if loader is None:
             return None
-        if (verdict := self._run.late.settle() or self._guard(State.numpy)) is not None:
+        if (verdict := self._run.deferred.settle() or self._guard(State.numpy)) is not None:
             return verdict
         with self._run.stopwatch.paused():
             if (verdict := self._notify("before_validation")) is not None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from trainer.learner.deferred_actions import DeferredActions
 from trainer.learner.failures import out_of_memory
-from trainer.learner.late import Late
 from trainer.learner.phases import CompilePhases
 from trainer.learner.programs import Program
 from trainer.learner.stopwatch import Stopwatch
@@ -26,20 +26,20 @@ class Runner:
 
     Attributes:
         stopwatch: measures the time of steps, without compilation.
-        late: actions that wait for the last step.
+        deferred: actions that wait for the last step.
     """
 
     def __init__(self, config: RunConfig, tell: EventSink, check: Callable[[], None]) -> None:
-        self.stopwatch, self.late = Stopwatch(), Late()
+        self.stopwatch, self.deferred = Stopwatch(), DeferredActions()
         self._config, self._check, self._phases = config, check, CompilePhases(tell)
 
     def __call__(
         self, program: Program, name: str, batch: Mapping[str, Any], *flags: bool, then: Callable[[Handed], None]
     ) -> None:
-        """Runs a program on a batch, and calls `then` with its result, unless `Late` has a verdict."""
+        """Runs a program on a batch, and calls `then` with its result, unless `DeferredActions` has a verdict."""
         handed = self._run(program, name, batch, flags)
-        self.late.submitted(program.fence)
-        self.late.add(partial(then, handed))
+        self.deferred.submitted(program.fence)
+        self.deferred.add(partial(then, handed))
 
     def compiling(self, done: int, total: int, now: str) -> None:
         """Reports the progress of compilation."""

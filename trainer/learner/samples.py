@@ -25,6 +25,7 @@ class Sample:
         annotations: plain JSON. The drawn ones are `boxes` (left, top, right, bottom in pixels), their `classes` and
             `scores`, and `masks` (of each box: `size` [H, W] and `counts`, COCO's run lengths down the columns).
         text: text instead of an image.
+        prompt: number of characters at the start of the text that are the prompt of a generated text.
         mask: integers [H, W], the class of each pixel; 255 is not drawn.
         class_names: of the mask's classes. A first one called "background" is not drawn.
     """
@@ -36,6 +37,7 @@ class Sample:
     text: str | None = None
     mask: np.ndarray | None = None
     class_names: tuple[str, ...] = ()
+    prompt: int = 0
 
 
 def write_samples(
@@ -74,6 +76,8 @@ def write_sample(sample: Sample, folder: Path, root: Path, class_names: Sequence
     if names := sample.class_names or class_names:
         annotations["class_names"] = list(names)
     make_folders(folder, root)
+    if sample.prompt:
+        annotations["prompt"] = sample.prompt
     if sample.text is not None:
         file.write_text(sample.text, encoding="utf-8")
     else:

@@ -17,7 +17,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.learner.checkpoints import DISK, CheckpointKeeper, Copied, Disk, Keep
-from trainer.learner.late import Late, Read, Snapshot
+from trainer.learner.deferred_actions import DeferredActions, Read, Snapshot
 from trainer.learner.phases import phase
 from trainer.learner.progress import Progress
 from trainer.learner.stopwatch import Stopwatch
@@ -52,7 +52,7 @@ class Saving:
     appears in a later call.
 
     Args:
-        late, stopwatch: of the runs of the step.
+        deferred, stopwatch: of the runs of the step.
         guard: returns the verdict on the state before it is written.
         on_complete: called with the path of each completed checkpoint, relative to the run directory.
     """
@@ -64,14 +64,14 @@ class Saving:
         paths: RunPaths | None,
         *,
         tell: EventSink,
-        late: Late,
+        deferred: DeferredActions,
         stopwatch: Stopwatch,
         guard: Callable[[Read], Verdict | None],
         on_complete: Callable[[str], object],
         disk: Disk = DISK,
     ) -> None:
         self._saved, self._config, self._event = saved, config, tell
-        self._late, self._stopwatch, self._guard, self._on_complete = late, stopwatch, guard, on_complete
+        self._deferred, self._stopwatch, self._guard, self._on_complete = deferred, stopwatch, guard, on_complete
         self.keeper: CheckpointKeeper | None = None
         if paths is not None:
             self.keeper = CheckpointKeeper(paths.checkpoints, tell, what_is_kept(config), disk=disk)
@@ -90,8 +90,8 @@ class Saving:
             copied = self.keeper.copy(saved.groups(), since=started)
         saved.progress.best_is_unsaved = False
         write = partial(self._write, copied, replace(saved.progress), reasons, self._watched(), read)
-        verdict = self._late.add(write)
-        if wait and verdict is None and (verdict := self._late.settle()) is None:
+        verdict = self._deferred.add(write)
+        if wait and verdict is None and (verdict := self._deferred.settle()) is None:
             self.finish()
         return verdict
 

@@ -11,8 +11,8 @@ from trainer import TrainerError
 from trainer.engine import State, int64
 from trainer.engine.nn import RandomState
 from trainer.learner.checkpoints import STATE, checkpoint_folder, read_checkpoint, read_newest, restore
+from trainer.learner.deferred_actions import Read, Snapshot
 from trainer.learner.ema import Ema
-from trainer.learner.late import Read, Snapshot
 from trainer.learner.measuring import Measuring
 from trainer.learner.precision import LossScale
 from trainer.learner.progress import Progress

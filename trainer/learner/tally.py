@@ -14,7 +14,7 @@ import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, bfloat16, float32, float64, int32, int64
-from trainer.learner.late import Read
+from trainer.learner.deferred_actions import Read
 from trainer.metrics import Measured, Metric, Predictions
 from trainer.metrics import State as Arrays
 from trainer.metrics.binding import RequestedMetric, measured_in

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
-from trainer.datasets.known import category_ids_of, require_fields
+from trainer.datasets.item_properties import category_ids_of, require_fields
 from trainer.datasets.readers import Opening, read_splits
 from trainer.datasets.split_words import VALID
 from trainer.datasets.transforms.build import largest_image
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trainer.datasets import Dataset
     from trainer.learner.hooks import Hook
     from trainer.learner.inference import Pipeline
+    from trainer.learner.inference.sequences import SequencePipeline
     from trainer.metrics import Measured, Predictions
 
 Batch = Mapping[str, Tensor]
@@ -128,9 +129,9 @@ class Task:
         """The metrics and predictions of a batch of validation or test data."""
         raise TrainerError(f"{type(self).__name__} has no `valid_step` method")
 
-    def pipeline(self) -> Pipeline:
-        """The inference pipeline from an image to a result, for `trainer predict` and `trainer export`; called after
-        `build`.
+    def pipeline(self) -> Pipeline | SequencePipeline:
+        """The inference pipeline from an image, a text or a series to a result, for `trainer predict` and
+        `trainer export`; called after `build`.
 
         `valid_step` and `samples` should call the same functions as its `network`.
 
@@ -140,7 +141,7 @@ class Task:
         """
         raise TrainerError(
             f"{type(self).__name__} doesn't support inference",
-            expected="a method `pipeline` that returns a trainer.learner.inference.Pipeline",
+            expected="a method `pipeline` that returns a trainer.learner.inference.Pipeline, or one of a sequence",
         )
 
     def samples(self, batch: Batch) -> Iterable[Sample]:

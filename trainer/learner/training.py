@@ -8,12 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainer.learner.checkpoints import DISK, Disk
+from trainer.learner.deferred_actions import DeferredActions
 from trainer.learner.evaluating import Evaluator
 from trainer.learner.guards import NanGuard
 from trainer.learner.hooks import Hook, Moment, hooks_for
 from trainer.learner.inbox import Inbox
 from trainer.learner.keeping import Keeping
-from trainer.learner.late import Late
 from trainer.learner.measuring import Measuring
 from trainer.learner.optimizers import Optimizer
 from trainer.learner.plan import DataSplits, Plan
@@ -70,7 +70,7 @@ class Training:
         tally = self.measuring.train.tally
         guard = NanGuard(config.train, state, tally, self.tell)
         self.saving = Saving(
-            state, config.checkpoint, paths, tell=self.tell, late=self.late, stopwatch=self.stopwatch,
+            state, config.checkpoint, paths, tell=self.tell, deferred=self.deferred, stopwatch=self.stopwatch,
             guard=guard, disk=disk,
             on_complete=lambda path: self._notify("after_checkpoint", checkpoint=path),
         )  # fmt: skip
@@ -78,7 +78,8 @@ class Training:
             task, state.random, tally, self.run.compiling, state.number, loss_scale=state.loss_scale, ema=state.ema
         )
         self.keeping = Keeping(
-            state, self.saving, guard=guard, late=self.late, measuring=self.measuring, inbox=inbox, tell=self.tell,
+            state, self.saving, guard=guard, deferred=self.deferred, measuring=self.measuring, inbox=inbox,
+            tell=self.tell,
             most_rollbacks=config.train.nan_limit,
         )  # fmt: skip
         self.evaluator = Evaluator(task, self.measuring, self.run, self.tell, paths, self._between_batches)
@@ -137,9 +138,9 @@ class Training:
         return self.state.ema
 
     @property
-    def late(self) -> Late:
+    def deferred(self) -> DeferredActions:
         """The actions that wait for the current step."""
-        return self.run.late
+        return self.run.deferred
 
     @property
     def stopwatch(self) -> Stopwatch:
@@ -167,8 +168,8 @@ class Training:
                 self.inbox.check()
             hand_over = partial(self.measuring.train.hand_over, at=("train", epoch, first + index))
             self.run(self._train_program, "train step", next(batches), index + 1 == count, then=hand_over)
-            if self.late.verdict is not None:
-                return self.late.verdict
+            if self.deferred.verdict is not None:
+                return self.deferred.verdict
             progress.micro_batch = index + 1
         progress.step, progress.micro_batch = progress.step + 1, 0
         self.measuring.settle()
@@ -195,7 +196,7 @@ class Training:
 
     def latest(self) -> dict[str, float]:
         """The training metrics since the last log record, read now. Waits for the current step."""
-        self.late.settle()
+        self.deferred.settle()
         return self.measuring.train.values()
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError, engine
-from trainer.configs.own import own_class
+from trainer.configs.custom_class import own_class
 from trainer.engine import Tensor, float64, nn
 from trainer.engine.graph.half import widened
 from trainer.engine.safetensors import decoded

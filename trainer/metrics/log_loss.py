@@ -59,6 +59,29 @@ class Perplexity(LogLoss):
         return {"": math.exp(divided(state["numerator"], state["denominator"]))}
 
 
+class BitsPerCharacter(LogLoss):
+    """The log loss of a text in bits per character: the sum of -log2 p of its tokens divided by its characters.
+
+    The optional role `characters` [B, L] has the number of characters of each target token (`Vocabulary.characters`);
+    without it every token is a character. Independent of the vocabulary, unlike perplexity.
+    """
+
+    def state_key(self) -> Hashable:
+        return BitsPerCharacter, self.ignore_index
+
+    def partial(self, given: Predictions) -> Mapping[str, Tensor]:
+        parts = dict(super().partial(given))
+        if "characters" in given:
+            found = examples(given, self.ignore_index)
+            counts = engine.reshape(given["characters"].astype(float64), found.counts().shape)
+            parts["denominator"] = engine.sum(found.counts().astype(float64) * counts)
+        return parts
+
+    def values(self, state: State) -> Mapping[str, float]:
+        refuse_outside(float(state["outside"]))
+        return {"": divided(state["numerator"], state["denominator"]) / math.log(2)}
+
+
 def log_losses(found: Examples) -> Tensor:
     """-log p of the target of each example, float64 [B, P]; undefined for ignored labels."""
     return _two_way(found) if found.labels is None or found.is_binary else _many_way(found)

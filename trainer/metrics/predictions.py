@@ -12,6 +12,7 @@ ROLES = {
     "logits": "unnormalized scores of classes, floats [B, C, ...]; [B] or [B, 1] for one class (binary)",
     "scores": "the same as probabilities, or any ranking scores",
     "labels": "target classes, integers [B, ...]; `ignore_index` is ignored",
+    "characters": "number of characters of each target token in `labels`, floats [B, L], for bits per character",
     "labels_hot": "target classes of a multi-label task, 0 or 1 [B, C]",
     "predicted": "predicted numbers or images, floats [B, ...]",
     "target": "target numbers or images, of the same shape",

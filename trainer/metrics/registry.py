@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from trainer import TrainerError
-from trainer.configs.own import own_class
+from trainer.configs.custom_class import own_class
 from trainer.metrics.metric import Metric
 
 if TYPE_CHECKING:

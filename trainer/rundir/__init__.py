@@ -25,6 +25,7 @@ from trainer.rundir.events import (
     UnknownEvent,
     WarningEvent,
 )
+from trainer.rundir.heartbeat import HeartbeatMonitor, LockState, moving_heartbeats
 from trainer.rundir.layout import (
     RunPaths,
     create_run,
@@ -38,9 +39,8 @@ from trainer.rundir.layout import (
     task_name,
 )
 from trainer.rundir.lock import RunLock, read_lock, remove_dead_lock
-from trainer.rundir.monitored import Best, best_of, by_importance, named_first
+from trainer.rundir.monitored_metric import Best, best_of, by_importance, named_first
 from trainer.rundir.processes import host_name, process_age, process_is_alive
-from trainer.rundir.pulse import LockState, Pulse, moving_heartbeats
 from trainer.rundir.reader import EventTail, first_records, last_records, read_events, sample_events
 from trainer.rundir.run import ALIVE, STATES, Liveness, Metrics, Run, Series, open_run
 from trainer.rundir.summary import RunSummary, summarize
@@ -61,13 +61,13 @@ __all__ = [
     "EventSink",
     "EventTail",
     "EventWriter",
+    "HeartbeatMonitor",
     "Liveness",
     "LockState",
     "LogEvent",
     "MetricEvent",
     "Metrics",
     "PhaseEvent",
-    "Pulse",
     "Record",
     "ReportEvent",
     "Request",

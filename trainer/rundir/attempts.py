@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from trainer.rundir.events import EndEvent, Event, MetricEvent, Record, ReportEvent, ResumedEvent, SampleEvent
 
@@ -55,10 +56,14 @@ def without_superseded(records: Iterable[Record]) -> list[Record]:
         if isinstance(record.event, ResumedEvent):
             rolled_back[record.attempt] = min(rolled_back[record.attempt], record.event.from_step)
             resumptions += 1
-        what = _what_it_tells(record.event)
-        is_replaced = what is not None and resumptions_at.setdefault(what, resumptions) < resumptions
-        if _still_counts(record, limits[record.attempt], rolled_back[record.attempt]) and not is_replaced:
-            kept.append(record)
+        keys = _keys(record.event)
+        current = [name for name, key in keys.items() if resumptions_at.setdefault(key, resumptions) == resumptions]
+        if not _still_counts(record, limits[record.attempt], rolled_back[record.attempt]) or (keys and not current):
+            continue
+        if isinstance(record.event, MetricEvent) and len(current) < len(keys):
+            values = {name: record.event.values[name] for name in current}
+            record = replace(record, event=replace(record.event, values=values))
+        kept.append(record)
     return kept[::-1]
 
 
@@ -69,11 +74,14 @@ def _still_counts(record: Record, last_step: float, rolled_back_to: float) -> bo
     return step is None or step <= min(last_step, rolled_back_to)
 
 
-def _what_it_tells(event: Event) -> tuple[object, ...] | None:
-    """A key of events that another event can replace: the same metrics, report or sample at the same step."""
+def _keys(event: Event) -> dict[str, tuple[object, ...]]:
+    """Keys by name of what a later event can replace: the same metric, report or sample at the same step.
+
+    Metrics that are computed in another process are reported with others or later, so each has its own key.
+    """
     match event:
         case MetricEvent():
-            return event.kind, event.step, event.split, frozenset(event.values)
+            return {name: (event.kind, event.step, event.split, name) for name in event.values}
         case ReportEvent() | SampleEvent():
-            return event.kind, event.step, event.split, event.name
-    return None
+            return {event.name: (event.kind, event.step, event.split, event.name)}
+    return {}

@@ -6,7 +6,7 @@ full disk and can't damage the contents.
     the owner's process can be looked for (same host, boot and pid namespace)    it lives as long as that process
     it can't                                                                     it lives as long as its heartbeat
 
-An apparently old heartbeat is watched before the lock is taken over: see `pulse`.
+An apparently old heartbeat is watched before the lock is taken over: see `heartbeat`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from trainer import TrainerError
+from trainer.rundir.heartbeat import WATCHED_SECONDS, LockState, looks_fresh, moving_heartbeats
 from trainer.rundir.layout import RunPaths
 from trainer.rundir.processes import host_name, pid_namespace, process_is_alive, process_started
-from trainer.rundir.pulse import WATCHED_SECONDS, LockState, looks_fresh, moving_heartbeats
 from trainer.rundir.writer import write_error
 
 if sys.platform != "win32":

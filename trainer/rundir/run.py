@@ -13,9 +13,9 @@ from pathlib import Path
 from trainer import TrainerError
 from trainer.rundir.attempts import TimeTaken
 from trainer.rundir.events import EndEvent, Event, MetricEvent, PhaseEvent, Record, RequestEvent, ResumedEvent, RunEvent
+from trainer.rundir.heartbeat import HeartbeatMonitor
 from trainer.rundir.layout import RunPaths
 from trainer.rundir.lock import read_lock
-from trainer.rundir.pulse import Pulse
 from trainer.rundir.reader import EventTail, read_events
 
 STARTING_SECONDS = 30.0
@@ -95,7 +95,7 @@ class Liveness:
     def __init__(self, paths: RunPaths) -> None:
         self.paths, self.attempt, self.last_time = paths, 1, 0.0
         self.end: EndEvent | None = None
-        self._pulse, self._requested = Pulse(), RUNNING
+        self._monitor, self._requested = HeartbeatMonitor(), RUNNING
 
     def see(self, record: Record) -> None:
         """Adds the next record; those of a superseded attempt change nothing."""
@@ -111,7 +111,7 @@ class Liveness:
     @property
     def status(self) -> str:
         """One of STATES."""
-        return status_of(self.paths, self.end, self.last_time, self._pulse, self._requested)
+        return status_of(self.paths, self.end, self.last_time, self._monitor, self._requested)
 
 
 class Run:
@@ -132,7 +132,7 @@ class Run:
         self.head: RunEvent | None = None
         self.end: EndEvent | None = None
         self.attempt = 1
-        self._last_time, self._pulse, self._requested = 0.0, Pulse(is_trusting=False), RUNNING
+        self._last_time, self._monitor, self._requested = 0.0, HeartbeatMonitor(is_trusting=False), RUNNING
         self._taken = TimeTaken()
         self._tail = EventTail(paths.events)
         self.refresh()
@@ -159,7 +159,7 @@ class Run:
         """One of STATES: starting, running, paused, stopping, silent (no heartbeat for 15 s), done, stopped,
         interrupted, failed, or lost (its process ended without an end event).
         """
-        return status_of(self.paths, self.end, self._last_time, self._pulse, self._requested)
+        return status_of(self.paths, self.end, self._last_time, self._monitor, self._requested)
 
     @property
     def seconds(self) -> float:
@@ -221,7 +221,11 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 
 
 def status_of(
-    paths: RunPaths, end: EndEvent | None, last_time: float, pulse: Pulse | None = None, requested: str = RUNNING
+    paths: RunPaths,
+    end: EndEvent | None,
+    last_time: float,
+    monitor: HeartbeatMonitor | None = None,
+    requested: str = RUNNING,
 ) -> str:
     """The status of a run from the end of its current attempt, if any, and the time of its last event.
 
@@ -231,13 +235,13 @@ def status_of(
     if end is not None:
         return end.status
     lock = read_lock(paths)
-    if pulse is not None:
-        lock = pulse.feel(lock, time.time())
+    if monitor is not None:
+        lock = monitor.check(lock, time.time())
     if lock is None:
         return "starting" if time.time() - last_time < STARTING_SECONDS else "lost"
     if not lock.alive:
         return "lost"
-    has_one_clock = lock.is_within_sight or pulse is not None
+    has_one_clock = lock.is_within_sight or monitor is not None
     return "silent" if has_one_clock and time.time() - lock.heartbeat > SILENT_AFTER_SECONDS else requested
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trainer.rundir.events import EndEvent, MetricEvent, Record, ResumedEvent, RunEvent
+from trainer.rundir.heartbeat import HeartbeatMonitor
 from trainer.rundir.layout import RunPaths, task_name
-from trainer.rundir.monitored import Best, best_of
-from trainer.rundir.pulse import Pulse
+from trainer.rundir.monitored_metric import Best, best_of
 from trainer.rundir.reader import first_records, last_records, seconds_taken
 from trainer.rundir.run import RUNNING, requested_state, status_of
 from trainer.rundir.tags import read_note, read_tags
@@ -54,8 +54,8 @@ class RunSummary:
         return self.paths.name
 
 
-def summarize(paths: RunPaths, pulse: Pulse | None = None) -> RunSummary:
-    """The run's summary, from the start and the end of its events; `pulse` is as in `status_of`."""
+def summarize(paths: RunPaths, monitor: HeartbeatMonitor | None = None) -> RunSummary:
+    """The run's summary, from the start and the end of its events; `monitor` is as in `status_of`."""
     first = first_records(paths.events)
     last = last_records(paths.events, last_bytes=NEAR_THE_END)
     if not any(isinstance(record.event, MetricEvent) and record.event.split != "train" for record in last):
@@ -70,7 +70,7 @@ def summarize(paths: RunPaths, pulse: Pulse | None = None) -> RunSummary:
         paths=paths,
         task=task_name(head.task) if head else None,
         device=head.device if head else None,
-        status=status_of(paths, end, last[-1].time if last else 0.0, pulse, _requested(last, attempt)),
+        status=status_of(paths, end, last[-1].time if last else 0.0, monitor, _requested(last, attempt)),
         attempt=attempt,
         started=first[0].time if first else None,
         seconds=seconds_taken(paths.events),

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from trainer import TrainerError
 from trainer.rundir import (
     EventTail,
+    HeartbeatMonitor,
     LockState,
-    Pulse,
     ReportEvent,
     RunPaths,
     SampleEvent,
@@ -89,7 +89,7 @@ class Feed:
         self._traceback: LogTail | None = None
         self._preview: View | None = None
         self._lock_read = -LOCK_SECONDS
-        self._pulse = Pulse()
+        self._monitor = HeartbeatMonitor()
         self._has_caught_up = self._has_logged_loss = False
         self._samples: dict[str, Sample | None] = {}
 
@@ -130,20 +130,20 @@ class Feed:
         for record in self._events.poll(max_seconds):
             self.complete.apply(record)
             if self._has_caught_up:
-                self._pulse.receive(record, now)
+                self._monitor.receive(record, now)
         if self._events.at_end:
             self._has_caught_up = True
             self._preview = None
             self._read_output(now)
         if now - self._lock_read >= LOCK_SECONDS or now < self._lock_read:
             self._lock_read = now
-            self.lock = self._pulse.feel(read_lock(self.paths), now)
+            self.lock = self._monitor.check(read_lock(self.paths), now)
             self._log_loss(now)
 
     @property
     def worker_time(self) -> float:
         """The time on the worker's machine in seconds since 1970, by which records are stamped."""
-        return self._pulse.clock_of(self.view.host, self.clock())
+        return self._monitor.clock_of(self.view.host, self.clock())
 
     def _log_loss(self, now: float) -> None:
         """Log once, below the last lines, that the worker is gone without an end."""

@@ -26,13 +26,13 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from trainer.tui.ansi import color_system_of, place
-from trainer.tui.awaited import Awaited
 from trainer.tui.feed import Feed
 from trainer.tui.frame import frame_of
 from trainer.tui.glyphs import ASCII, choose_glyphs, to_ascii
 from trainer.tui.overview import draw_overview
 from trainer.tui.pace import FIRST_READ_SECONDS
 from trainer.tui.palette import choose_palette
+from trainer.tui.pending_run import PendingRun
 from trainer.tui.text import Line, printable
 
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
@@ -66,7 +66,7 @@ class FirstFrame:
 
     def __init__(
         self,
-        source: Feed | Awaited,
+        source: Feed | PendingRun,
         environment: Mapping[str, str],
         message: str = "",
         patience: float = PATIENCE_SECONDS,
@@ -85,7 +85,7 @@ class FirstFrame:
             for number, how in _SIGNALS.items():
                 signal.signal(number, _leaving(how))
             self._stands, self._begun = True, time.monotonic()
-            self._keep_input(interrupts=isinstance(self._source, Awaited))
+            self._keep_input(interrupts=isinstance(self._source, PendingRun))
             self.refresh()
         return self
 
@@ -128,7 +128,7 @@ class FirstFrame:
         self._source.poll(FIRST_READ_SECONDS)
         view = self._source.view
         has_started = view.end is not None or any(phase.is_active for phase in view.phases.values())
-        if (not has_started or isinstance(self._source, Awaited)) and now - self._begun < self._patience:
+        if (not has_started or isinstance(self._source, PendingRun)) and now - self._begun < self._patience:
             return
         self._drawn_at = now
         frame = frame_of(

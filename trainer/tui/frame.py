@@ -11,8 +11,8 @@ from trainer.tui.status import Status
 from trainer.tui.view import View
 
 if TYPE_CHECKING:
-    from trainer.tui.awaited import Awaited
     from trainer.tui.feed import Feed
+    from trainer.tui.pending_run import PendingRun
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Frame:
     watched: tuple[WatchedRun, ...] = ()
 
 
-def frame_of(feed: Feed | Awaited, *, glyphs: Glyphs, **rest: Any) -> Frame:
+def frame_of(feed: Feed | PendingRun, *, glyphs: Glyphs, **rest: Any) -> Frame:
     """A run as it stands now; `rest` are further fields of the frame."""
     lock = feed.lock
     return Frame(

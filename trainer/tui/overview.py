@@ -15,7 +15,7 @@ from trainer.tui.panels.footer import draw_footer
 from trainer.tui.panels.header import draw_header
 from trainer.tui.panels.log import LogFilter, draw_log
 from trainer.tui.panels.metric_table import draw_metric_table, metric_names, metric_table_version
-from trainer.tui.panels.newest import draw_newest, newest_title, newest_version
+from trainer.tui.panels.newest_samples import draw_newest, newest_title, newest_version
 from trainer.tui.panels.phases import draw_phases, phase_lines
 from trainer.tui.panels.progress import draw_progress
 from trainer.tui.panels.system import draw_system, system_lines

@@ -48,7 +48,7 @@ def read_sample(path: Path) -> Sample | None:
     if path.suffix != ".png":
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
-                return Sample(text=file.read(MAX_TEXT))
+                return Sample(text=file.read(MAX_TEXT), annotations=_annotations(path.with_suffix(".json")))
         except OSError:
             return None
     picture = _read_png(path, "RGB")

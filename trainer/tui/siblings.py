@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainer.rundir import ALIVE, EventTail, Pulse, RunPaths, RunSummary, list_runs, open_run, summarize
+from trainer.rundir import ALIVE, EventTail, HeartbeatMonitor, RunPaths, RunSummary, list_runs, open_run, summarize
 from trainer.tui.validations import Validations
 from trainer.tui.view import View
 
@@ -46,7 +46,7 @@ class Siblings:
         self.marked: dict[Path, View] = {}
         self._tails: dict[Path, EventTail] = {}
         self._read: dict[Path, int] = {}
-        self._pulses: dict[Path, Pulse] = {}
+        self._monitors: dict[Path, HeartbeatMonitor] = {}
         self._listed_at = -LIST_SECONDS
         self._waiting: list[RunPaths] = []
         for path in chosen or (run.root.resolve(),):
@@ -63,8 +63,8 @@ class Siblings:
         while self._waiting and time.perf_counter() < deadline:
             paths = self._waiting.pop(0)
             if self._has_changed(paths):
-                pulse = self._pulses.setdefault(paths.root, Pulse(is_trusting=False))
-                self.summaries[paths.root] = summarize(paths, pulse)
+                monitor = self._monitors.setdefault(paths.root, HeartbeatMonitor(is_trusting=False))
+                self.summaries[paths.root] = summarize(paths, monitor)
                 self.validations.setdefault(paths.root, Validations(paths.events)).at_end = False
         for validations in self.validations.values():
             if not validations.at_end and (left := deadline - time.perf_counter()) > 0:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from trainer.rundir import process_age
-from trainer.tui.awaited import Awaited
 from trainer.tui.feed import Feed
 from trainer.tui.forms import choose_form
+from trainer.tui.pending_run import PendingRun
 
 if TYPE_CHECKING:
     from trainer.tui.first_frame import FirstFrame
@@ -52,7 +52,7 @@ class TuiResult:
     action: Action
 
 
-AWAITED_SECONDS = 0.25
+PENDING_SECONDS = 0.25
 """How long after a command's start its configuration may still be read before that is shown: most mistakes are found
 earlier, and then nothing flickers."""
 
@@ -61,14 +61,14 @@ earlier, and then nothing flickers."""
 def awaiting(name: str) -> Iterator[FirstFrame]:
     """Within, the terminal shows a run that has been asked for by `name`, until its directory is there for `watch`.
 
-    It is drawn by `refresh`, AWAITED_SECONDS after this process was started. A SIGTERM or SIGHUP raises LeftEarly.
+    It is drawn by `refresh`, PENDING_SECONDS after this process was started. A SIGTERM or SIGHUP raises LeftEarly.
     """
     from trainer.tui.first_frame import FirstFrame
 
     gc.disable()  # until the app has drawn: looking for garbage would be a tenth of all this
     try:
         age = process_age(os.getpid())
-        with FirstFrame(Awaited(name, time.time, age), os.environ, patience=AWAITED_SECONDS - age) as first:
+        with FirstFrame(PendingRun(name, time.time, age), os.environ, patience=PENDING_SECONDS - age) as first:
             yield first
     finally:
         gc.enable()

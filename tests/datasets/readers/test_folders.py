@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from trainer.datasets import check_item
-from trainer.datasets.known import sizes_of
+from trainer.datasets.item_properties import sizes_of
 from trainer.datasets.readers import files
 from trainer.datasets.readers.image_folder import ImageFolder
 from trainer.datasets.readers.opening import Opening

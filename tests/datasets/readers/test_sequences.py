@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainer.datasets import check_item, loaders
-from trainer.datasets.known import labels_of, sizes_of, vocabulary_of
+from trainer.datasets.item_properties import labels_of, sizes_of, vocabulary_of
 from trainer.datasets.readers import read_splits
 from trainer.datasets.readers.series import Scaling, Series, following, read_series
 from trainer.datasets.readers.text import TextClasses

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trainer.datasets import check_item
-from trainer.datasets.known import labels_of, sizes_of
+from trainer.datasets.item_properties import labels_of, sizes_of
 from trainer.datasets.readers.table import Table
 from trainer.datasets.readers.text import TextClasses, TextFile
 from trainer.datasets.readers.vocabulary import Vocabulary

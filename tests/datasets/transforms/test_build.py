@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainer import TrainerError
-from trainer.configs.own import forget_own_code
+from trainer.configs.custom_class import forget_own_code
 from trainer.configs.transforms import OwnTransform
 from trainer.configs.transforms.pixels import OneHotConfig
 from trainer.configs.transforms.space import PadConfig, ResizeConfig

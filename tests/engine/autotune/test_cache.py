@@ -42,7 +42,7 @@ def test_a_torn_line_is_named_and_costs_nothing_else(path: Path) -> None:
     TuningCache(path).add(ENTRY)
     with open(path, "a") as file:
         file.write(ENTRY.line[:40])
-    with pytest.warns(RuntimeWarning, match=r"cpu\.jsonl:2: passed over"):
+    with pytest.warns(RuntimeWarning, match=r"cpu\.jsonl:2: skipped"):
         cache = TuningCache(path)
     cache.add(replace(ENTRY, key="after"))
     with pytest.warns(RuntimeWarning):
@@ -63,7 +63,7 @@ def test_a_torn_line_is_named_and_costs_nothing_else(path: Path) -> None:
 def test_a_foreign_line_is_passed_over(path: Path, line: str) -> None:
     TuningCache(path).add(ENTRY)
     path.write_text(f"{line}\n{path.read_text()}")
-    with pytest.warns(RuntimeWarning, match=r"cpu\.jsonl:1: passed over"):
+    with pytest.warns(RuntimeWarning, match=r"cpu\.jsonl:1: skipped"):
         assert TuningCache(path).entries() == [ENTRY]
 
 

@@ -19,10 +19,10 @@ from trainer.engine.autotune.process import Helper
 from trainer.engine.autotune.record import MODES, Mode, StepTime, TuneRecord
 from trainer.engine.autotune.tuner import RUNS_ALONE, Tuner
 from trainer.engine.targets.cpu import defaults, native, templates
-from trainer.engine.targets.cpu.crowding import Crowding
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.executable import Program
 from trainer.engine.targets.cpu.recording import ProgramRun
+from trainer.engine.targets.cpu.single_thread import SingleThreadChoice
 from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 
 
@@ -62,7 +62,7 @@ def swapped(program: Any) -> Callable[[], int]:
 
 
 def test_every_mode_is_one_of_the_four() -> None:
-    with pytest.raises(TrainerError, match="no such tuning mode"):
+    with pytest.raises(TrainerError, match="unknown tuning mode"):
         engine.tuning("sometimes")  # type: ignore[arg-type]
     with pytest.raises(TrainerError, match="share"):
         engine.tuning("background", share=0.0)
@@ -272,7 +272,7 @@ def test_steps_that_decide_nothing_are_left_alone(monkeypatch: pytest.MonkeyPatc
         assert not tuner.done and not tuner._queue.is_trying
 
 
-class AlwaysCrowded(Crowding):
+class AlwaysSingleThreaded(SingleThreadChoice):
     """Beside a process that never leaves: every run that may go alone does."""
 
     def __init__(self) -> None:
@@ -284,7 +284,7 @@ class AlwaysCrowded(Crowding):
 
 
 def test_beside_a_process_that_stays_everything_is_decided_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer.engine.targets.cpu.executable.Crowding", AlwaysCrowded)
+    monkeypatch.setattr("trainer.engine.targets.cpu.executable.SingleThreadChoice", AlwaysSingleThreaded)
     threads: list[int] = []
     after = Tuner.after
 

@@ -126,8 +126,12 @@ def _over_items(x: Any) -> Any:
     [
         (lambda x: x * (1 / x.shape[0]), "numbers that do not grow", "`constant` of float32"),
         (lambda x: engine.zeros((x.shape[0] ** 2, 2)) + x[0, 0], "numbers that do not grow", "3721 for 61"),
-        (lambda x: x + 2 if x.shape[0] > 65 else x * 2, "other steps", "`multiply` of float32 or `add` of float32"),
-        (_over_items, "(another number of|other) steps", ""),
+        (
+            lambda x: x + 2 if x.shape[0] > 65 else x * 2,
+            "other operations",
+            "`multiply` of float32 or `add` of float32",
+        ),
+        (_over_items, "(another number of|other) operations", ""),
         (lambda x: x + engine.asarray(np.zeros((x.shape[0], 1), np.float32)), "'constant' differs between", r"61, 1\]"),
     ],
 )
@@ -191,11 +195,11 @@ def _attribute(operation: str, name: str, value: Any) -> Callable[[Any], None]:
         (_shape("convolution", 0, {"batch": 1, "plus": 0, "more": 0}), "the shape"),
         (_shape("convolution", 0, {"batch": 1}), "the shape"),
         (_shape("convolution", 0, {"batch": -1, "plus": 0}), "the shape"),
-        (_shape("convolution", 0, {"batch": 1, "plus": 1}), "not what the operation gives"),
+        (_shape("convolution", 0, {"batch": 1, "plus": 1}), "differs from the operation.s result"),
         (_attribute("convolution", "groups", {"batch": 0, "plus": 0}), "shapes don't fit"),
         (_attribute("convolution", "strides", {"batch": 1, "plus": 1}), "the strides"),
         (_attribute("cast", "dtype", {"batch": 1, "plus": 0}), "the dtype"),
-        (_shape("array", 0, {"batch": 9, "plus": 0}), "is another"),
+        (_shape("array", 0, {"batch": 9, "plus": 0}), "differs"),
         (lambda d: d.update(updates=[{"array": "net.last.bias", "node": 0}]), "with updates|another shape"),
     ],
 )
@@ -229,7 +233,7 @@ def test_a_document_that_fits_one_batch_size_alone_is_refused_at_another(
     _shape("convolution", 0, {"batch": 2, "plus": -1})(document)
     (tmp_path / "odd").write_bytes(encoded(arrays, {PROGRAM: json.dumps(document)}))
     program = engine.load_program(tmp_path / "odd")
-    with pytest.raises(TrainerError, match="not what the operation gives"):
+    with pytest.raises(TrainerError, match=r"differs from the operation's result"):
         program(images(3))
 
 

@@ -14,10 +14,10 @@ from trainer.engine.graph.primitives import compose
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.program.build import Request
-from trainer.engine.program.legalise import legalise
+from trainer.engine.program.legalize import legalize
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.plan import plan_memory
-from trainer.engine.program.states import settle_layouts
+from trainer.engine.program.state_layouts import settle_layouts
 from trainer.engine.program.work import Buffer
 from trainer.engine.targets import Device
 from trainer.engine.targets.cpu.barriers import barriers
@@ -116,7 +116,7 @@ def lowered(graph: Graph, numerics: Numerics, bfloat16: Bfloat16, machine: Machi
     """What the cpu device makes of a graph; no cache on disk is read or written."""
     target = CpuTarget(machine, numerics, bfloat16)
     outputs = simplify([*graph.results, *(node for _, node in graph.updates)])
-    outputs = legalise(outputs, target.features.wide_groups)
+    outputs = legalize(outputs, target.features.wide_groups)
     results, targets_of_updates = outputs[: len(graph.results)], outputs[len(graph.results) :]
     updates = [(storage, node) for (storage, _), node in zip(graph.updates, targets_of_updates, strict=True)]
     if updates or graph.flush:

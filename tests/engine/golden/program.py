@@ -13,7 +13,7 @@ from trainer import engine
 from trainer.engine import State
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Numerics
 from trainer.engine.targets.cpu.machine import AVX512, Machine
-from trainer.engine.tracing.structure import flatten
+from trainer.engine.tracing.pytree import flatten
 
 Run = Callable[[Any], Iterable[np.ndarray]]
 

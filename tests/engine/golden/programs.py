@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.engine.golden import of_chance, of_networks, of_operations
+from tests.engine.golden import networks, operations, random_programs
 from tests.engine.golden.program import Program
 
 PROGRAMS: dict[str, Program] = {
-    program.name: program for program in (*of_networks.PROGRAMS, *of_operations.PROGRAMS, *of_chance.PROGRAMS)
+    program.name: program for program in (*networks.PROGRAMS, *operations.PROGRAMS, *random_programs.PROGRAMS)
 }

@@ -1,4 +1,4 @@
-"""Small networks drawn at random: odd sizes, strides, groups, skips, movement between layers, and any optimiser."""
+"""Small networks drawn at random: odd sizes, strides, groups, skips, movement between layers, and any optimizer."""
 
 from __future__ import annotations
 

@@ -163,5 +163,5 @@ def test_what_does_not_fit_is_refused() -> None:
         nn.box_area(boxes[:, :3])
     with pytest.raises(TrainerError, match="in pairs"):
         nn.box_iou_loss(boxes, boxes[:3])
-    with pytest.raises(TrainerError, match="a score for each box"):
+    with pytest.raises(TrainerError, match="boxes and scores don't match"):
         nn.nms(boxes, engine.zeros((3,)), 0.5)

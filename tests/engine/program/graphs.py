@@ -1,4 +1,4 @@
-"""Random graphs of whole numbers, whose values are exact in any order of computation."""
+"""Random graphs of integers, whose values are exact in any order of computation."""
 
 from __future__ import annotations
 

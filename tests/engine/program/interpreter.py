@@ -20,10 +20,10 @@ from trainer.engine.graph.rewrite import replaced
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.build import Program, Request, build
-from trainer.engine.program.legalise import legalise
+from trainer.engine.program.legalize import legalize
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.spec import Instruction
-from trainer.engine.program.states import settle_layouts
+from trainer.engine.program.state_layouts import settle_layouts
 from trainer.engine.program.target import Features
 from trainer.engine.program.work import Buffer, Call, Reduce, View, Work, place_of
 from trainer.engine.targets import Device, Run
@@ -43,7 +43,7 @@ class Interpreter(Device):
         self.has_prologues = has_prologues
 
     def legal(self, outputs: Sequence[Node]) -> list[Node]:
-        return legalise(simplify(outputs), self.features.wide_groups)
+        return legalize(simplify(outputs), self.features.wide_groups)
 
     def takes_prologue(self, node: Node) -> bool:
         return self.has_prologues

@@ -134,11 +134,11 @@ def test_a_reshape_that_merges_axes_of_strided_memory_is_a_copy() -> None:
 
 def test_convolutions_and_the_work_around_them_lie_channels_last() -> None:
     x = leaf(2, 4, 8, 8)
-    normalised = p.exp(x)
-    y = convolved(normalised)
+    normalized = p.exp(x)
+    y = convolved(normalized)
     activated = p.maximum(y, p.negative(y))
     plan = decided(p.reduce_sum(activated, (0,)), activated, convolved(activated))
-    assert {plan.layouts[node] for node in (normalised, y, activated)} == {CHANNELS_LAST}
+    assert {plan.layouts[node] for node in (normalized, y, activated)} == {CHANNELS_LAST}
     first = decided(activated, policy=Policy(channels_last=False))
     assert first.layouts[y] == CHANNELS_LAST and first.layouts[activated] == Layout.row_major(4)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trainer import engine
-from trainer.engine.profiling.load import load_of
+from trainer.engine.profiling.workload import load_of
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.bench import Bench
 from trainer.engine.targets.cpu.device import CpuDevice

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 import pytest
 
-from tests.engine.golden import of_chance, of_operations
+from tests.engine.golden import operations, random_programs
 from tests.engine.golden.programs import PROGRAMS
 from tests.engine.program.interpreter import Interpreter
 from tests.engine.program.test_prologues import PLAIN, step
@@ -21,7 +21,7 @@ QUICK = (
     "digits", "small ResNet training", "small ResNet training, pairs", "small ResNet training, float64",
     "small ResNet inference", "small pix2pix training", "perceptron, Adam", "perceptron, SGD", "attention",
     "depthwise", "grouped", "few outputs", "decoder", "8-bit products",
-    *(program.name for program in (*of_operations.PROGRAMS, *of_chance.PROGRAMS)),
+    *(program.name for program in (*operations.PROGRAMS, *random_programs.PROGRAMS)),
 )  # fmt: skip
 
 

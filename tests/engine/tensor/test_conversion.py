@@ -102,7 +102,7 @@ def test_long_doubles_are_taken_with_a_dtype() -> None:
 
 @pytest.mark.parametrize("values", [np.array(["1"]), np.array([None]), np.array(["2020"], "M8[Y]")])
 def test_what_holds_no_numbers_is_refused(values: np.ndarray) -> None:
-    with pytest.raises(TrainerError, match="no such element type"):
+    with pytest.raises(TrainerError, match="unsupported element type"):
         engine.asarray(values, dtype=float32)
 
 

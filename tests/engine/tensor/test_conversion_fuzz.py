@@ -89,7 +89,7 @@ def numbers(random: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]
 
 
 def wrapped(values: list[int], dtype: np.dtype) -> np.ndarray:
-    """Whole numbers modulo 2 to the power of the dtype's bits, in its range."""
+    """Integers modulo 2 to the power of the dtype's bits, in its range."""
     bits = 8 * dtype.itemsize
     lowest = -(2 ** (bits - 1)) if dtype.kind == "i" else 0
     return np.array([(value - lowest) % 2**bits + lowest for value in values], dtype)

@@ -253,7 +253,7 @@ def test_slices_of_bfloat16_begin_at_any_place(device: Counted) -> None:
     y = engine.asarray(x, dtype=engine.bfloat16)
     for at in range(5):
         found, expected = (each[at : at + 16].reshape(4, 4) for each in (y, x))
-        assert (found @ found)[0, 0].item() == (expected @ expected)[0, 0]  # a whole number below 256: exact
+        assert (found @ found)[0, 0].item() == (expected @ expected)[0, 0]  # an integer below 256: exact
 
 
 def test_slices_of_slices_may_be_many(device: Counted) -> None:

@@ -48,8 +48,8 @@ def test_padding_that_can_not_be_is_refused() -> None:
         engine.pad(np.zeros(3), [(1, 1)], mode="replicate")
     for problem, x, mode in (
         ("no such mode", np.zeros(3), "mirror"),
-        ("nothing to pad", np.zeros(0), "edge"),
-        ("of whole numbers", np.zeros(3, np.int64), "mean"),
+        ("no elements to pad", np.zeros(0), "edge"),
+        ("of integers", np.zeros(3, np.int64), "mean"),
     ):
         with pytest.raises(TrainerError, match=problem):
             engine.pad(x, [(1, 1)], mode=mode)
@@ -164,9 +164,9 @@ def test_nan_wins_a_scattered_extremum() -> None:
 def test_scattering_that_can_not_be_is_refused() -> None:
     x, updates = np.zeros((2, 3)), np.zeros((2, 2))
     for problem, places, options in (
-        ("no such reduction", [[0, 1]] * 2, {"reduction": "median"}),
+        ("unknown reduction", [[0, 1]] * 2, {"reduction": "median"}),
         ("shapes don't fit", [[0, 1]], {}),
-        ("whole numbers", np.zeros((2, 2)), {}),
+        ("integers", np.zeros((2, 2)), {}),
     ):
         with pytest.raises(TrainerError, match=problem):
             engine.scatter(x, places, updates, **options)

@@ -135,7 +135,7 @@ def test_a_traced_step_assigns_to_its_own_tensors_and_states() -> None:
         outside[0] = x[0]
         return x
 
-    with pytest.raises(TrainerError, match="made outside of it"):
+    with pytest.raises(TrainerError, match="created outside of it"):
         leaks(given)
 
 
@@ -157,9 +157,9 @@ def test_shapes_that_depend_on_values_are_refused_in_a_traced_step() -> None:
         ((Ellipsis, Ellipsis), 1.0, "two ellipses"),
         (np.ones(2, bool), 1.0, "another shape"),
         (0.5, 1.0, "not an index"),
-        (np.array([0.5]), 1.0, "whole numbers"),
+        (np.array([0.5]), 1.0, "integers"),
         (0, np.ones(3), "does not fit|don't broadcast"),
-        (0, 1j, "doesn't fit|wider kind"),
+        (0, 1j, "can't be combined|wider kind"),
     ],
 )
 def test_mistakes_are_refused(key: Any, value: Any, problem: str) -> None:

@@ -64,7 +64,7 @@ def test_a_numpy_array_counts_as_an_array() -> None:
 
 @pytest.mark.parametrize(("dtype", "value"), [(int32, 0.5), (bool_, 1), (uint8, 1.0)])
 def test_a_python_number_of_a_wider_kind_is_refused(dtype: DType, value: object) -> None:
-    with pytest.raises(TrainerError, match="doesn't fit beside"):
+    with pytest.raises(TrainerError, match="can't be combined with"):
         engine.equal(ones(dtype), value)
 
 

@@ -24,7 +24,7 @@ def test_gradients_of_the_greatest_go_to_them() -> None:
 
 
 def test_what_can_not_be_sorted_or_selected_is_refused() -> None:
-    with pytest.raises(TrainerError, match="no such number"):
+    with pytest.raises(TrainerError, match="wrong number"):
         engine.top_k(np.zeros((2, 3)), 4)
     with pytest.raises(TrainerError, match="square"):
         engine.suppress(np.zeros((2, 3), bool))
@@ -51,7 +51,7 @@ def test_places_in_a_row_that_a_sorter_sorts() -> None:
     np.testing.assert_array_equal(
         engine.searchsorted(table, values, sorter=sorter).numpy(), np.searchsorted(table, values, sorter=sorter)
     )
-    with pytest.raises(TrainerError, match="not one sorted row"):
+    with pytest.raises(TrainerError, match="x1 has the wrong rank, or `side` is unknown"):
         engine.searchsorted(np.zeros((2, 2)), values)
 
 
@@ -134,7 +134,7 @@ def test_gradients_of_a_quantile_go_to_its_neighbors() -> None:
 
 @pytest.mark.parametrize(("q", "method"), [(1.5, "linear"), (-0.1, "linear"), (0.5, "cubic"), (float("nan"), "linear")])
 def test_no_such_quantile(q: float, method: str) -> None:
-    with pytest.raises(TrainerError, match="no such quantile"):
+    with pytest.raises(TrainerError, match="wrong quantile"):
         engine.quantile(np.zeros(3), q, method=method)
 
 

@@ -39,7 +39,7 @@ def test_python_protocols() -> None:
         len(engine.asarray(1))
     with pytest.raises(TrainerError, match="bool: one element is needed"):
         bool(x)
-    with pytest.raises(TrainerError, match="index: only whole numbers index"):
+    with pytest.raises(TrainerError, match="index: only integers index"):
         operator.index(engine.asarray(1.0))
 
 
@@ -126,7 +126,7 @@ def test_reading_a_value_leaves_its_derivatives_alone() -> None:
 
 def test_gradients_errors() -> None:
     x, y = engine.asarray([1.0, 2.0]), engine.asarray([1.0, 2.0])
-    with pytest.raises(TrainerError, match="no floating-point scalar"):
+    with pytest.raises(TrainerError, match="not a floating-point scalar"):
         engine.gradients(x * 2, [x])
     with pytest.raises(TrainerError, match="does not depend") as caught:
         engine.gradients(engine.sum(x), [x, y])
@@ -137,5 +137,5 @@ def test_gradients_errors() -> None:
 
 def test_devices() -> None:
     assert engine.asarray(1).device == "reference"
-    with pytest.raises(TrainerError, match="there is no such device"), engine.device("abacus"):
+    with pytest.raises(TrainerError, match="unknown device"), engine.device("abacus"):
         pass

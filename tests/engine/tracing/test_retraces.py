@@ -13,7 +13,7 @@ import pytest
 
 from trainer import TrainerError, engine
 from trainer.engine import State
-from trainer.engine.tracing import outlines, reach
+from trainer.engine.tracing import containers, dependencies
 from trainer.engine.tracing.trace import MANY_RETRACES
 
 X = np.arange(4, dtype=np.float32)
@@ -399,7 +399,7 @@ def test_a_step_within_another_may_run_a_callable_object() -> None:
 
 
 def test_a_long_list_is_guarded_by_its_identity_and_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outlines, "LONGEST", 2)
+    monkeypatch.setattr(containers, "LONGEST", 2)
     holder = SimpleNamespace(layers=[Scaled(2.0)] * 3)
     traced = engine.trace(lambda x: holder.layers[-1](x))
     traced(X)
@@ -410,8 +410,8 @@ def test_a_long_list_is_guarded_by_its_identity_and_length(monkeypatch: pytest.M
 
 
 def test_more_objects_than_are_guarded_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "MOST_OBJECTS", 10)
+    monkeypatch.setattr(dependencies, "MOST_OBJECTS", 10)
     layers = [Scaled(float(scale)) for scale in range(20)]
-    with pytest.warns(RuntimeWarning, match="reaches more than") as caught:
+    with pytest.warns(RuntimeWarning, match="depends on more than") as caught:
         engine.trace(lambda x: layers[0](x))(X)
     assert caught[0].filename == __file__

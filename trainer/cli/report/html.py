@@ -67,6 +67,7 @@ def folded(title: str, content: str, *, is_open: bool = False) -> str:
     return f"<details{' open' * is_open}><summary>{escape(title)}</summary>{content}</details>"
 
 
-def preformatted(text: str) -> str:
-    """Text as it stands."""
-    return f"<pre>{escape(text)}</pre>"
+def preformatted(text: str, bold: int = 0) -> str:
+    """Text as it stands, its first characters in bold."""
+    strong = f"<strong>{escape(text[:bold])}</strong>" if bold else ""
+    return f"<pre>{strong}{escape(text[bold:])}</pre>"

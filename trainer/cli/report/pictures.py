@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from trainer.cli.output import escape_controls
 from trainer.cli.report.html import folded, preformatted, table
 from trainer.cli.report.source import Source, read_json
 from trainer.rundir import ReportEvent, SampleEvent
@@ -124,7 +125,8 @@ class _Gallery:
     def _content(self, path: Path, caption: str) -> str | None:
         if path.suffix != ".png":
             self._is_tiny = False
-            return preformatted(path.read_text(encoding="utf-8", errors="replace"))
+            sample = read_sample(path)
+            return None if sample is None else preformatted(escape_controls(sample.text), _prompt(sample))
         sample = read_sample(path)
         if sample is None or sample.image is None:
             return None
@@ -134,6 +136,12 @@ class _Gallery:
         style = ' class="small"' if is_small else ""
         image = f'<img{style} alt="{escape(caption, quote=True)}" src="{_photo(path)}">'
         return f'<div class="picture">{image}{_masks(sample)}{_boxes(sample)}</div>'
+
+
+def _prompt(sample: Sample) -> int:
+    """The number of characters of the prompt in the escaped text."""
+    prompt = sample.annotations.get("prompt")
+    return len(escape_controls(sample.text[:prompt])) if isinstance(prompt, int) and prompt > 0 else 0
 
 
 def _masks(sample: Sample) -> str:

@@ -19,9 +19,9 @@ from trainer.rundir import (
     StepEvent,
     WarningEvent,
 )
+from trainer.tui.kernel_shares import shares_of
 from trainer.tui.numbers import duration, number, size
 from trainer.tui.reports import Report, report_of
-from trainer.tui.shares import shares_of
 
 MOST_LISTED = 200
 """Rows of a table that grows with the run."""

@@ -10,7 +10,7 @@ from trainer.cli.rehearsal import HINT
 from trainer.cli.verbs.data_inspect import draw, report
 
 if TYPE_CHECKING:
-    from trainer.cli.surroundings import Surroundings
+    from trainer.cli.file_checks import Surroundings
     from trainer.configs import Loaded, Problem
     from trainer.datasets.inspection import Inspection
 
@@ -49,7 +49,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from trainer import TrainerError
     from trainer.cli.exit_codes import DONE, USER_MISTAKE
-    from trainer.cli.surroundings import Surroundings
+    from trainer.cli.file_checks import Surroundings
     from trainer.configs import ConfigError, dump_resolved, load
 
     if arguments.contact_sheet and not arguments.data:
@@ -96,8 +96,8 @@ def _read(loaded: Loaded, surroundings: Surroundings, sheet: str | None) -> tupl
         TrainerError: only the task's code can read the data, or the contact sheet can't be drawn or written.
     """
     from trainer import TrainerError
+    from trainer.cli.file_checks import as_problem
     from trainer.cli.progress_line import ProgressLine
-    from trainer.cli.surroundings import as_problem
     from trainer.datasets.inspection import inspect_splits
     from trainer.datasets.readers import Opening, read_splits
 

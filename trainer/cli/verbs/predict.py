@@ -1,4 +1,4 @@
-"""`trainer predict`: predicts on images with the model of a run."""
+"""`trainer predict`: predicts with the model of a run: on images, on texts, on time series."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from trainer.cli.output import Style, paint
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trainer.learner.inference.model import Model
     from trainer.learner.inference.results import Result
+    from trainer.learner.inference.sequence_model import Forecast
 
 EXAMPLES = """\
   trainer predict cells photo.jpg                draws into predictions/
@@ -19,6 +22,9 @@ EXAMPLES = """\
   trainer predict cells photos/ --format coco --out found.json
   trainer predict cells photos/*.png --json      one line of JSON per image
   ls photos/*.jpg | trainer predict cells -      paths on standard input
+  trainer predict plays --prompt "ROMEO:" --tokens 500 --temperature 0.8
+  trainer predict names --prompts names.txt      the class of each line
+  trainer predict sales sales.csv                the rows that follow the last ones
 """
 
 FORMATS = ("images", "txt", "coco", "masks")
@@ -29,9 +35,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run, its name in runs/, a checkpoint or an exported file")
     parser.add_argument(
         "inputs",
-        nargs="+",
+        nargs="*",
         metavar="INPUT",
-        help="image files, folders, glob patterns, or - for paths from standard input",
+        help="image files, folders, glob patterns, or - for paths from standard input; tables of a time series",
     )
     parser.add_argument(
         "--out", metavar="DIR",
@@ -51,6 +57,17 @@ def describe(parser: argparse.ArgumentParser) -> None:
         "--weights", default="best", metavar="W", help="weights: best (default), latest, or a checkpoint's name"
     )
     parser.add_argument("--batch-size", type=int, metavar="N", help="images per batch; results don't depend on it")
+    texts = parser.add_argument_group("texts")
+    texts.add_argument("--prompt", action="append", metavar="TEXT", help="text to continue or to classify; repeatable")
+    texts.add_argument("--prompts", metavar="FILE", help="file with a text per line; -: standard input")
+    texts.add_argument("--tokens", type=int, default=200, metavar="N", help="tokens to generate (default: 200)")
+    texts.add_argument("--temperature", type=float, default=1.0, metavar="T",
+                       help="randomness; 0: always the likeliest token (default: 1)")  # fmt: skip
+    texts.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest tokens only")
+    texts.add_argument("--top-p", type=float, metavar="P",
+                       help="draw from the likeliest tokens with this total probability only")  # fmt: skip
+    texts.add_argument("--beams", type=int, metavar="N", help="beam search with N beams instead of drawing")
+    texts.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the drawn tokens (default: 0)")
     parser.add_argument("--device", metavar="D", help="device instead of the run's own: cpu, cuda")
 
 
@@ -68,11 +85,21 @@ def execute(arguments: argparse.Namespace) -> int:
         raise TrainerError(
             "invalid score threshold", where="--threshold", found=threshold, expected="a number from 0 to 1"
         )
+    if arguments.prompt or arguments.prompts:
+        return _predict_texts(arguments)
     sources = list(_sources(arguments.inputs))
+    if not arguments.inputs:
+        raise TrainerError("nothing to predict", expected="images, a table, or --prompt TEXT")
     if not sources:
         raise TrainerError("no input images", found="nothing on standard input", expected="one path per line")
     with warnings_as_lines():
         model = load_model(arguments.run, arguments.weights, device=arguments.device)
+    if model.kind == "forecast":
+        return _forecast(model, [path for path, _ in sources], is_json=arguments.json)
+    if model.kind in ("text", "text_classification"):
+        raise TrainerError(
+            "the model needs texts", where=arguments.run, found="files", expected="--prompt TEXT, or --prompts FILE"
+        )
     writes = not arguments.json or arguments.out is not None
     out = Path(arguments.out or (f"{DEFAULT_OUT}.json" if arguments.format == "coco" else DEFAULT_OUT))
     writer = _WRITERS[arguments.format](model, out) if writes else None
@@ -104,6 +131,67 @@ def execute(arguments: argparse.Namespace) -> int:
     if bad:
         print(f"{bad} of {len(sources)} inputs were skipped", file=sys.stderr)
     return FAILURE if bad else DONE
+
+
+def _predict_texts(arguments: argparse.Namespace) -> int:
+    """Continues or classifies the prompts."""
+    from trainer import TrainerError
+    from trainer.cli.exit_codes import DONE
+    from trainer.cli.models import load_model, warnings_as_lines
+
+    if arguments.inputs:
+        raise TrainerError(
+            "prompts and files are both given", found=", ".join(arguments.inputs), expected="one of them"
+        )
+    prompts = [*(arguments.prompt or ()), *_lines(arguments.prompts)]
+    with warnings_as_lines():
+        model = load_model(arguments.run, arguments.weights, device=arguments.device)
+    if model.kind == "text_classification":
+        batch_size = {} if arguments.batch_size is None else {"batch_size": arguments.batch_size}
+        for result in model.classify(prompts, **batch_size):
+            if arguments.json:
+                _print_json(result.to_dict())
+            else:
+                print(f"{result.text}: {result.summary()}")
+        return DONE
+    for prompt in prompts:
+        pieces = model.generate(
+            prompt, tokens=arguments.tokens, temperature=arguments.temperature, top_k=arguments.top_k,
+            top_p=arguments.top_p, seed=arguments.seed, beams=arguments.beams,
+        )  # fmt: skip
+        if arguments.json:
+            _print_json({"version": 1, "kind": "text", "prompt": prompt, "text": "".join(pieces)})
+            continue
+        paint(sys.stdout, (prompt, Style.HEADING))
+        for piece in pieces:
+            sys.stdout.write(piece)
+            sys.stdout.flush()
+        print(flush=True)
+    return DONE
+
+
+def _lines(file: str | None) -> list[str]:
+    """The lines of a file of prompts that are not empty."""
+    from pathlib import Path
+
+    from trainer.datasets.readers.files import read_text
+
+    if file is None:
+        return []
+    text = sys.stdin.read() if file == "-" else read_text(Path(file))
+    return [line for line in text.split("\n") if line]
+
+
+def _forecast(model: Model, paths: Sequence[Path], *, is_json: bool) -> int:
+    from trainer.cli.exit_codes import DONE
+
+    for path in paths:
+        found: Forecast = model.forecast(path)
+        if is_json:
+            _print_json(found.to_dict())
+        else:
+            print(found.to_csv(), end="")
+    return DONE
 
 
 def _sources(words: Sequence[str]) -> Iterator[tuple[Path, Path]]:

@@ -166,6 +166,15 @@ class LogLossConfig(OfClasses):
     name: Literal["log_loss"]
 
 
+class BitsPerCharacterConfig(OfClasses):
+    """Bits per character: the log loss of a text in bits, divided by its number of characters."""
+
+    code: ClassVar[str] = "log_loss:BitsPerCharacter"
+    needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
+
+    name: Literal["bits_per_character"]
+
+
 class PerplexityConfig(OfClasses):
     """Perplexity: exp of the mean log loss of the next token."""
 

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, PrivateAttr
 
-from trainer.configs.own import PATTERN
+from trainer.configs.custom_class import PATTERN
 from trainer.configs.section import Section
 
 OF_NUMBERS = ("predicted", "target")

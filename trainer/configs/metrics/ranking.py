@@ -40,7 +40,7 @@ class RocAucConfig(Area):
     """Area under the ROC curve (Fawcett 2006)."""
 
     code: ClassVar[str] = "ranking:RocAuc"
-    binned: ClassVar[str] = "binned:RocAuc"
+    binned: ClassVar[str] = "binned_curves:RocAuc"
 
     name: Literal["roc_auc"]
     pairs: bool = Field(
@@ -52,7 +52,7 @@ class AveragePrecisionConfig(Area):
     """Average precision: the area under the precision-recall curve, as a sum of steps."""
 
     code: ClassVar[str] = "ranking:AveragePrecision"
-    binned: ClassVar[str] = "binned:AveragePrecision"
+    binned: ClassVar[str] = "binned_curves:AveragePrecision"
 
     name: Literal["average_precision"]
 

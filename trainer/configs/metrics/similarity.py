@@ -5,8 +5,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from trainer.configs.custom_class import PATTERN
 from trainer.configs.metrics.metric import OF_NUMBERS, MetricConfig
-from trainer.configs.own import PATTERN
 from trainer.configs.section import Section
 
 

@@ -19,6 +19,7 @@ METRICS: Mapping[str, str] = {
     "accuracy": "classification:AccuracyConfig",
     "average_precision": "ranking:AveragePrecisionConfig",
     "balanced_accuracy": "agreement:BalancedAccuracyConfig",
+    "bits_per_character": "classification:BitsPerCharacterConfig",
     "bleu": "texts:BleuConfig",
     "boundary_f": "segments:BoundaryFConfig",
     "calibration_error": "correlation:CalibrationErrorConfig",

@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from trainer.configs.own import PATTERN, names_own_class
+from trainer.configs.custom_class import PATTERN, names_own_class
 from trainer.configs.section import Section
 
 _Share = Annotated[float, Field(gt=0, lt=1)]

@@ -3,7 +3,7 @@
 To add one, write a class in a file here and a row in table.py.
 """
 
-from trainer.configs.schedules.own import OwnSchedule
+from trainer.configs.schedules.custom import OwnSchedule
 from trainer.configs.schedules.schedule import Schedule, Span, Stretch, every_schedule
 from trainer.configs.schedules.table import SCHEDULES, ScheduleConfig
 

@@ -19,9 +19,9 @@ SCHEDULES: Mapping[str, str] = {
     "triangular": "waves:TriangularSchedule",
     "noam": "waves:NoamSchedule",
     "plateau": "plateau:PlateauSchedule",
-    "sequence": "combined:SequenceSchedule",
-    "product": "combined:ProductSchedule",
-    OWN_TAG: "own:OwnSchedule",
+    "sequence": "composite:SequenceSchedule",
+    "product": "composite:ProductSchedule",
+    OWN_TAG: "custom:OwnSchedule",
 }
 """By name, the section: file:Class in this folder."""
 

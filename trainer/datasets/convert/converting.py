@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from trainer import TrainerError
-from trainer.datasets.convert.annotated import READERS, Annotated
+from trainer.datasets.convert.annotated_image import READERS, Annotated
 from trainer.datasets.convert.writers import WRITERS
 from trainer.datasets.dataset import Dataset
 from trainer.datasets.readers.opening import Progress

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import yaml
 
-from trainer.datasets.convert.annotated import Annotated
+from trainer.datasets.convert.annotated_image import Annotated
 
 _DECIMALS = 6
 """Decimal places of coordinates: more than annotations have, fewer than rounding errors affect."""

@@ -11,10 +11,10 @@ from trainer import TrainerError
 from trainer.datasets.images import SUFFIXES, UNREAD
 from trainer.datasets.layouts.classes import class_folders
 from trainer.datasets.layouts.coco import coco, coco_file
+from trainer.datasets.layouts.idx_and_text import idx, text_classes, texts
 from trainer.datasets.layouts.layout import Layout, Part
 from trainer.datasets.layouts.listing import Listing, join, suffix_of
 from trainer.datasets.layouts.masks import mask_folders, masks_beside
-from trainer.datasets.layouts.others import idx, text_classes, texts
 from trainer.datasets.layouts.pairs import halves, side_by_side, two_folders
 from trainer.datasets.layouts.tables import TABLES, labeled_images, table
 from trainer.datasets.layouts.voc import label_img, voc

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from trainer import TrainerError
-from trainer.configs.own import own_class
+from trainer.configs.custom_class import own_class
 from trainer.configs.readers.splits import SPLIT, split_words
 from trainer.datasets.dataset import Dataset, Subset
 from trainer.datasets.readers.division import Divided, Division

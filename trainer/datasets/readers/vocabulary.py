@@ -78,6 +78,11 @@ class Vocabulary:
         """The number of the token that ends a document; None without one."""
         return self.tokens.index(END) if END in self.tokens else None
 
+    @property
+    def not_text(self) -> tuple[int, ...]:
+        """The numbers of the padding and unknown tokens, which a generated text must not contain."""
+        return tuple(number for number in sorted(self._special) if self.tokens[number] != END)
+
     def encode(self, text: str) -> np.ndarray:
         """int32 [L]: the numbers of a text's tokens; those that the vocabulary lacks are the unknown token."""
         if self.unit == "bytes":

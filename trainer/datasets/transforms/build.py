@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainer import TrainerError
 from trainer.datasets.dataset import Dataset
-from trainer.datasets.known import sizes_of
+from trainer.datasets.item_properties import sizes_of
 from trainer.datasets.transforms.pipeline import Pipeline
 from trainer.datasets.transforms.transform import Transform
 
@@ -69,7 +69,7 @@ def largest_image(dataset: Dataset) -> tuple[int, int]:
 
 
 def _own(section: TransformConfig) -> Transform:
-    from trainer.configs.own import own_subclass  # the import takes 80 ms, which worker processes don't need
+    from trainer.configs.custom_class import own_subclass  # the import takes 80 ms, which worker processes don't need
 
     kind = own_subclass(section.name, Transform, "trainer.datasets.Transform")  # type: ignore[type-abstract]
     try:

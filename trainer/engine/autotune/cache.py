@@ -2,9 +2,9 @@
 
 A line is one decision: the key, the parameters, and what was measured. The key holds everything that the decision
 depends on: the exact specification, the source of the kernel templates, the processor's features, the number of
-threads and the versions of the libraries. Lines are appended under a lock; of several with one key the last counts. A
-torn or foreign line is passed over with a warning that names it. The folder is private to the user, as compiled
-kernels' is, and parameters are taken only where they are among the candidates of today.
+threads and the versions of the libraries. Lines are appended under a lock; of several with one key the last one is
+used. A torn or invalid line is skipped with a warning that names it. The folder is private to the user, as that of
+compiled kernels is. Parameters are used only if they are among the current candidates.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from trainer.engine.targets.cpu.identity import templates_hash
 FORMAT = 1
 _VERSIONS = __version__, llvmlite.__version__, np.__version__
 _COMPACTED_FROM = 512
-"""Lines from which on a file is written anew when more than half of it is superseded."""
+"""Minimum number of lines of a file that is rewritten when more than half of it is superseded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One decision as it is kept: `parameters` by name, times in milliseconds."""
+    """One decision as stored: `parameters` by name, times in milliseconds."""
 
     key: str
     operation: str
@@ -55,11 +55,11 @@ class Entry:
         """The entry of a line.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not an entry.
         """
         values = json.loads(line)
         if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
-            raise ValueError("no entry of this format")
+            raise ValueError("not an entry of this format")
         names = {field.name for field in dataclasses.fields(cls)}
         well_typed = isinstance(values.get("key"), str) and isinstance(values.get("parameters"), dict)
         if set(values) != names or not well_typed or not isinstance(values["skipped"], dict):
@@ -72,7 +72,9 @@ class Entry:
 
 
 class TuningCache:
-    """The decisions of one file. Reading and adding never raise: a cache that can't be kept costs time, no run."""
+    """The decisions of one file. Reading and adding never raise: a cache that can't be written costs time, but does not
+    stop a run.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -83,7 +85,7 @@ class TuningCache:
         return self._entries.get(key)
 
     def add(self, *entries: Entry) -> None:
-        """Keep decisions, in memory and at the end of the file."""
+        """Store decisions in memory and at the end of the file."""
         self._entries.update({entry.key: entry for entry in entries})
         if disk_cache.private_directory(self.path.parent) is None:
             return
@@ -106,7 +108,7 @@ class TuningCache:
         except OSError:
             return {}
         if lines > max(_COMPACTED_FROM, 2 * len(entries)):
-            with suppress(OSError), _locked(self.path):  # write it anew, without what is superseded or unreadable
+            with suppress(OSError), _locked(self.path):  # rewrite it without superseded and unreadable lines
                 temporary = self.path.with_suffix(f".{os.getpid()}")
                 temporary.write_text("".join(entry.line for entry in self._read(warns=False)[0].values()), "utf-8")
                 os.replace(temporary, self.path)
@@ -124,7 +126,7 @@ class TuningCache:
             except (ValueError, TypeError) as error:
                 if warns:
                     warnings.warn(
-                        f"{self.path}:{number}: passed over, this line is no tuning decision ({error}); "
+                        f"{self.path}:{number}: skipped, this line is not a tuning decision ({error}); "
                         "`trainer doctor cache` can clear the file",
                         RuntimeWarning,
                         stacklevel=5,
@@ -142,7 +144,7 @@ def _ends_a_line(file: Any) -> bool:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock beside `path`; where the system has none, writes of one line at the end are all there is."""
+    """Hold the lock file of `path`; on systems without locks, only appending a line is safe."""
     try:
         import fcntl
     except ImportError:
@@ -154,7 +156,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def cache_path() -> Path:
-    """The file of this machine's processor: beside the compiled kernels, so `TRAINER_CACHE_DIR` moves it too."""
+    """The file of this machine's processor, next to the compiled kernels, so `TRAINER_CACHE_DIR` moves it too."""
     return disk_cache.cache_directory().parent / "tuning" / f"{_device_name()}.jsonl"
 
 
@@ -169,6 +171,6 @@ def _device_name() -> str:
 
 
 def decision_key(spec: Any, target: native.Target, threads: int) -> str:
-    """What a decision is kept under."""
+    """The key of a decision."""
     parts = (FORMAT, repr(spec), templates_hash(), target.key, threads, *_VERSIONS)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]

@@ -1,8 +1,8 @@
-"""Candidates against each other in real steps: all give the same bits, so a step may run with any of them.
+"""Compares candidates in real steps: all give the same bits, so a step may run with any of them.
 
-One contest decides one kernel. Each step tells it how long the kernel took; it answers with the parameters for the
-next. The incumbent is measured anew between challengers, so that a machine that slows down does not decide. The least
-of a few times counts: what disturbs a step only ever lengthens it.
+One contest decides one kernel. After each step it receives the kernel's time, and returns the parameters for the next
+step. The incumbent is measured again between challengers, so that a machine that slows down does not decide. The
+minimum of a few times is compared, since disturbances only lengthen a step.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from typing import Any
 
 RUNS = 3
-"""Steps that each is measured over."""
+"""Number of steps in which each candidate is measured."""
 
 BETTER = 0.985
 """A challenger must take less than this share of the incumbent's time."""
@@ -21,7 +21,7 @@ HOPELESS = 1.25
 
 
 class Contest:
-    """Who computes one kernel: `current` now, and `took` says what follows."""
+    """The parameters of one kernel: `current` in this step; `took` returns those of the next."""
 
     def __init__(self, default: Any, challengers: list[Any]) -> None:
         self.default = self.best = self.current = default
@@ -37,22 +37,24 @@ class Contest:
 
     @property
     def left(self) -> list[Any]:
-        """Who would have to beat the default elsewhere: the best so far, and challengers not measured to the end."""
+        """Candidates to compare with the default in another program: the best so far, and challengers not yet fully
+        measured.
+        """
         known = dict.fromkeys([self.best, self.current, *self._challengers])
         return [each for each in known if each != self.default]
 
     @property
     def best_time(self) -> float:
-        """The least time that the best was lately seen to take."""
+        """The minimum of the best candidate's recent times."""
         return min(self._times, default=float("inf"))
 
     @property
     def gained_time(self) -> float:
-        """The time to tell of: no other than the default's where that stays."""
+        """The time to report: the default's if the default stays."""
         return self.default_time if self.best == self.default else self.best_time
 
     def took(self, time: float) -> Any:
-        """The step that has just ended took so long; returns the parameters for the next."""
+        """Record the kernel's time in the step that has just ended; returns the parameters for the next."""
         if self.current == self.default:
             self.default_time = min(self.default_time, time)
         if self.current == self.best:
@@ -73,6 +75,6 @@ class Contest:
         return self.current
 
     def _return(self) -> None:
-        """Back to the incumbent, of which one more step is wanted before the next challenger."""
+        """Return to the incumbent, which is measured in one more step before the next challenger."""
         self.current = self.best
         self._times.popleft()

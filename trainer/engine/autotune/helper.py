@@ -5,8 +5,8 @@ It reads jobs from standard input and answers on standard output, one at a time:
     job       8 bytes of length, then a pickled `Job` (from the parent, which trusts itself)
     answer    a line of JSON, then `size` bytes of code (nothing here is trusted to be more than data)
 
-A candidate may abort, loop, or write where it pleases: then this process dies, and the parent learns why from how. It
-runs when nobody else wants the processor, within limits of memory and, for each job, of processor time.
+A candidate may abort, loop, or write to any address: then this process dies, and the parent derives the reason from the
+exit status. The process has the lowest priority, and limits of memory and, for each job, of processor time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LENGTH_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Try `candidate` beside the parameters of `default`; `deadline` in seconds of processor time."""
+    """Try `candidate` and compare it with the parameters of `default`; `deadline` in seconds of processor time."""
 
     default: Tunable
     candidate: Any
@@ -47,7 +47,7 @@ def serve(jobs: BinaryIO, answers: BinaryIO) -> None:
         reference = 0.0
         try:
             if bench is None or bench.tunable != job.default:
-                bench = None  # its memory goes first
+                bench = None  # the system kills it first when memory runs out
                 bench = Bench(job.default, job.target)
             reference = bench.default.seconds
             outcome = bench.default if bench.default.reason else bench.attempt(job.candidate)
@@ -58,7 +58,7 @@ def serve(jobs: BinaryIO, answers: BinaryIO) -> None:
             outcome = Outcome("failed")
         signal.setitimer(signal.ITIMER_PROF, 0)
         if outcome.reason == "out_of_bounds":
-            bench = None  # what is around its memory is no longer what it was
+            bench = None  # it wrote outside its memory
         answer = {"reason": outcome.reason, "seconds": outcome.seconds, "default_seconds": reference}
         answer |= {"processor_seconds": time.process_time(), "name": outcome.name, "size": len(outcome.code)}
         answers.write(json.dumps(answer).encode() + b"\n" + outcome.code)
@@ -66,7 +66,7 @@ def serve(jobs: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _step_back() -> None:
-    """Run only where nobody else wants to."""
+    """Set the lowest priority."""
     with contextlib.suppress(OSError):
         os.nice(19)
     if hasattr(os, "SCHED_IDLE"):
@@ -75,7 +75,7 @@ def _step_back() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """`arguments`: bytes of memory that this process may take, and "idle" to step back for all others."""
+    """`arguments`: bytes of memory that this process may take, and "idle" for the lowest priority."""
     import resource
 
     memory, *further = arguments
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what native code prints is no answer
+    os.dup2(2, 1)  # output of native code must not mix with answers
     serve(sys.stdin.buffer, answers)
 
 

@@ -1,4 +1,4 @@
-"""The helper process as its parent sees it: jobs go in, answers come out, its death is an answer too."""
+"""The parent's side of the helper process: sends jobs, receives answers; the process's death is an answer too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainer.engine.autotune.helper import LENGTH_BYTES, Job
 
 MEMORY_BYTES = 4 << 30
 STANDSTILL_SECONDS = 600.0
-"""A job that takes so long by the clock is given up, whatever the processor time (its deadline) says."""
+"""Seconds of wall time after which a job is abandoned, regardless of its deadline in processor time."""
 
 _BY_SIGNAL = {
     signal.SIGPROF: "timeout",
@@ -34,9 +34,9 @@ _BY_SIGNAL = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a job: `reason` is empty where nothing speaks against the candidate; `code` exports `name`.
+    """The result of a job: `reason` is empty if the candidate may be used; `code` exports `name`.
 
-    seconds and default_seconds are of one thread; processor_seconds is what the job cost.
+    seconds and default_seconds are on one thread; processor_seconds is the cost of the job.
     """
 
     reason: str
@@ -48,7 +48,7 @@ class Answer:
 
 
 class Helper:
-    """One helper; started when it is first asked, and again after a job that brought it down."""
+    """One helper process, started with the first job, and again after a job that crashed it."""
 
     def __init__(self, *, idle: bool, memory: int = MEMORY_BYTES) -> None:
         self._options = [str(memory), *(["idle"] if idle else [])]
@@ -69,10 +69,10 @@ class Helper:
             self._process.stdin.write(len(blob).to_bytes(LENGTH_BYTES, "little") + blob)
             self._process.stdin.flush()
         except BrokenPipeError:
-            return  # it has died: the answer will say so
+            return  # it has died: `poll` reports it
 
     def poll(self, seconds: float = 0.0) -> Answer | None:
-        """The answer if there is one now, or within so many seconds."""
+        """The answer, if it is available now or within `seconds`."""
         if self._process is None or self._asked is None:
             return None
         assert self._process.stdout is not None
@@ -93,13 +93,13 @@ class Helper:
             self._received += chunk
 
     def close(self) -> None:
-        """End the process, whatever it is at."""
+        """End the process immediately."""
         if self._process is not None:
             self._kill()
             self._ended()
 
     def _kill(self) -> None:
-        """Not Popen.kill, which takes the status of one that has ended already: a signal to the whole group, say."""
+        """Not with Popen.kill, which would collect the exit status if a signal to the group has ended the process."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGKILL)
 
@@ -127,20 +127,20 @@ class Helper:
         return Answer(**{**values, "processor_seconds": spent}, code=code)
 
     def _ended(self, reason: str = "") -> Answer:
-        """It is no more: why, as far as one can tell."""
+        """The reason why the process ended, as far as it is known."""
         process, errors = self._process, self._errors
         assert process is not None and errors is not None
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):  # what was left to send has nobody to read it
+                with contextlib.suppress(BrokenPipeError):  # the process can't read the remaining input
                     pipe.close()
         errors.seek(0)
-        said = errors.read().decode(errors="replace").lower()
+        output = errors.read().decode(errors="replace").lower()
         errors.close()
         self._process, self._errors, self._asked = None, None, None
-        if "out of memory" in said or "bad_alloc" in said or "memoryerror" in said:
+        if "out of memory" in output or "bad_alloc" in output or "memoryerror" in output:
             reason = "memory"
         spent = usage.ru_utime + usage.ru_stime - self._spent
         found = _BY_SIGNAL.get(signal.Signals(-process.returncode)) if process.returncode < 0 else None

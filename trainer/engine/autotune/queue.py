@@ -1,4 +1,4 @@
-"""What is to be decided, and the candidates of each on their way through the helper processes."""
+"""Pending decisions, and the candidates of each on their way through the helper processes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from trainer.engine.targets.cpu.executable import Program
 from trainer.engine.targets.cpu.lowering.launch import Tunable
 
 FINALISTS = 3
-"""How many challengers, the fastest in the helper, are measured in real steps."""
+"""Number of challengers, the fastest in the helper, that are measured in real steps."""
 
 PROMISING = 0.98
-"""A candidate that takes less than this share of the least time so far is a reason to try further ones."""
+"""A candidate that takes less than this share of the minimum time so far resets the patience."""
 
 SLOWER = 1.15
 """A candidate this much slower than the default in the helper is not timed in steps."""
@@ -27,7 +27,7 @@ SLOWER = 1.15
 
 @dataclass(eq=False)
 class Decision:
-    """One kernel that is to be decided: its candidates, what became of them, and the contest of those that are left.
+    """One kernel to decide: its candidates, their results, and the contest of the remaining ones.
 
     `cost` is its share of a step of `home`, the program in which it is measured; `futile` counts the candidates tried
     since one was the fastest so far.
@@ -36,7 +36,7 @@ class Decision:
     label: str
     default: Tunable
     candidates: list[Any] | None = None
-    """Those that are left to try; None until the first is wanted, which is after the first step."""
+    """The remaining candidates; None until the first is requested, after the first step."""
     cost: float = 0.0
     home: weakref.ref[Program] | None = None
     tried: int = 1
@@ -48,13 +48,13 @@ class Decision:
     find: Callable[[], list[Any]] = list
 
     def left(self) -> list[Any]:
-        """The candidates that are left to try."""
+        """The remaining candidates."""
         if self.candidates is None:
             self.candidates = self.find()
         return self.candidates
 
     def take(self, parameters: Any, answer: Answer, threads: int) -> None:
-        """What the helper found of a candidate. Its time is scaled by what its tasks leave of the threads."""
+        """The helper's result for a candidate. Its time is scaled by the imbalance of its tasks over the threads."""
         self.tried += 1
         self.seconds += answer.processor_seconds
         self.futile += 1
@@ -75,23 +75,23 @@ class Decision:
         """The challengers for the contest, best first."""
         ranked = sorted(self.survivors, key=lambda survivor: survivor[0])
         self.skipped["slower"] += max(0, len(ranked) - FINALISTS)
-        self.skipped += Counter()  # leaves out what was never counted
+        self.skipped += Counter()  # `+` drops zero counts
         return [(parameters, answer) for _, parameters, answer in ranked[:FINALISTS]]
 
 
 def _unevenness(tasks: int, threads: int) -> float:
-    """How much longer the busiest thread works than the mean."""
+    """Time of the busiest thread relative to the mean."""
     return -(-tasks // threads) * threads / max(1, tasks)
 
 
 class Queue:
-    """Hands candidates to helpers, the costliest kernel's first, and gathers their answers."""
+    """Sends candidates to helpers, those of the most expensive kernel first, and collects their answers."""
 
     def __init__(
         self, helpers: Sequence[Helper], target: native.Target, threads: int, deadline: float,
         patience: int | None = None,
     ) -> None:  # fmt: skip
-        """`patience`: so many candidates in a row that bring nothing end the trying of a decision."""
+        """`patience`: number of consecutive candidates without improvement after which a decision tries no more."""
         self._patience = patience
         self._helpers, self._target, self._threads, self._deadline = list(helpers), target, threads, deadline
         self._waiting: list[Decision] = []
@@ -99,12 +99,12 @@ class Queue:
         self.processor_seconds, self.tried = 0.0, 0
 
     def add(self, decision: Decision) -> None:
-        """Have a decision's candidates tried."""
+        """Add a decision whose candidates will be tried."""
         self._waiting.append(decision)
 
     @property
     def now(self) -> str:
-        """What is being tried."""
+        """The candidate that is being tried."""
         return ", ".join(dict.fromkeys(decision.label for decision, _ in self._at.values()))
 
     @property
@@ -113,7 +113,9 @@ class Queue:
         return bool(self._at)
 
     def poll(self, allowed: Callable[[], bool], seconds: float = 0.0) -> list[Decision]:
-        """Take answers (waiting so long for the first), send jobs where `allowed`; returns complete decisions."""
+        """Receive answers (waiting at most `seconds` for the first), send jobs if `allowed`; returns complete
+        decisions.
+        """
         ready: list[Decision] = []
         for helper in self._helpers:
             answer = helper.poll(seconds) if helper in self._at else None
@@ -134,7 +136,7 @@ class Queue:
         return ready
 
     def _send(self, helper: Helper) -> list[Decision]:
-        """Give a helper the next candidate; returns decisions that have none to try."""
+        """Send the next candidate to a helper; returns decisions that have none left."""
         ready: list[Decision] = []
         while self._waiting:
             decision = max(self._waiting, key=lambda item: item.cost)
@@ -150,7 +152,7 @@ class Queue:
         return ready
 
     def close(self) -> None:
-        """End the helpers; what they were at is given up."""
+        """End the helpers; their current candidates are abandoned."""
         for helper in self._helpers:
             helper.close()
         self._at.clear()

@@ -1,4 +1,4 @@
-"""What the tuner tells of a decision."""
+"""The tuner's report of a decision."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ Source = Literal["measured", "cache"]
 class TuneRecord:
     """One decision, with the fields of a run's `tune` event.
 
-    key: names the decision in the cache. operation and shape: what is computed, in words. default_ms and best_ms: time
+    key: the decision's key in the cache. operation and shape: the kernel's operation and its shapes, as text.
+        default_ms and best_ms: time
     in a step of all launches of this kernel with the cost model's parameters and with those that were chosen (None
-    where nothing was measured). candidates: how many were tried, the default among them. skipped: why others were not
-    taken to a step, with counts. seconds: processor time that trying them took. source: measured now, or read from the
-    cache.
+    where nothing was measured). candidates: number of candidates tried, including the default. skipped: reasons why
+    candidates were not measured in steps, with counts. seconds: processor time of all trials. source: measured
+    now, or read from the cache.
     """
 
     key: str
@@ -36,12 +37,12 @@ class TuneRecord:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """What the kernels of one program take of its run, with the fields of a run's `step` event.
+    """The time of each kernel in one run of a program, with the fields of a run's `step` event.
 
-    program: its number, in the order in which they were compiled. updates: it changes states, as a training step does
-    and an evaluation does not. ms: the run, in milliseconds. kernels: milliseconds of all launches of each kernel that
-    is decided, by its key. others: of those that are not, or need not be, by operation and shape; what can't be felt is
-    left out.
+    program: its number, in the order in which they were compiled. updates: whether the program changes states, as a
+    training step does and an evaluation does not. ms: duration of the run in milliseconds. kernels: milliseconds of all
+    launches of each decided kernel, by its key. others: the same for kernels without a decision, by operation and
+    shape; negligible ones are omitted.
     """
 
     program: int
@@ -54,4 +55,4 @@ class StepTime:
 OnStepTime = Callable[[StepTime], None]
 OnRecord = Callable[[TuneRecord], None]
 OnProgress = Callable[[int, int, str], None]
-"""Called with (decisions made, decisions in all, what is tried now)."""
+"""Called with (decisions made, total decisions, the current candidate)."""

@@ -1,13 +1,14 @@
-"""tuning: better kernels than the cost model's, without anyone waiting for them and without a changed bit.
+"""tuning: finds faster kernels than the cost model's defaults, in the background and without changing any bit of
+results.
 
     with engine.tuning("background", on_record=print) as tuner:
         for batch in data:
             step(batch)          # a traced step; tuning happens between its runs
         tuner.done               # whether every kernel of every traced step so far is decided
 
-A traced program brings the kernels that are to be decided. Their candidates go through a helper process, which
-compiles and checks them and takes a first time; the best are then measured in real steps against what runs, each by
-its own count of cycles, and the winner stays. All candidates give the same bits, so nobody can tell from the results.
+A traced program adds its kernels to the pending decisions. A helper process compiles and checks their candidates and
+measures them once; the best are then measured in real steps against the current kernel, and the fastest is used. All
+candidates give the same bits, so results do not depend on the decision.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine import targets
-from trainer.engine.autotune.allowance import Allowance, idle_seconds
 from trainer.engine.autotune.cache import Entry, TuningCache, cache_path, decision_key
 from trainer.engine.autotune.contest import Contest
 from trainer.engine.autotune.process import MEMORY_BYTES, Helper
+from trainer.engine.autotune.processor_budget import ProcessorBudget, idle_seconds
 from trainer.engine.autotune.queue import Decision, Queue
 from trainer.engine.autotune.record import MODES, Mode, OnProgress, OnRecord, OnStepTime, Source, StepTime, TuneRecord
 from trainer.engine.targets.cpu import choices
@@ -36,30 +37,32 @@ from trainer.engine.targets.cpu.executable import Program
 from trainer.engine.targets.cpu.recording import ProgramRun
 
 DEFAULT_SHARE = 0.05
-"""Measured on two busy cores: a helper of idle priority that never pauses slows steps by less than their noise."""
+"""Maximum share of wall time. Maximum share of wall time. Measured on two busy cores: a helper of idle priority that
+never pauses slows steps by less than their noise.
+"""
 
 DEADLINE_SECONDS = 10.0
 NEGLIGIBLE = 0.001
-"""Kernels that take less than this share of a step keep the default: no choice among them can be felt."""
+"""Kernels that take less than this share of a step keep the default, because no choice would matter."""
 
 RUNS_ALONE = 8
-"""After so many runs that went alone and showed nothing, one goes with all threads: so tuning ends there too."""
+"""Number of unmeasured single-threaded runs after which one run uses all threads, so that tuning ends."""
 
 PATIENCE = 4
-"""Candidates in a row, by the model's order, that bring nothing: the rest would cost more than they promise."""
+"""Consecutive candidates without improvement, in the model's order, after which the rest is not worth trying."""
 
 START_SECONDS = 0.4
-"""Processor time of starting a helper."""
+"""Processor seconds to start a helper."""
 
 WARM_RUNS = 2
-"""Runs of a program before its kernels are timed: the first touches memory that is new."""
+"""Runs of a program before its kernels are timed: the first one touches new memory."""
 
 UPFRONT_POLL_SECONDS = 0.05
 LOOK_SECONDS = 0.02
-"""How often answers of the helper are looked for: at every step of a millisecond that would be felt."""
+"""Seconds between checks for the helper's answers: a check at every step of a millisecond would cost time."""
 
 AT_ONCE = 16
-"""How many kernels are measured together upfront; each lot that is decided is kept on disk at once."""
+"""Number of kernels measured together in the mode "upfront"; each decided group is written to disk at once."""
 
 
 def tuning(
@@ -67,38 +70,41 @@ def tuning(
     on_progress: OnProgress | None = None, on_step_time: OnStepTime | None = None,
     device: str | targets.Device | None = None,
 ) -> Tuner:  # fmt: skip
-    """Tune the kernels of traced steps that are compiled from now on, until the tuner is closed.
+    """Tune the kernels of traced steps that are compiled until the tuner is closed.
 
-    Results have the same bits in every mode, whenever and whatever is decided.
+    Results have the same bits in every mode.
 
     Args:
         mode: "background": candidates are tried by a helper process of lowest priority once steps run, and measured in
             the steps themselves. "upfront": the first run of each traced step first decides all its kernels. "cached":
             decisions are read from disk and nothing is measured. "off": the cost model decides, nothing is read.
-        share: processor time that the helper may take in "background", as a share of wall time; of what the processors
-            idle it takes half besides.
+        share: processor time that the helper may take in "background", as a share of wall time; it may also use half of
+            the idle time.
         on_record: called with a `TuneRecord` for each decision, in the thread that runs the step.
-        on_progress: called with (how far, of how much, what is tried now). Raising from it ends a run that is tuning
-            upfront, with all states as they were.
+        on_progress: called with (decisions made, total decisions, the current candidate). An exception that it raises
+            ends a run that is tuning upfront; all states keep their values.
         on_step_time: called with a `StepTime` for each traced step: once it has warmed up, and again when all its
-            kernels are decided. For that two of its runs are stamped.
-        device: whose programs (default: the current device).
+            kernels are decided. Two of its runs are measured for this.
+        device: the device whose programs are tuned (default: the current one).
 
     Raises:
-        TrainerError: no such mode, a share that is none, or the device is being tuned already.
+        TrainerError: unknown mode, a share that is not above 0 and at most 1, or the device is being tuned already.
     """
     if mode not in MODES:
-        raise TrainerError("there is no such tuning mode", found=repr(mode), expected=", ".join(MODES))
+        raise TrainerError("unknown tuning mode", found=repr(mode), expected=", ".join(MODES))
     if not 0 < share <= 1:
-        raise TrainerError("the tuner's share of wall time is no share", found=repr(share), expected="0 < share <= 1")
+        raise TrainerError(
+            "the tuner's share of wall time is out of range", found=repr(share), expected="0 < share <= 1"
+        )
     found = targets.current() if device is None else targets.get(device)
     return Tuner(found, mode, share=share, on_record=on_record, on_progress=on_progress, on_step_time=on_step_time)
 
 
 class Tuner:
-    """Decides the kernels of a device's traced programs; see `tuning`. Closed, it leaves what it has decided in place.
+    """Decides the kernels of a device's traced programs; see `tuning`. Its decisions remain in place after it is
+    closed.
 
-    `records` are the decisions so far. A device without templates (`reference`) has nothing to decide.
+    `records` are the decisions so far. A device without templates (`reference`) has no decisions.
     """
 
     def __init__(
@@ -120,10 +126,10 @@ class Tuner:
         self._new: weakref.WeakSet[Program] = weakref.WeakSet()
         self._untimed: weakref.WeakKeyDictionary[Program, int] = weakref.WeakKeyDictionary()
         self._numbers: weakref.WeakKeyDictionary[Program, int] = weakref.WeakKeyDictionary()
-        self._told = (0, 0)
+        self._reported = (0, 0)
         self._unsaved: list[Entry] = []
         self._next_look = 0.0
-        self._allowance: Allowance | None = None
+        self._budget: ProcessorBudget | None = None
         self._attached = mode != "off" and hasattr(device, "tuner")
         if not self._attached:
             return
@@ -143,7 +149,7 @@ class Tuner:
         return not self._open
 
     def close(self) -> None:
-        """Decide nothing further: what was best so far stays, and the helper process ends."""
+        """Make no further decisions: the best parameters so far stay, and the helper process ends."""
         if not self._attached:
             return
         with self._device.pool.lock:
@@ -163,10 +169,10 @@ class Tuner:
     ) -> None:
         self.close()
 
-    # What the device asks
+    # Interface to the device
 
     def choose(self, spec: Any, otherwise: Callable[[Any], Any]) -> Any:
-        """The parameters to begin with: decided already, or in the cache and still a candidate, or the cost model's."""
+        """The initial parameters: decided already, or in the cache and still a candidate, or the cost model's."""
         if spec in self._decided:
             return self._decided[spec]
         entry = self._cache.get(self._key(spec)) if self._cache.entries() else None
@@ -179,7 +185,7 @@ class Tuner:
         return otherwise(spec)
 
     def adopt(self, program: Program) -> None:
-        """Take up the kernels of a program that was just compiled."""
+        """Add the kernels of a program that was just compiled."""
         places: dict[Any, list[int]] = {}
         for index, launch in enumerate(program.launches):
             if launch.tunable is None:
@@ -199,11 +205,13 @@ class Tuner:
         return [each for each in self._candidates(spec) if each != parameters]
 
     def counts(self, program: Program) -> bool:
-        """Whether the next run of `program` must be stamped: it is new, to be timed, or a contest goes on in it."""
+        """Whether the next run of `program` must be measured: it is new, untimed, or has a contest in progress."""
         return program in self._new or program in self._untimed or self._has_contest(program)
 
     def wants_all_threads(self, program: Program) -> bool:
-        """Whether the next run of `program`, which `counts`, must not go alone: so many did that nothing is decided."""
+        """Whether the next run of `program`, which `counts`, must use all threads, since many single-threaded runs
+        decided nothing.
+        """
         return self._missed.get(program, 0) >= RUNS_ALONE
 
     def before(self, program: Program) -> None:
@@ -212,15 +220,15 @@ class Tuner:
             self._tune_upfront(program)
 
     def after(self, run: ProgramRun[Program]) -> None:
-        """A program has just run; change what its next run will be, within a few milliseconds."""
+        """Called after a run of a program; updates its next run, within a few milliseconds."""
         if not self._open and not self._unsaved and not len(run.stamps):
             return
-        is_first = self._allowance is None
+        is_first = self._budget is None
         if len(run.stamps):
             self._learn(run)
         now = time.monotonic()
         if is_first or self.mode != "background" or now < self._next_look:
-            return  # the first step is waited for: what it showed is kept, and helpers begin, after a later one
+            return  # the user waits for the first step: its times are stored and helpers started after a later one
         self._next_look = now + LOOK_SECONDS
         self._save()
         self._take_up(self._queue.poll(self._may_go_on))
@@ -228,14 +236,14 @@ class Tuner:
     # Trying
 
     def _may_go_on(self) -> bool:
-        """Whether the helper's allowance so far pays for the next candidate (and for its own start) too."""
-        assert self._allowance is not None
+        """Whether the helper's budget so far covers the next candidate (and the start of the helper)."""
+        assert self._budget is not None
         spent, tried = self._queue.processor_seconds, self._queue.tried
         following = spent / tried if tried else START_SECONDS
-        return spent + following <= self._allowance.seconds()
+        return spent + following <= self._budget.seconds()
 
     def _tune_upfront(self, program: Program) -> None:
-        """Decide all kernels of a program in runs of its own, after which the states are as they were."""
+        """Decide all kernels of a program in extra runs, and restore the states afterwards."""
         kept = [(memory, memory.copy()) for memory in _written_memory(program)]
         try:
             self._run_for(program)
@@ -262,9 +270,9 @@ class Tuner:
         return home is program or (home is None and spec in self._programs.get(program, ()))
 
     def _learn(self, run: ProgramRun[Program]) -> None:
-        """What the run that has just ended shows of each kernel.
+        """Learn the time of each kernel from the run that has just ended.
 
-        One that went alone, beside a busy process, shows nothing of what the threads do together.
+        A single-threaded run says nothing about runs on all threads.
         """
         program, seconds = run.program, run.launch_work()
         if len(run.stamps) < self._device.pool.threads and not program.single:
@@ -276,7 +284,7 @@ class Tuner:
             return  # compiled before there was a tuner
         if program in self._new:
             self._new.discard(program)
-            self._allowance = self._allowance or Allowance(self._share, idle_seconds)
+            self._budget = self._budget or ProcessorBudget(self._share, idle_seconds)
             for spec in places:
                 if spec in self._open and self._open[spec].home is None:
                     spent = float(seconds[places[spec]].sum())
@@ -298,7 +306,7 @@ class Tuner:
         self._progress()
 
     def _settle(self, spec: Any, decision: Decision, program: Program, seconds: float, cost: float) -> None:
-        """Measure a decision in `program` from here on; what can't be felt there is decided at once."""
+        """Measure a decision in `program` from now on; kernels that take a negligible share are decided at once."""
         decision.home, decision.cost = weakref.ref(program), cost
         if cost < self._negligible:
             decision.skipped["negligible"] += 1
@@ -309,7 +317,7 @@ class Tuner:
             self._queue.add(decision)
 
     def _take_up(self, ready: Sequence[Decision]) -> None:
-        """Begin the contests of decisions whose candidates have been through the helper."""
+        """Begin the contests of decisions whose candidates the helper has tried."""
         for decision in ready:
             finalists = decision.finalists()
             for parameters, answer in finalists:
@@ -329,7 +337,7 @@ class Tuner:
                 program.swap(int(index), launch, self._device.kernels.of([launch])[0])
 
     def _decide(self, spec: Any, decision: Decision) -> None:
-        """The contest is over: the winner is used everywhere, kept on disk, and told of."""
+        """End a contest: the winner is used everywhere, stored on disk, and reported."""
         contest = decision.contest
         assert contest is not None
         self._decided[spec] = contest.best
@@ -350,7 +358,7 @@ class Tuner:
         self._tell(entry, "measured", decision.seconds)
 
     def _save(self) -> None:
-        """Put what was decided since the last time on disk."""
+        """Write new decisions to disk."""
         if self._unsaved:
             self._cache.add(*self._unsaved)
             self._unsaved.clear()
@@ -366,7 +374,7 @@ class Tuner:
             self._on_record(record)
 
     def _time(self, program: Program, after_runs: int) -> None:
-        """Have the time of a program's kernels told of, as its run after next, or so, shows it."""
+        """Request a report of the times of a program's kernels, measured in one of its next runs."""
         if self._on_step_time is not None:
             self._untimed[program] = after_runs
 
@@ -374,7 +382,7 @@ class Tuner:
         program = run.program
         self._untimed[program] -= 1
         if self._untimed[program] >= 0:
-            return  # its memory has been touched for the first time, or it still ran by other parameters
+            return  # it touched its memory for the first time, or still ran with other parameters
         del self._untimed[program]
         assert self._on_step_time is not None
         tuned = np.zeros(len(seconds), bool)
@@ -393,12 +401,12 @@ class Tuner:
         self._on_step_time(StepTime(self._numbers[program], updates, round(1e3 * run.seconds, 4), kernels, felt))
 
     def _progress(self) -> None:
-        """Tell how far it is, where that has changed: each kernel is tried in the helper, then measured in steps."""
+        """Report the progress if it has changed: each kernel is tried in the helper, then measured in steps."""
         measured = sum(decision.contest is not None for decision in self._open.values())
         decided = sum(record.source == "measured" for record in self.records)
         state = measured + 2 * decided, 2 * (decided + len(self._open))
-        if self._on_progress is not None and state != self._told:
-            self._told = state
+        if self._on_progress is not None and state != self._reported:
+            self._reported = state
             self._on_progress(*state, self._queue.now)
 
     def _key(self, spec: Any) -> str:

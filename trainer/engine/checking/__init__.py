@@ -1,1 +1,1 @@
-"""Finding errors in programs: wrong gradients, operations that fail, the first NaN."""
+"""Finds errors in programs: wrong gradients, failing operations, the first NaN."""

@@ -1,4 +1,4 @@
-"""Checking a program operation by operation: each is computed as soon as it is called, and the first NaN is found."""
+"""Checks a program operation by operation: each is computed as soon as it is called; finds the first NaN."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ from trainer.engine.tracing.trace import Traced
 class FoundNaN:
     """The first operation that produced a NaN.
 
-    operation: the primitive's name, or "input", with a state's name, where a value held NaN before it was used.
-    line: the user's, `file.py:12`; of a gradient that of the operation whose gradient it is. None where there is none.
-    result: dtype and shape; how many elements are NaN. inputs: the same of what it was computed from, with the least
-    and greatest number of each.
+    operation: the primitive's name, or "input" (with a state's name) if a value was NaN before it was used.
+    line: the user's line, `file.py:12`; for a gradient that of the differentiated operation. None if unknown.
+    result: dtype, shape and number of NaN elements. inputs: the same for each input, with its minimum and maximum.
     """
 
     operation: str
@@ -37,7 +36,7 @@ class FoundNaN:
 
     def __str__(self) -> str:
         inputs = "".join(f"\n  from {each}" for each in self.inputs)
-        return f"{self.operation} at {self.line or 'a place unknown'} produced {self.result}{inputs}"
+        return f"{self.operation} at {self.line or 'an unknown line'} produced {self.result}{inputs}"
 
 
 class _NaNError(TrainerError):
@@ -48,14 +47,14 @@ class _NaNError(TrainerError):
 
 
 class _Watcher:
-    """Computes each tensor as it is made; remembers what states were before they were assigned to."""
+    """Computes each tensor when it is created; remembers the values of states before assignments."""
 
     def __init__(self, *, nan: bool) -> None:
         self.nan = nan
         self.before: dict[State, np.ndarray] = {}
 
     def on_tensor(self, tensor: Tensor) -> None:
-        """Compute the value of a tensor that was just made."""
+        """Compute the value of a new tensor."""
         pending = uncomputed([tensor.node]) if self.nan else []
         names = {node: node.name for node in pending}  # a node with a value may become a leaf
         try:
@@ -73,7 +72,7 @@ class _Watcher:
             raise _NaNError(_first(pending, names))
 
     def on_assign(self, state: State) -> None:
-        """A state is about to get another value."""
+        """Called before a state is assigned."""
         if self.nan and state not in self.before:
             self.before[state] = state.numpy()
 
@@ -82,16 +81,14 @@ class _Watcher:
 def eager(*, check_nan: bool = False) -> Iterator[None]:
     """Compute each operation as soon as it is called, inside the `with` block (in this thread).
 
-    Traced steps run as the Python functions that they were made of. An operation that can't be computed fails at its
-    own line, a debugger can look at every value, and prints show numbers. It is slow: nothing is fused, and each kind
-    of operation is compiled by itself.
+    Traced steps run as plain Python functions. A failing operation raises at its own line, a debugger can inspect every
+    value, and prints show numbers. It is slow: nothing is fused, and each kind of operation is compiled by itself.
 
     Args:
-        check_nan: raise at the first operation whose result holds a NaN.
+        check_nan: raise at the first operation whose result has a NaN.
 
     Raises:
-        TrainerError: where computing an operation fails, with the user's line; with `check_nan`, where a result holds
-            a NaN.
+        TrainerError: an operation fails, with the user's line; with `check_nan`, a result has a NaN.
     """
     with _watched(_Watcher(nan=check_nan)):
         yield
@@ -111,8 +108,8 @@ def _watched(watch: _Watcher) -> Iterator[None]:
 def find_nan(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> FoundNaN | None:
     """The first operation of `function(*args, **kwargs)` that produces a NaN, with its line; None if there is none.
 
-    The function, a traced step too, runs operation by operation (`engine.eager`) up to there; its gradients are looked
-    at as well. States that it assigns to get their values back. A NaN counts also where `where` leaves it out later.
+    The function, which may be a traced step, runs operation by operation (`engine.eager`) up to there, gradients
+    included. States that it assigns are restored. A NaN is found even if `where` discards it later.
     """
     watch = _Watcher(nan=True)
     try:
@@ -127,7 +124,7 @@ def find_nan(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Foun
 
 
 def _nans(node: Node) -> int:
-    """How many elements of a node's value are NaN."""
+    """Number of NaN elements in a node's value."""
     return int(np.isnan(_values(node)).sum()) if node.dtype.is_float else 0
 
 
@@ -136,7 +133,7 @@ def _values(node: Node) -> np.ndarray:
 
 
 def _first(order: list[Node], names: dict[Node, str]) -> FoundNaN:
-    """What of the nodes in `order`, the last of which holds a NaN, produced the first one."""
+    """The node in `order` that produced the first NaN; the last node has one."""
     for node in order:
         if node.is_bundle or not node.dtype.is_float:
             continue

@@ -1,4 +1,4 @@
-"""Gradients against differences: finds a derivative that is wrong, and says where."""
+"""Compares gradients with finite differences: finds wrong derivatives and their places."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainer.engine.graph.errors import refusal
 from trainer.engine.tensor import Tensor, as_tensor
 
 _ELEMENTS = 32
-"""Elements of each input whose derivatives are looked at one by one; a random direction covers the others."""
+"""Elements of each input whose derivatives are checked one by one; a random direction covers the others."""
 
 
 def check_gradient(
@@ -24,25 +24,26 @@ def check_gradient(
 ) -> None:  # fmt: skip
     """Compare the gradients of `function` at `inputs` with central differences; returns nothing where they agree.
 
-    Of each floating-point input up to 32 elements, picked at random, are moved one by one, then all of it in a random
-    direction. A result of any shape is made a number by random weights.
+    Up to 32 randomly chosen elements of each floating-point input are moved one by one, then the whole input in a
+    random direction. A result of any shape is reduced to a number with random weights.
 
     Args:
-        function: takes tensors, returns a tensor or several; states that it reads stay as they are.
-        inputs: tensors, arrays or numbers; the floating-point ones are converted to `dtype` (None keeps theirs) and
-            differentiated by. Choose points away from kinks and ties by more than `step`.
-        order: 2 looks at the derivatives of the gradients too.
-        step: how far an element moves each way; about the cube root of the dtype's precision (1e-2 of float32).
-        rtol, atol: differences up to atol + rtol·max(|a|, |b|) are rounding.
+        function: takes tensors, returns a tensor or several; states that it reads are constants.
+        inputs: tensors, arrays or numbers; floating-point ones are converted to `dtype` (None keeps theirs) and
+            differentiated. Choose points away from kinks and ties by more than `step`.
+        order: 2 also checks the derivatives of the gradients.
+        step: distance by which an element moves in each direction; about the cube root of the dtype's precision (1e-2
+            for float32).
+        rtol, atol: differences up to atol + rtol·max(|a|, |b|) count as rounding.
 
     Raises:
-        TrainerError: a gradient is not what the differences say, with its input, place and both numbers; or no input is
-            floating-point.
+        TrainerError: a gradient differs from the finite differences, with its input, place and both numbers; or no
+            input is floating-point.
     """
     tensors = [_converted(value, dtype) for value in inputs]
     chosen = [number for number, tensor in enumerate(tensors) if tensor.dtype.is_float]
     if not chosen:
-        raise refusal("check_gradient", "there is nothing to differentiate by", expected="a floating-point input")
+        raise refusal("check_gradient", "no input can be differentiated", expected="a floating-point input")
     random = np.random.default_rng(seed)
     weights: list[np.ndarray] = []
 
@@ -94,12 +95,12 @@ def _compare(
 
             expected = (at(step) - at(-step)) / (2 * step)
             given = float((gradient.astype(np.float64) * move).sum())
-            if not abs(given - expected) <= atol + rtol * max(abs(given), abs(expected)):  # NaN is a difference too
+            if not abs(given - expected) <= atol + rtol * max(abs(given), abs(expected)):  # NaN counts as a difference
                 where = "in a random direction" if direction is None else f"at {[int(i) for i in direction[1]]}"
                 raise refusal(
                     "check_gradient", f"the {what} of input {place} is wrong {where}", found=given,
-                    expected=f"{expected}, by differences of {step} each way",
-                    hint="At a kink or a tie differences are wrong instead: move the inputs away from it.",
+                    expected=f"{expected}, by central differences with a step of {step}",
+                    hint="At a kink or a tie the differences are wrong: move the inputs away from it.",
                 )  # fmt: skip
 
 

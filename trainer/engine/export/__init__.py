@@ -1,4 +1,4 @@
-"""Programs that travel: a graph and its arrays in one file that holds no code, so that it need not be trusted.
+"""Programs as files: a graph and its arrays in one file that contains no code, so that it need not be trusted.
 
 docs/program.md has the format.
 """

@@ -22,7 +22,7 @@ Refuse = Callable[[str, object, str], TrainerError]
 
 
 class _Unfit(Exception):
-    """An attribute is not of its kind; the arguments are what was found and what was expected."""
+    """An attribute has the wrong kind; the arguments are the value found and the kind expected."""
 
 
 def to_json(value: Any) -> Any:
@@ -58,22 +58,22 @@ def _need(holds: bool, found: object, expected: str) -> None:
 
 
 def _count(value: Any) -> int:
-    _need(is_counts([value]), value, "a whole number of at least 0")
+    _need(is_counts([value]), value, "an integer of at least 0")
     return int(value)
 
 
 def _counts(value: Any) -> tuple[int, ...]:
-    _need(is_counts(value), value, "whole numbers of at least 0")
+    _need(is_counts(value), value, "integers of at least 0")
     return tuple(value)
 
 
 def _pair(value: Any) -> tuple[int, ...]:
-    _need(is_counts(value) and len(value) == 2, value, "two whole numbers of at least 0")
+    _need(is_counts(value) and len(value) == 2, value, "two integers of at least 0")
     return tuple(value)
 
 
 def _pairs(value: Any) -> tuple[tuple[int, ...], ...]:
-    _need(isinstance(value, list) and len(value) == 2, value, "two pairs of whole numbers")
+    _need(isinstance(value, list) and len(value) == 2, value, "two pairs of integers")
     return tuple(map(_pair, value))
 
 
@@ -102,7 +102,7 @@ def _run(run: Any) -> tuple[int, tuple[float, ...]]:
 
 
 def _tag(value: Any) -> str | int:
-    _need(type(value) is str or type(value) is int, value, "a text or a whole number")
+    _need(type(value) is str or type(value) is int, value, "a text or an integer")
     return value
 
 
@@ -133,8 +133,8 @@ def _number(value: Any, dtype: DType | None) -> bool | int | float:
     if dtype.is_float and isinstance(value, str):
         _need(value in _NOT_FINITE, value, "a number, or nan, inf or -inf")
         return canonical(_NOT_FINITE[value], dtype)
-    wanted = {"bool": (bool,), "float": (int, float)}.get(dtype.kind, (int,))
-    _need(type(value) in wanted, value, f"a number of {dtype}")
+    types = {"bool": (bool,), "float": (int, float)}.get(dtype.kind, (int,))
+    _need(type(value) in types, value, f"a number of {dtype}")
     try:
         number = canonical(value, dtype)
     except OverflowError:
@@ -160,4 +160,4 @@ KINDS: dict[str, Callable[..., Any]] = {
     "tag": _tag,
     "value": _number,
 }
-"""What reads each attribute; of a `value` the dtype must be known, too."""
+"""The reader of each attribute; a `value` also needs its dtype."""

@@ -13,7 +13,9 @@ from trainer.engine.graph.errors import user_line
 
 BATCH, PLUS = "batch", "plus"
 SIZES = (61, 67, 71)
-"""Batch sizes at which a function is traced: two decide, the third checks. Primes that other extents seldom are."""
+"""Batch sizes at which a function is traced: two determine the formula, the third checks it. They are primes, which
+other extents rarely equal.
+"""
 LARGEST = 1 << 48
 VARYING_FIELDS = ("shape", "attributes")
 """The fields of a node in which numbers may depend on the batch."""
@@ -23,32 +25,32 @@ Lines = Sequence[str | None]
 
 
 class _Differs(Exception):
-    """Values that no multiple of the batch plus a number gives."""
+    """Values that are not a multiple of the batch size plus a number."""
 
 
 def at_every_batch(traced: Sequence[tuple[Nodes, Lines]]) -> list[dict[str, Any]]:
     """The nodes of all batch sizes, from those at each of `SIZES` with the user's line of each node.
 
     Raises:
-        TrainerError: they differ in another way than whole numbers that grow with the batch.
+        TrainerError: they differ in anything but integers that grow linearly with the batch size.
     """
     found = []
     columns = [nodes for nodes, _ in traced]
     for number, entries in enumerate(zip(*columns, strict=False)):
         first, line = entries[0], traced[0][1][number]
         if any(_fixed(entry) != _fixed(first) for entry in entries):
-            raise _refused("takes other steps", " or ".join(dict.fromkeys(_brief(each) for each in entries)), line)
+            raise _refused("runs other operations", " or ".join(dict.fromkeys(_brief(each) for each in entries)), line)
         try:
             varying = {name: _unified([entry[name] for entry in entries]) for name in VARYING_FIELDS if name in first}
         except _Differs as error:
             values = ", ".join(f"{value!r:.80} for {size}" for value, size in zip(error.args, SIZES, strict=True))
             raise _refused(
-                "computes with numbers that do not grow with it", f"{_brief(first)}: {values}", line
+                "computes with numbers that do not grow linearly with it", f"{_brief(first)}: {values}", line
             ) from None
         found.append({**first, **varying})
     if len(set(map(len, columns))) > 1:
         counts = ", ".join(f"{len(nodes)} for {size}" for nodes, size in zip(columns, SIZES, strict=True))
-        raise _refused("takes another number of steps", f"{counts} operations", None)
+        raise _refused("runs another number of operations", f"{counts} operations", None)
     return found
 
 
@@ -64,12 +66,12 @@ def _refused(problem: str, found: str, line: str | None) -> TrainerError:
     return TrainerError(
         f"save_program: for another batch size the function {problem}", where=line or user_line(), found=found,
         expected="the same operations, whose shapes are a multiple of the batch size plus a number",
-        hint="Losses, means over the batch and loops over its items do not belong in a program for any batch size.",
+        hint="Leave losses, means over the batch and loops over its items out of a program for any batch size.",
     )  # fmt: skip
 
 
 def _unified(values: Sequence[Any]) -> Any:
-    """What gives each value at its batch size."""
+    """The formula that gives each value at its batch size."""
     first, second, third = values
     if any(type(value) is not type(first) for value in values):
         raise _Differs(*values)
@@ -96,7 +98,7 @@ def at_batch(value: Any, batch: int) -> Any:
     """`value` with the batch size in place of what depends on it; an object of other fields stays as it is.
 
     Raises:
-        ValueError: a factor is no whole number of a 48-bit word.
+        ValueError: a factor is not a 48-bit integer.
     """
     if isinstance(value, list):
         return [at_batch(item, batch) for item in value]

@@ -1,4 +1,4 @@
-"""A function's graph for inputs like the given ones, with the arrays that it reads, as a program file has it."""
+"""Captures a function's graph for inputs like the given ones, with the arrays that it reads, as in a program file."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from trainer.engine.graph.storage import Storage
 from trainer.engine.safetensors import Arrays
 from trainer.engine.tensor import Tensor
 from trainer.engine.tracing.arguments import as_storage, name_of
+from trainer.engine.tracing.pytree import flatten, rebuild
 from trainer.engine.tracing.recorder import depth_first, detached
-from trainer.engine.tracing.structure import flatten, rebuild
 from trainer.engine.tracing.trace import Traced
 
 _KEY = re.compile(r"\[(?:'([^']*)'|(\d+))\]")
@@ -31,11 +31,11 @@ _KEY = re.compile(r"\[(?:'([^']*)'|(\d+))\]")
 
 @dataclass(frozen=True)
 class Program:
-    """A program that was captured.
+    """A captured program.
 
     Attributes:
-        document: as a file has it; arrays: those that it reads, by name.
-        lines: the user's, of each node; places: the numbers of nodes in an order that comes from the structure alone.
+        document: the content of a file; arrays: the arrays that it reads, by name. lines: the user's line of each node;
+        places: the numbers of nodes in an order that depends only on the structure.
     """
 
     document: dict[str, Any]
@@ -61,7 +61,7 @@ def capture_program(
     with_updates: bool = False,
     **kwargs: Any,
 ) -> Program:
-    """What `function(*args, **kwargs)` computes; the arguments are those of `save_program`.
+    """The program of `function(*args, **kwargs)`; the arguments are those of `save_program`.
 
     Raises:
         TrainerError: as `save_program` does.
@@ -69,11 +69,11 @@ def capture_program(
     if not any_batch:
         return _capture(function, args, kwargs, with_updates=with_updates)
     captured: list[Program] = []
-    lines.noting += 1  # so that an operation that depends on the batch in another way can be shown to the user
+    lines.noting += 1  # shown to the user if an operation does not depend linearly on the batch size
     try:
         for size in SIZES:
             given, named = _with_batch(size, args, kwargs)
-            like = captured[0] if captured else None  # the order of equal constants is that of their making elsewhere
+            like = captured[0] if captured else None  # equal constants are ordered by their creation elsewhere
             captured.append(_capture(function, given, named, with_updates=False, like=like))
     finally:
         lines.noting -= 1
@@ -84,7 +84,7 @@ def capture_program(
 
 
 def share_arrays(programs: Mapping[str, Program]) -> tuple[dict[str, Program], Arrays]:
-    """The programs and the arrays of all of them: equal ones of the same name once, others under names of their own."""
+    """The programs and all their arrays: equal ones of the same name once, others under distinct names."""
     pool: dict[str, Storage] = {}
     shared = {}
     for key, program in programs.items():
@@ -130,7 +130,7 @@ def _check_arrays(captured: Sequence[Program]) -> None:
 
 
 def _with_batch(size: int, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """The arguments with stand-ins of `size` items for their arrays: nothing reads their values."""
+    """The arguments with placeholders of `size` items for their arrays: nothing reads their values."""
     leaves = []
     for _, value in flatten((args, kwargs)):
         if isinstance(value, np.ndarray | np.generic | Tensor):
@@ -150,7 +150,7 @@ def _with_batch(size: int, args: Any, kwargs: Any) -> tuple[Any, Any]:
 def _capture(
     function: Callable[..., Any], args: Any, kwargs: Any, *, with_updates: bool, like: Program | None = None
 ) -> Program:
-    """What the function computes; with the nodes in the order of `like`, where they correspond."""
+    """The function's graph; with the nodes in the order of `like`, where they correspond."""
     from trainer.engine.nn.module import Module
 
     if isinstance(function, Module):
@@ -168,7 +168,7 @@ def _capture(
     if updated and not with_updates:
         some = ", ".join(state.name or "a state without a name" for state in updated[:3])
         raise TrainerError(
-            "save_program: the function assigns to states, which a program for inference does not",
+            "save_program: the function assigns to states, which a program for inference can't contain",
             where=user_line(), found=f"{some}{', …' if len(updated) > 3 else ''}",
             hint="Call `.eval()` on the module first, or keep the updates: with_updates=True.",
         )  # fmt: skip
@@ -189,17 +189,17 @@ def _capture(
     calls = [*recorder.effects, *(node for node in order if node.name in ("host_call", "host_effect"))]
     if calls:
         raise TrainerError(
-            "save_program: a host call runs Python code, which a program's file does not hold",
+            "save_program: a host call runs Python code, which a program file can't contain",
             where=next((node.line for node in calls if node.line), user_line()),
         )
     for node in order:
         if node.name == "custom":
             raise TrainerError(
-                f"save_program: {node.attributes[0].name} is a custom kernel in LLVM IR, which a program's file does "
+                f"save_program: {node.attributes[0].name} is a custom kernel in LLVM IR, which a program file can't "
                 "not hold",
                 where=node.line or user_line(),
-                expected="operations that every target computes",
-                hint="Save the function with a form of it that is composed of the engine's functions.",
+                expected="operations that every target supports",
+                hint="Save the function with an equivalent composed of the engine's functions.",
             )
     inputs = dict(zip(placeholders, _unique(names), strict=True))
     own = [node for node in order if node.operation.family == "leaf" and node not in inputs]
@@ -261,7 +261,7 @@ def _outputs(returned: Any) -> dict[str, Node]:
     for where, value in flatten(returned):
         if not isinstance(value, Tensor):
             raise TrainerError(
-                "save_program: a program's results are tensors", where=user_line(),
+                "save_program: a program's results must be tensors", where=user_line(),
                 found=f"{type(value).__name__} at {_dotted(where) or 'the only result'}",
             )  # fmt: skip
         outputs[_dotted(where) or "output"] = value.node
@@ -285,7 +285,7 @@ def _unique(names: Sequence[str]) -> list[str]:
 def _entry(
     node: Node, number: Mapping[Node, int], inputs: Mapping[Node, str], arrays: Mapping[Node, str]
 ) -> dict[str, Any]:
-    """A node as the file has it."""
+    """A node as stored in the file."""
     if node in inputs:
         own: dict[str, Any] = {"operation": INPUT, "name": inputs[node]}
     elif node in arrays:

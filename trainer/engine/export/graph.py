@@ -1,7 +1,7 @@
-"""The graph of a program file: checked from the first byte to the last before anything is made of it.
+"""The graph of a program file: checked completely before it is used.
 
-Nothing in a file is trusted: operations are looked up in the table of primitives, attributes are of the kinds that they
-must be, inputs come before their users, and shape and dtype of each node are inferred again and compared.
+Nothing in a file is trusted: operations are looked up in the table of primitives, the kind of each attribute is
+checked, inputs come before their users, and shape and dtype of each node are inferred again and compared.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INPUT, ARRAY = "input", "array"
 MOST_NODES = 1_000_000
 MOST_AXES = 64
 MOST_WINDOW_PLACES = 1 << 22
-"""Places of windows along one axis that pooling's shape rule looks at one by one."""
+"""Maximum window positions along one axis, which pooling's shape rule visits one by one."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ProgramGraph:
     updates: dict[str, Node]
 
     def peak_bytes(self) -> int:
-        """What all values that are needed at once take, none fused into another: more than it will be."""
+        """Bytes of all values needed at once, without fusion: an upper bound."""
         last = {node: node for node in self.nodes}
         for node in self.nodes:
             last.update((source, node) for source in node.inputs)
@@ -69,9 +69,9 @@ Kinds = Mapping[str, tuple[Shape, DType]]
 
 @dataclass(frozen=True)
 class ProgramDocument:
-    """A parsed document, of which a graph is made for each batch size. Nothing in it is trusted.
+    """A parsed document, from which a graph is built for each batch size. Nothing in it is trusted.
 
-    where: of errors. allowed: bytes that all arrays of the file and the values needed at once may take.
+    where: location for errors. allowed: maximum bytes of all arrays of the file and the values needed at once.
     """
 
     content: Any
@@ -87,7 +87,7 @@ class ProgramDocument:
         """The graph for a batch size; None for a program of fixed shapes.
 
         Raises:
-            TrainerError: anything in the document is not as docs/program.md says, or it would need more memory.
+            TrainerError: the document does not follow docs/program.md, or it would need more memory.
         """
         graph = _Reader(self.kinds, self.where).read(self.content, batch)
         peak = graph.peak_bytes()
@@ -99,8 +99,9 @@ class ProgramDocument:
 def too_large(where: str, found: int, allowed: int) -> TrainerError:
     """The error for a program that needs more memory than it may have."""
     return TrainerError(
-        "the program needs more memory than it is allowed", where=where, found=f"{found / 1e9:.3g} GB",
-        expected=f"at most {allowed / 1e9:.3g} GB", hint="If you know it, allow more: load_program(path, memory=…).",
+        "the program needs more memory than allowed", where=where, found=f"{found / 1e9:.3g} GB",
+        expected=f"at most {allowed / 1e9:.3g} GB",
+        hint="If you trust the file, allow more: load_program(path, memory=…).",
     )  # fmt: skip
 
 
@@ -119,7 +120,7 @@ class _Reader:
 
     def read(self, document: Any, batch: int | None) -> ProgramGraph:
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise self.refused("it is none", expected=f'"format": "{FORMAT}"')
+            raise self.refused("wrong format", expected=f'"format": "{FORMAT}"')
         version = document.get("version")
         if type(version) is not int or version not in (FIXED, ANY_BATCH):
             raise self.refused("another version of the format", version, f"{FIXED} or {ANY_BATCH}")
@@ -137,7 +138,7 @@ class _Reader:
             raise self.refused("a program for any batch size with updates", sorted(updates))
         for name, new in updates.items():
             if name not in self.arrays:
-                raise self.refused("an update of no array", name, at="updates")
+                raise self.refused("an update of an unknown array", name, at="updates")
             old = self.arrays[name]
             if (old.shape, old.dtype) != (new.shape, new.dtype):
                 raise self.refused(
@@ -153,7 +154,7 @@ class _Reader:
         if node.get("operation") == INPUT:
             shape = node.get("shape")
             if not (isinstance(shape, list) and shape[:1] == [{BATCH: 1, PLUS: 0}] and is_counts(shape[1:])):
-                expected = 'a list of {"batch": 1, "plus": 0} and whole numbers of at least 0'
+                expected = 'a list of {"batch": 1, "plus": 0} and integers of at least 0'
                 raise self.refused("the shape of an input", shape, expected, f"node {index}")
         try:
             known = {name: at_batch(node[name], batch) for name in VARYING_FIELDS if isinstance(node.get(name), list)}
@@ -161,7 +162,7 @@ class _Reader:
                 known["attributes"] = {name: at_batch(value, batch) for name, value in attributes.items()}
         except (ValueError, RecursionError) as error:
             raise self.refused(
-                "a number that depends on the batch", str(error)[:200], "two whole numbers", f"node {index}"
+                "a number that depends on the batch", str(error)[:200], "two integers", f"node {index}"
             ) from None
         return {**node, **known}
 
@@ -173,14 +174,14 @@ class _Reader:
         is_leaf = operation in (INPUT, ARRAY)
         primitive = None if is_leaf else TABLE.get(operation) or BUNDLES.get(operation)
         if not is_leaf and (primitive is None or primitive.family == "leaf"):
-            raise self.refused("there is no such primitive", operation, at=at)
+            raise self.refused("unknown primitive", operation, at=at)
         at = f"{at} ({operation})"
         own = {"name"} if is_leaf else {"inputs", "attributes"}
         self._fields(node, {"operation", "dtype", "shape"} | own, at)
         refuse = functools.partial(self._refuse_attribute, at)
         dtype = from_json("dtype", node["dtype"], None, refuse)
         if not is_counts(node["shape"]) or len(node["shape"]) > MOST_AXES:
-            raise self.refused("the shape", node["shape"], f"at most {MOST_AXES} whole numbers of at least 0", at)
+            raise self.refused("the shape", node["shape"], f"at most {MOST_AXES} integers of at least 0", at)
         shape = tuple(node["shape"])
         if primitive is None:
             made = self._read_leaf(node["name"], operation, dtype, shape, at)
@@ -188,7 +189,7 @@ class _Reader:
             made = self._read_primitive(primitive, node, at, refuse)
         if (made.shape, made.dtype) != (shape, dtype):
             found, expected = f"{dtype}{list(shape)}", f"{made.dtype}{list(made.shape)}"
-            raise self.refused("shape or dtype is not what the operation gives", found, expected, at)
+            raise self.refused("shape or dtype differs from the operation's result", found, expected, at)
         self.nodes.append(made)
 
     def _read_leaf(self, name: Any, kind: str, dtype: DType, shape: tuple[int, ...], at: str) -> Node:
@@ -199,7 +200,7 @@ class _Reader:
             stored_shape, stored = self.kinds[name]
             if (stored_shape, stored) != (shape, dtype):
                 found, expected = f"{stored}{list(stored_shape)}", f"{dtype}{list(shape)}"
-                raise self.refused(f"array {name!r} is another", found, expected, at)
+                raise self.refused(f"array {name!r} differs", found, expected, at)
         leaf = known_names[name] = p.buffer(Storage(shape, dtype, name=name))
         return leaf
 
@@ -225,7 +226,7 @@ class _Reader:
         except TrainerError as error:
             raise self.refused(error.message, error.found, error.expected, at) from error
         except (ValueError, TypeError, IndexError, ArithmeticError, RecursionError) as error:
-            raise self.refused("it doesn't fit together", f"{type(error).__name__}: {error}", at=at) from error
+            raise self.refused("its parts don't fit together", f"{type(error).__name__}: {error}", at=at) from error
 
     def _check_window(self, x: Node, attributes: dict[str, Any], at: str) -> None:
         for extent, window, padding in zip(x.shape[2:], attributes["window"], attributes["padding"], strict=False):
@@ -250,9 +251,9 @@ class _Reader:
                 raise self.refused("a node", item["node"], "one with a value", at)
         return found
 
-    def _fields(self, value: dict[str, Any], wanted: set[str], at: str) -> None:
-        if set(value) != wanted:
-            raise self.refused("fields", sorted(value), ", ".join(sorted(wanted)) or "none", at)
+    def _fields(self, value: dict[str, Any], expected: set[str], at: str) -> None:
+        if set(value) != expected:
+            raise self.refused("fields", sorted(value), ", ".join(sorted(expected)) or "none", at)
 
     def _refuse_attribute(self, at: str, name: str, found: object, expected: str) -> TrainerError:
         return self.refused(f"the {name}", found, expected, at)
@@ -260,7 +261,7 @@ class _Reader:
 
 @functools.cache
 def _arity(primitive: Primitive) -> tuple[int, float]:
-    """The least and the most inputs, as the primitive's reference takes them after its attributes."""
+    """Minimum and maximum number of inputs, from the signature of the primitive's reference."""
     parameters: Sequence[inspect.Parameter] = list(inspect.signature(primitive.reference).parameters.values())[1:]
     if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
         return 1, math.inf

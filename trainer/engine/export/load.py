@@ -1,4 +1,4 @@
-"""`engine.load_program`: programs of a file as something to call, on any device, with the bits of the original."""
+"""`engine.load_program`: the programs of a file as callables, on any device, with the same bits as the original."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class LoadedProgram:
     """A program from a file. Call it with its inputs, in order or by name; it returns its outputs by name.
 
     inputs, outputs: (dtype, shape) by name; an extent that depends on the batch size is a text such as `batch` or
-    `100*batch`. arrays: what it computes with, as states; those in `updated` are changed by each call.
+    `100*batch`. arrays: its arrays as states; each call changes those in `updated`.
     """
 
     def __init__(self, document: ProgramDocument, states: Mapping[str, State]) -> None:
         self._document = document
         self._has_any_batch = document.has_any_batch
-        self._first = graph = document.graph(1 if document.has_any_batch else None)  # which checks it
+        self._first = graph = document.graph(1 if document.has_any_batch else None)  # the property checks it
         self.arrays = {name: states[name] for name in graph.arrays}
         self.inputs = {name: (node.dtype, self._extents(INPUT, name, node)) for name, node in graph.inputs.items()}
         self.outputs = {name: (node.dtype, self._extents("", name, node)) for name, node in graph.outputs.items()}
@@ -48,7 +48,7 @@ class LoadedProgram:
         return self._has_any_batch
 
     def _extents(self, kind: str, name: str, node: Node) -> Extents:
-        """The shape of an input or output, in which the batch stands by its name."""
+        """The shape of an input or output, with `batch` for the batch size."""
         if not self._has_any_batch:
             return node.shape
         content = self._document.content
@@ -82,10 +82,10 @@ class LoadedProgram:
             shape = (batch, *shape[1:])
         if (tensor.dtype, tensor.shape) != (dtype, shape):
             found, expected = f"{tensor.dtype}{list(tensor.shape)}", _listed(dtype, shape)
-            raise _refused(f"input {name!r} is of another kind", found, expected)
+            raise _refused(f"input {name!r} has another shape or dtype", found, expected)
 
     def _replay(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Traced: called once for each batch size, and again for one that was not used for long."""
+        """Traced: called once for each batch size, and again after a batch size has been dropped from the cache."""
         batch = next(iter(inputs.values())).shape[0] if self._has_any_batch and inputs else 1
         graph = self._first if batch == 1 else self._document.graph(batch)
         instead = {leaf: inputs[name].node for name, leaf in graph.inputs.items()}
@@ -108,7 +108,7 @@ def _listed(dtype: DType, shape: Extents) -> str:
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """What a file holds: programs by name ("" is the name of one alone), the arrays that they share, other texts."""
+    """The content of a file: programs by name ("" for a single one), the arrays that they share, other texts."""
 
     programs: dict[str, LoadedProgram]
     arrays: dict[str, State]
@@ -118,21 +118,21 @@ class ProgramFile:
 def load_program(path: str | Path, *, memory: int | None = None) -> LoadedProgram:
     """The program that `save_program` wrote to `path`.
 
-    The file is checked wholly before anything is made of it, and holds no code: a hostile one can waste time and as
-    much memory as is allowed, and nothing else.
+    The file is checked completely before it is used, and contains no code: a malicious one can at most waste time and
+    the allowed memory.
 
     Args:
         path: the file.
-        memory: bytes that its arrays and all values needed at once may take; None allows what the machine has.
+        memory: maximum bytes of its arrays and all values needed at once; None allows the machine's memory.
 
     Raises:
-        TrainerError: the file can't be read, is not as docs/program.md says, or would need more memory.
+        TrainerError: the file can't be read, does not follow docs/program.md, or would need more memory.
     """
     found = load_programs(path, memory=memory)
     if found.programs.keys() != {""}:
         raise TrainerError(
             "a file of several programs", where=str(path), found=", ".join(map(ascii, found.programs)),
-            expected="one that save_program wrote",
+            expected="a file that save_program wrote",
         )  # fmt: skip
     return found.programs[""]
 
@@ -156,7 +156,9 @@ def load_programs(path: str | Path, *, memory: int | None = None) -> ProgramFile
     arrays, metadata = decoded(content, where)
     texts = {key: metadata.pop(key) for key in list(metadata) if key == PROGRAM or key.startswith(f"{PROGRAM} ")}
     if not texts:
-        raise TrainerError("a safetensors file without a program", where=where, expected="one that save_program wrote")
+        raise TrainerError(
+            "a safetensors file without a program", where=where, expected="a file that save_program wrote"
+        )
     kinds = {name: (values.shape, dtype) for name, (values, dtype) in arrays.items()}
     states = {name: _state(name, *arrays[name]) for name in arrays}
     programs = {}

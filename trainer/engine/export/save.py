@@ -23,21 +23,21 @@ def save_program(
     with_updates: bool = False,
     **kwargs: Any,
 ) -> None:
-    """Write what `function(*args, **kwargs)` computes to `path`, for inputs of these shapes and dtypes.
+    """Write the program of `function(*args, **kwargs)` to `path`, for inputs of these shapes and dtypes.
 
     Args:
-        path: the file; replaced in one go.
+        path: the file; replaced atomically.
         function: a traced step, a plain function of tensors, or a module.
         args: arrays and tensors among them (nested, too) become the program's inputs, named as in `function`; numbers,
-            texts and flags are decided now.
-        any_batch: make the program for every batch size: the first axis of each input is the batch. The function runs
-            once for each of three batch sizes, and what differs between them must grow with the batch size.
-        with_updates: also keep what the function assigns to states, so that the loaded program goes on with it.
-            Otherwise states are constants, and a function that assigns to some is refused. Not with `any_batch`.
+            strings and flags become constants.
+        any_batch: make the program for every batch size: the first axis of each input is the batch. The function is
+            traced at three batch sizes, and its shapes may only differ by multiples of the batch size.
+        with_updates: also save the assignments to states, so that the loaded program continues to update them.
+            Otherwise states are constants, and a function that assigns to states is refused. Not with `any_batch`.
 
     Raises:
-        TrainerError: it assigns to states, returns what is no tensor, depends on the batch size in another way, or the
-            file can't be written.
+        TrainerError: the function assigns to states, returns a value that is not a tensor, does not depend linearly on
+            the batch size, or the file can't be written.
     """
     if any_batch and with_updates:
         raise TrainerError("save_program: a program for any batch size is for inference", found="with_updates=True")
@@ -47,7 +47,7 @@ def save_program(
 
 
 def save_programs(path: str | Path, programs: Mapping[str, Program], metadata: Mapping[str, str] | None = None) -> None:
-    """Write programs, each under its name, with arrays that several read stored once, and other texts by name.
+    """Write programs, each under its name, with shared arrays stored once, and other texts by name.
 
     Raises:
         TrainerError: the file can't be written.

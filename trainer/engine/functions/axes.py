@@ -1,4 +1,4 @@
-"""Axes as users write them, made plain: counted from the front, each once, in order."""
+"""Normalizes axis arguments: counted from the front, each once, in order."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any
 
-from trainer.engine.graph.errors import refusal
+from trainer.engine.graph.errors import IndexingError, refusal
 
 
 def one_axis(operation: str, axis: Any, ndim: int) -> int:
     """`axis`, which may count from the end, counted from the front.
 
     Raises:
-        TrainerError: there is no such axis.
+        TrainerError: the axis is out of range.
     """
     number = _whole(operation, axis)
     if not -ndim <= number < ndim:
-        expected = f"-{ndim} to {ndim - 1}" if ndim else "none: there are no axes"
-        raise refusal(operation, "no such axis", found=f"axis {number} of {ndim}", expected=expected, is_index=True)
+        expected = f"-{ndim} to {ndim - 1}" if ndim else "none: the tensor has no axes"
+        raise refusal(
+            operation, "no such axis", found=f"axis {number} of {ndim}", expected=expected, kind=IndexingError
+        )
     return number % ndim
 
 
@@ -29,7 +31,7 @@ def rising_axes(operation: str, axis: int | Sequence[int] | None, ndim: int) -> 
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = [one_axis(operation, each, ndim) for each in given]
     if len(set(axes)) != len(axes):
-        raise refusal(operation, "an axis is given twice", found=f"axes {list(given)} of {ndim}")
+        raise refusal(operation, "an axis is repeated", found=f"axes {list(given)} of {ndim}")
     return tuple(sorted(axes))
 
 
@@ -37,23 +39,23 @@ def _whole(operation: str, value: Any, name: str = "an axis") -> int:
     try:
         return index(value)
     except TypeError:
-        raise refusal(operation, f"{name} is a whole number", found=repr(value), expected="int") from None
+        raise refusal(operation, f"{name} must be an integer", found=repr(value), expected="int") from None
 
 
 def extents(operation: str, shape: Any) -> tuple[int, ...]:
     """`shape`, an int or a sequence of them, as a tuple; none may be negative."""
-    result = tuple(whole_numbers(operation, shape))
+    result = tuple(integer_list(operation, shape))
     if any(extent < 0 for extent in result):
         raise refusal(operation, "an extent is negative", found=list(result), expected="extents of at least 0")
     return result
 
 
-def whole_numbers(operation: str, shape: Any) -> list[int]:
+def integer_list(operation: str, shape: Any) -> list[int]:
     """`shape`, an int or a sequence of them, as a list."""
     try:
         return [index(extent) for extent in shape] if isinstance(shape, (tuple, list)) else [index(shape)]
     except TypeError:
-        raise refusal(operation, "a shape is whole numbers", found=repr(shape), expected="ints") from None
+        raise refusal(operation, "a shape is integers", found=repr(shape), expected="ints") from None
 
 
 def diagonal(operation: str, k: Any, rows: int, columns: int) -> int:
@@ -62,9 +64,9 @@ def diagonal(operation: str, k: Any, rows: int, columns: int) -> int:
 
 
 def how_many(operation: str, name: str, value: Any) -> int:
-    """How many: a whole number that is not negative."""
+    """How many: an integer that is not negative."""
     if not isinstance(value, int) or value < 0:
-        raise refusal(operation, f"{name} is a whole number", found=repr(value), expected="an int of at least 0")
+        raise refusal(operation, f"{name} is an integer", found=repr(value), expected="an int of at least 0")
     return value
 
 

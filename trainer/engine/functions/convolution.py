@@ -1,8 +1,8 @@
 """Convolution, transposed convolution and pooling over the one, two or three spatial axes of x [N, C, ...].
 
-Kernels work on pictures. A line is a picture of one row. A volume's depth is folded away: a convolution takes the
-places of its window along the depth for channels, which is one convolution of pictures and copies x as many times as
-there are such places; pooling goes over the pictures first and along the depth after.
+Kernels work on images. One spatial axis is an image of one row. The depth of a volume is folded: a convolution treats
+the positions of its window along the depth as channels, which makes one convolution of images and copies x once per
+position; pooling reduces the images first and the depth afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trainer.engine.tensor import Tensor, as_tensor, wrapped
 
 Ends = tuple[int, int]
 Axis = tuple[int, int, Ends, Any]
-"""Window, stride and padding of a spatial axis, and what else its pooling needs to know."""
+"""Window, stride and padding of a spatial axis, and further arguments of its pooling."""
 
 
 def convolution(
@@ -33,11 +33,11 @@ def convolution(
 
     `stride` and `dilation` are one number or one for each spatial axis; `padding` may also be (before, after) for each.
     P = (H + before + after - dilation·(R - 1) - 1) // stride + 1. With one spatial axis x is [N, C, L] and weight
-    [K, C/groups, R]; with three x is [N, C, D, H, W]. `padding="same"` keeps the extents, with stride 1 and windows
-    that have a middle; "valid" is none. Both meet in one dtype.
+    [K, C/groups, R]; with three x is [N, C, D, H, W]. `padding="same"` keeps the extents (needs stride 1 and windows
+    with a center); "valid" is no padding. Both meet in one dtype.
 
     Raises:
-        TrainerError: shapes don't fit, a stride, dilation or window is below 1, or "same" can't be had.
+        TrainerError: shapes don't fit, a stride, dilation or window is below 1, or "same" is impossible.
 
     >>> engine.convolution(engine.ones((1, 2, 5, 5)), engine.ones((3, 2, 3, 3)), padding="same").shape
     (1, 3, 5, 5)
@@ -61,19 +61,17 @@ def named_padding(
     Raises:
         TrainerError: there is no such name, or no padding keeps the extents.
     """
-    reaches = [spacing * (size - 1) for size, spacing in zip(window, dilations, strict=True)]
+    spans = [spacing * (size - 1) for size, spacing in zip(window, dilations, strict=True)]
     if name not in ("same", "valid"):
         raise refusal(operation, "no such padding", found=repr(name), expected="numbers, 'same' or 'valid'")
     if name == "valid":
-        return ((0, 0),) * len(reaches)
-    if any(step != 1 for step in strides) or any(reach % 2 for reach in reaches):
+        return ((0, 0),) * len(spans)
+    if any(step != 1 for step in strides) or any(span % 2 for span in spans):
         found = f"window {list(window)}, stride {list(strides)}, dilation {list(dilations)}"
         expected = "stride 1 and windows of odd size, or of even dilation"
         hint = "Give (before, after) for each axis to say which side gets more."
-        raise refusal(
-            operation, "no padding keeps the extents alike on both sides", found=found, expected=expected, hint=hint
-        )
-    return tuple((reach // 2, reach // 2) for reach in reaches)
+        raise refusal(operation, "no symmetric padding keeps the extents", found=found, expected=expected, hint=hint)
+    return tuple((span // 2, span // 2) for span in spans)
 
 
 def _convolved(
@@ -101,7 +99,7 @@ def _depth_as_channels(x: Node, taps: int, stride: int, padding: Ends, dilation:
     They are put together with the channels last, as kernels read pictures: one pass over x and one for each tap.
     """
     batch, channels, extent, height, width = x.shape
-    last = extent + sum(padding) - dilation * (taps - 1)  # behind the last place where a window begins
+    last = extent + sum(padding) - dilation * (taps - 1)  # after the start of the last window
     if min(taps, stride, dilation, last, groups) < 1 or min(padding) < 0 or channels % groups:
         given = f"{describe([x])}, window {taps}, stride {stride}, padding {padding}, dilation {dilation} of the depth"
         expected = "a window within the padded input, channels divisible by groups"
@@ -165,7 +163,7 @@ def convolution_transpose(
     if any(further):  # whole windows more, of zeros
         given = p.pad(given, none, further, none, 0)
     precision = precision_of(tensor.dtype, filters.dtype)
-    # it is the derivative of a convolution by what it reads, which its value does not depend on
+    # it is the derivative of a convolution with respect to its input, on whose value it does not depend
     shape = (tensor.shape[0], filters.shape[1] * groups, *spatial)
     read = p.full(shape, 0, filters.dtype if precision is None else dtypes.float32)
     forward = _convolved(read, filters.node, strides, paddings, dilations, groups, precision)
@@ -175,7 +173,8 @@ def convolution_transpose(
 
 
 def max_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Tensor:
-    """The maximum of each window of x [N, C, H, W]; `stride` defaults to the window; padding never wins, NaN does.
+    """The maximum of each window of x [N, C, H, W]; `stride` defaults to the window; padding is ignored, NaN
+    propagates.
 
     x has one, two or three spatial axes, and the arguments one number or one for each. The gradient goes to the first
     of equal maxima. Of x's dtype.
@@ -186,8 +185,8 @@ def max_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0, dilat
     name = "max_pool"
     tensor, sizes, strides, paddings = _windows(name, x, window, stride, padding)
     spacings = each_axis(name, "dilation", dilation, len(sizes))
-    reaches = [spacing * (size - 1) + 1 for size, spacing in zip(sizes, spacings, strict=True)]
-    if any(2 * max(amounts) > reach for amounts, reach in zip(paddings, reaches, strict=True)):
+    spans = [spacing * (size - 1) + 1 for size, spacing in zip(sizes, spacings, strict=True)]
+    if any(2 * max(amounts) > span for amounts, span in zip(paddings, spans, strict=True)):
         raise refusal(name, "padding is more than half the window", found=f"padding {padding}, window {sizes}")
     axes = list(zip(sizes, strides, paddings, spacings, strict=True))
     return wrapped(_over_axes(_maxima, tensor.node, axes, lambda extent: (1, 1, (0, 0), 1)), tensor)
@@ -213,7 +212,7 @@ def averaged(x: Any, window: Any, stride: Any, padding: Any, counted: Any) -> Te
     name = "average_pool"
     tensor, sizes, strides, paddings = _windows(name, x, window, stride, padding)
     if not tensor.dtype.is_float:
-        raise refusal(name, "of whole numbers", found=describe([tensor]), expected="a floating-point dtype")
+        raise refusal(name, "of integers", found=describe([tensor]), expected="a floating-point dtype")
     if min(*sizes, *strides) < 1:
         raise refusal(name, "window and stride are positive", found=f"window {sizes}, stride {strides}")
     bands = []
@@ -234,9 +233,9 @@ def averaged(x: Any, window: Any, stride: Any, padding: Any, counted: Any) -> Te
 def resample(x: Any, /, rows: Band, columns: Band) -> Tensor:
     """Weighted sums over x [N, C, H, W]: y[n, c, i, j] adds up rows[i][r]·columns[j][s]·x[n, c, i₀ + r, j₀ + s].
 
-    `rows` is (H, ((start, (weight, …)), …)): the extent of the axis that is read, and for each output row where it
-    begins to read (i₀) and the weights. `columns` is the same of the other axis. Pooling by averages and interpolation
-    are of this form, and so are their gradients. Of x's floating-point dtype.
+    `rows` is (H, ((start, (weight, …)), …)): the extent of the input axis, and for each output row the first input row
+    (i₀) and the weights. `columns` is the same for the other axis. Average pooling and interpolation have this form,
+    and so have their gradients. Of x's floating-point dtype.
 
     Raises:
         TrainerError: x has not four axes, or the extents are not x's.

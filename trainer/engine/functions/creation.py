@@ -1,4 +1,4 @@
-"""Functions of the standard that make arrays. The default floating-point dtype is float32, of whole numbers int64."""
+"""Creation functions of the standard. The default floating-point dtype is float32, the default integer dtype int64."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ def asarray(x: Any, /, *, dtype: DType | None = None, device: Any = None, copy: 
     """`x` (tensor, number, array or nested lists of numbers) as a tensor of its shape, converted to `dtype`.
 
     The conversion is `astype`'s: floats to integers truncate and saturate (NaN becomes 0), integers wrap, anything but
-    zero is True. Without `dtype` arrays keep theirs, and Python numbers become bool, int64, float32 or complex64.
+    zero is True. Without `dtype`, arrays keep their dtype, and Python numbers become bool, int64, float32 or complex64.
     Arrays, numbers
     and lists are always copied; a tensor of that dtype is returned itself unless `copy` is True.
 
     Raises:
-        TrainerError: lists are not of one shape; `x` has another element type and there is no `dtype`, or it holds
-            neither bools nor numbers; complex numbers are to be real ones.
-        ValueError: `copy` is False, and `x` is no tensor of that dtype.
+        TrainerError: nested lists are ragged; `x` has an unsupported element type and `dtype` is None, or it has
+            neither bools nor numbers; complex numbers would become real.
+        ValueError: `copy` is False, and `x` is not a tensor of this dtype.
     """
     if copy is False and not (isinstance(x, Tensor) and x.dtype is (dtype or x.dtype)):
-        raise ValueError("asarray: copy=False needs a tensor of the dtype; anything else is copied")
+        raise ValueError("asarray: copy=False needs a tensor of the dtype; other values are copied")
     tensor = as_tensor(x, dtype)
     return wrapped(tensor.node, tensor) if copy and tensor is x else tensor
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Another library's array in host memory, of its shape and dtype; a tensor as it is.
+    """Another library's array in host memory as a tensor of its shape and dtype; a tensor is returned itself.
 
-    Row-major memory is shared unless `copy` is True: nobody may write to it while the tensor lives. Other is copied.
+    Row-major memory is shared unless `copy` is True: do not write to it while the tensor lives. Other memory is copied.
 
     Raises:
-        TrainerError: no tensor has its element type.
+        TrainerError: its element type is not supported.
         ValueError: `copy` is False, and the memory is not row-major.
     """
     if isinstance(x, Tensor):
@@ -54,7 +54,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     dtype = dtypes.from_numpy(array.dtype)
     if copy or dtype is None or not array.flags.c_contiguous or not array.size:
         if copy is False and dtype is not None and array.size:
-            raise ValueError("from_dlpack: copy=False needs row-major memory; other is copied")
+            raise ValueError("from_dlpack: copy=False needs row-major memory; other memory is copied")
         return as_tensor(array, operation="from_dlpack")
     storage = Storage(array.shape, dtype)
     storage.put(array.reshape(-1), storage.layout)
@@ -62,12 +62,12 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 
 
 def full(shape: Extents, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """`fill_value` at every place of `shape`; it may be a tensor of no axes.
+    """A tensor of `shape` filled with `fill_value`, which may be a tensor without axes.
 
     Of `dtype`, else a tensor's own, and of Python numbers bool, int64, float32 or complex64.
 
     Raises:
-        TrainerError: an extent is negative or no whole number, the value has axes, or it doesn't fit `dtype`.
+        TrainerError: an extent is negative or not an integer, the value has axes, or it doesn't fit `dtype`.
     """
     target = extents("full", shape)
     if isinstance(fill_value, NUMBERS):
@@ -76,7 +76,7 @@ def full(shape: Extents, fill_value: Any, *, dtype: DType | None = None, device:
         return Tensor(p.full(target, fill_value, dtype or default_of(fill_value)))
     value = as_tensor(fill_value, dtype)
     if value.ndim:
-        raise refusal("full", "the value is one number", found=list(value.shape), expected="shape ()")
+        raise refusal("full", "the value must be one number", found=list(value.shape), expected="shape ()")
     return wrapped(p.broadcast(value.node, target), value)
 
 
@@ -84,7 +84,7 @@ def zeros(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> 
     """Zeros; float32 unless `dtype` says otherwise. Of the extents `shape`: one, or a sequence.
 
     Raises:
-        TrainerError: an extent is negative or no whole number.
+        TrainerError: an extent is negative or not an integer.
     """
     return _filled(shape, 0, dtype)
 
@@ -93,18 +93,18 @@ def ones(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> T
     """Ones; float32 unless `dtype` says otherwise. Of the extents `shape`: one, or a sequence.
 
     Raises:
-        TrainerError: an extent is negative or no whole number.
+        TrainerError: an extent is negative or not an integer.
     """
     return _filled(shape, 1, dtype)
 
 
 def empty(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Zeros: a value that is never set anywhere can't be left unset.
+    """Zeros; float32 unless `dtype` says otherwise. Memory is never uninitialized.
 
     Of the extents `shape`; float32 unless `dtype` says otherwise.
 
     Raises:
-        TrainerError: an extent is negative or no whole number.
+        TrainerError: an extent is negative or not an integer.
     """
     return zeros(shape, dtype=dtype)
 
@@ -161,9 +161,9 @@ def arange(
     dtype: DType | None = None,
     device: Any = None,
 ) -> Tensor:
-    """start, start + step, ... up to but without `stop` (one argument: from 0 to it).
+    """start, start + step, ... up to `stop`, which is excluded (one argument: from 0 to it).
 
-    The shape is [ceil((stop - start) / step)], or [0]. Without `dtype`: int64 of whole numbers, else float32.
+    The shape is [ceil((stop - start) / step)], or [0]. Without `dtype`: int64 of integers, else float32.
 
     Raises:
         TrainerError: the step is 0.
@@ -171,7 +171,7 @@ def arange(
     if stop is None:
         start, stop = 0, start
     if step == 0:
-        raise refusal("arange", "a step of 0 never arrives", found=f"from {start} to {stop} by {step}")
+        raise refusal("arange", "the step must not be 0", found=f"from {start} to {stop} by {step}")
     is_whole = all(isinstance(number, int) for number in (start, stop, step))
     target = dtype or (dtypes.int64 if is_whole else dtypes.float32)
     check_dtype("arange", target)
@@ -195,12 +195,12 @@ def _wrapping(number: Any, dtype: DType) -> int:
 def linspace(
     start: Any, stop: Any, /, num: int, *, dtype: DType | None = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
-    """`num` numbers at equal distances from `start` to `stop`, which is the last one (with `endpoint`).
+    """`num` equally spaced numbers from `start` to `stop`, which is included with `endpoint`.
 
     The shape is [num]; float32, or complex64 of complex ends, unless `dtype` says otherwise.
 
     Raises:
-        TrainerError: `num` is negative or no whole number.
+        TrainerError: `num` is negative or not an integer.
     """
     if isinstance(start, complex) or isinstance(stop, complex) or (dtype is not None and dtype.is_complex):
         target, begin, end = dtype or dtypes.complex64, complex(start), complex(stop)
@@ -232,7 +232,7 @@ def eye(
     float32 unless `dtype` says otherwise.
 
     Raises:
-        TrainerError: an extent is negative or no whole number.
+        TrainerError: an extent is negative or not an integer.
     """
     shape = extents("eye", (n_rows, n_rows if n_cols is None else n_cols))
     offset = diagonal("eye", k, *shape)
@@ -241,19 +241,19 @@ def eye(
 
 
 def one_hot(labels: Any, classes: int, /, *, ignore_index: int | None = None, dtype: DType | None = None) -> Tensor:
-    """Ones where the class number along a new last axis [..., classes] is the label, zeros elsewhere.
+    """One-hot encoding along a new last axis: [..., classes].
 
-    Labels out of range, and `ignore_index`, have zeros everywhere. The result is float32 unless `dtype` says otherwise.
+    Labels out of range, and `ignore_index`, become all zeros. The result is float32 unless `dtype` says otherwise.
 
     Raises:
-        TrainerError: labels are no integers, or `classes` is negative.
+        TrainerError: labels are not integers, or `classes` is negative.
 
     >>> engine.one_hot([2, 0, 255], 3, ignore_index=0).tolist()
     [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
     tensor = as_tensor(labels, operation="one_hot")
     if not tensor.dtype.is_integer:
-        raise refusal("one_hot", "labels are whole numbers", found=repr(tensor.dtype), expected="an integer dtype")
+        raise refusal("one_hot", "labels must be integers", found=repr(tensor.dtype), expected="an integer dtype")
     shape = (*tensor.shape, how_many("one_hot", "the number of classes", classes))
     is_narrow = classes > 2 ** (8 * tensor.dtype.itemsize - (tensor.dtype.kind == "int"))
     node = p.cast(tensor.node, dtypes.int32) if is_narrow else tensor.node

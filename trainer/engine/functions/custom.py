@@ -1,4 +1,4 @@
-"""Custom operations: functions with a gradient of their own, and kernels in LLVM IR."""
+"""Custom operations: functions with a custom gradient, and kernels in LLVM IR."""
 
 from __future__ import annotations
 
@@ -29,26 +29,25 @@ def custom(
     reference: Callable[..., Any] | None = None,
     name: str = "",
 ) -> Any:
-    """An operation of tensors that is written by the user, to be called like any other; also a decorator.
+    """A user-defined operation on tensors; also a decorator.
 
-    A `function` of the engine's functions fuses with its neighbors like what it is composed of. With `gradient` its
-    derivative is what that gives, whatever the function is composed of.
+    A `function` composed of the engine's functions fuses with its neighbors. `gradient` replaces its derivative.
 
-    A kernel in LLVM IR is what `llvm` gives: a module that defines `void @kernel(ptr %x1, ..., ptr %y, i64 %task)`. The
+    `llvm` gives a kernel in LLVM IR: a module that defines `void @kernel(ptr %x1, ..., ptr %y, i64 %task)`. The
     operands are dense and row-major; task 0 to `tasks` - 1 run in any order, on any thread, and write each element of
-    the result once. The text is a part of the key that compiled kernels and tuning decisions are kept under. Traced and
-    tuned like all others; `engine.save_program` refuses it.
+    the result once. The text is part of the key of compiled kernels and tuning decisions. It is traced and tuned like
+    other operations; `engine.save_program` refuses it.
 
     Args:
         function: takes tensors and returns one tensor; one of `function` and `llvm` is given.
         gradient: takes (cotangent, result, *inputs), tensors, and returns the cotangent of each input, None where that
-            is zero. Composed of the engine's functions, it can be differentiated again.
+            is zero. If it is composed of the engine's functions, it can be differentiated again.
         llvm: the text, or a function of the inputs (tensors, for their shapes and dtypes) that gives it, or several
             texts that compute the same bits, of which `engine.tuning` picks the fastest and the first is the default.
-        result: a function of the inputs that gives the result's (shape, dtype); without it those of the first input.
-        tasks: how many tasks there are, or a function of the inputs that says so.
-        reference: the same of NumPy arrays, for the reference device.
-        name: for errors and lists of launches; the function's by default.
+        result: a function of the inputs that returns the result's (shape, dtype); None: those of the first input.
+        tasks: number of tasks, or a function of the inputs that returns it.
+        reference: the same operation on NumPy arrays, for the reference device.
+        name: shown in errors and lists of launches; default: the function's name.
 
     Raises:
         TrainerError: neither or both of `function` and `llvm`; when called, LLVM refuses the text, or the gradient's
@@ -93,11 +92,11 @@ class _Kernel:
         sources = (texts,) if isinstance(texts, str) else tuple(texts)
         tasks = self.tasks(*tensors) if callable(self.tasks) else self.tasks
         if not tensors:
-            raise refusal(name, "a kernel takes at least one tensor", found="no inputs")
+            raise refusal(name, "a kernel needs at least one tensor", found="no inputs")
         first = tensors[0].shape, tensors[0].dtype
         shape, dtype = first if self.result is None else self.result(*tensors)
         if not sources or not isinstance(tasks, int) or tasks < 1:
-            raise refusal(name, "a kernel has a text and at least one task", found=f"{len(sources)} texts, {tasks=}")
+            raise refusal(name, "a kernel needs a text and at least one task", found=f"{len(sources)} texts, {tasks=}")
         for source in sources:
             problem = targets.current().problem_of(source, KERNEL, len(tensors) + 1)
             if problem:

@@ -1,4 +1,4 @@
-"""Einstein's summation: transposes, sums and matrix products, from the letters of axes."""
+"""Einstein summation: transposes, sums and matrix products, from the letters of axes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ _EXAMPLE = "letters of axes such as 'bij,bjk->bik', '...' for any further ones"
 
 
 def einsum(subscripts: str, /, *operands: Any) -> Tensor:
-    """Products of the operands' elements, summed over each letter that is not in the result: `"bij,bjk->bik"`.
+    """Einstein summation: products of the operands' elements, summed over each letter that is not in the result:
+    `"bij,bjk->bik"`.
 
-    A letter names an axis; equal letters have one extent (or 1, which is repeated), twice in one operand they mean its
-    diagonal. `...` stands for any further axes, which broadcast. Without `->` the result has the letters that are there
-    once, in the order of the alphabet, behind the axes of `...`. Operands meet in one dtype. Two are one matrix
-    product; of several the two next to each other whose product is smallest come first.
+    A letter names an axis. Equal letters have one extent (or 1, which broadcasts); a letter repeated in one operand
+    takes its diagonal. `...` stands for further axes, which broadcast. Without `->`, the result has the letters that
+    occur once, in alphabetical order, after the axes of `...`. Operands are promoted to one dtype. Two operands are one
+    matrix product; of several operands, the adjacent pair with the smallest product is multiplied first.
 
     Raises:
-        TrainerError: the letters don't fit the operands, a result's letter is nowhere, or extents differ.
+        TrainerError: the letters don't match the operands, a letter of the result is in no operand, or extents differ.
 
     >>> engine.einsum("ij,kj->ik", engine.ones((2, 3)), engine.ones((4, 3))).shape
     (2, 4)
@@ -52,7 +53,7 @@ def einsum(subscripts: str, /, *operands: Any) -> Tensor:
     kept = _summed(last, set(output))
     missing = tuple(label for label in output if label not in kept.labels)
     if missing:
-        raise refusal("einsum", "a letter of the result is nowhere", found=f"{subscripts!r}", expected=_EXAMPLE)
+        raise refusal("einsum", "a letter of the result is in no operand", found=f"{subscripts!r}", expected=_EXAMPLE)
     moved = permute_dims(kept.tensor, [kept.labels.index(label) for label in output])
     return broadcast_to(moved, [extents[label] for label in output])
 
@@ -143,18 +144,20 @@ def _cheapest(terms: Sequence[_Term], output: Sequence[str], extents: dict[str, 
     return min(range(len(terms) - 1), key=size)
 
 
-def _product(a: _Term, b: _Term, wanted: set[str], extents: dict[str, int]) -> _Term:
-    """The product of two terms, summed over what nobody else wants: [batch, rows, k] times [batch, k, columns]."""
-    a, b = _summed(a, wanted | set(b.labels)), _summed(b, wanted | set(a.labels))
+def _product(a: _Term, b: _Term, kept: set[str], extents: dict[str, int]) -> _Term:
+    """The product of two terms, summed over the labels that no other term has: [batch, rows, k] times [batch, k,
+    columns].
+    """
+    a, b = _summed(a, kept | set(b.labels)), _summed(b, kept | set(a.labels))
     shared = [label for label in a.labels if label in b.labels]
-    batch = [label for label in shared if label in wanted]
-    summed = [label for label in shared if label not in wanted]
+    batch = [label for label in shared if label in kept]
+    summed = [label for label in shared if label not in kept]
     rows = [label for label in a.labels if label not in shared]
     columns = [label for label in b.labels if label not in shared]
     if not (summed and rows and columns):  # element-wise, so that it fuses; products of vectors are read once
         order = (*batch, *rows, *columns, *summed)
         left, right = (_spread(term, order) for term in (a, b))
-        return _summed(_Term(left * right, order), wanted)
+        return _summed(_Term(left * right, order), kept)
     for label in (*batch, *summed):  # 1 stands for any extent
         a, b = (_grown(term, label, extents[label]) for term in (a, b))
     left = _grouped(a, (batch, rows, summed))

@@ -80,11 +80,11 @@ _OF_ONE = """
 _OF_TWO = """
 
     Args:
-        x1, x2: tensors, arrays, numbers or nested lists that broadcast to one shape, the result's. They meet in one
-            dtype; a Python number takes the other's.
+        x1, x2: tensors, arrays, numbers or nested lists that broadcast to one shape, the result's. They are promoted to
+            one dtype; a Python number takes the other's dtype.
 
     Raises:
-        TrainerError: shapes don't broadcast, dtypes don't meet, or the operation is not defined for theirs.
+        TrainerError: shapes don't broadcast, dtypes can't be promoted, or the operation is not defined for them.
     """
 
 
@@ -175,7 +175,7 @@ def _logaddexp(a: Node, b: Node) -> Node:
 
 
 def _sign(x: Node) -> Node:
-    """Of complex numbers x / |x|, and 0 of 0."""
+    """For complex numbers x / |x|, and 0 for 0."""
     if not x.dtype.is_complex:
         return p.sign(x)
     size = p.abs(x)
@@ -189,7 +189,7 @@ def _conj(x: Node) -> Node:
 
 negative = _unary(p.negative, "-x.")
 abs = _unary(p.abs, "The magnitude.")
-sign = _unary(named("sign", _sign), "-1, 0 or 1; NaN stays NaN. Of complex numbers x / abs(x).")
+sign = _unary(named("sign", _sign), "-1, 0 or 1; NaN stays NaN. For complex numbers x / abs(x).")
 exp = _unary(p.exp, "e to the power x.", wide=True)
 expm1 = _unary(p.expm1, "exp(x) - 1, exact near 0.", wide=True)
 log = _unary(p.log, "The natural logarithm.", wide=True)
@@ -213,23 +213,23 @@ atanh = _unary(
 )
 log2 = _unary(_logarithm("log2", 2.0), "The logarithm to base 2.", wide=True)
 log10 = _unary(_logarithm("log10", 10.0), "The logarithm to base 10.", wide=True)
-conj = _unary(named("conj", _conj), "The complex conjugate; real numbers as they are.")
+conj = _unary(named("conj", _conj), "The complex conjugate; real numbers stay unchanged.")
 real = _unary(named("real", lambda x: p.real(x) if x.dtype.is_complex else x), "The real part.")
 imag = _unary(
     named("imag", lambda x: p.imag(x) if x.dtype.is_complex else _number(x, 0)),
-    "The imaginary part; 0 of real numbers.",
+    "The imaginary part; 0 for real numbers.",
 )
 signbit = _unary(
     named("signbit", lambda x: p.less(p.copysign(_number(x, 1), x), _number(x, 0))),
-    "Whether the sign of floating-point x is minus, of -0 and NaN too.",
+    "Whether the sign of floating-point x is negative, also for -0 and NaN.",
 )
 tanh = _unary(p.tanh, "The hyperbolic tangent.")
 erf = _unary(p.erf, "The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x.")
 logistic = _unary(p.logistic, "1 / (1 + exp(-x)).")
-floor = _unary(_for_integers_same(p.floor), "The greatest whole number that is not above x.")
-ceil = _unary(_for_integers_same(p.ceil), "The least whole number that is not below x.")
-round = _unary(_for_integers_same(p.round), "The nearest whole number, of two the even one.")
-trunc = _unary(_for_integers_same(p.trunc), "The whole number next to x towards 0.")
+floor = _unary(_for_integers_same(p.floor), "The largest integer that is at most x.")
+ceil = _unary(_for_integers_same(p.ceil), "The smallest integer that is at least x.")
+round = _unary(_for_integers_same(p.round), "The nearest integer; ties go to the even one.")
+trunc = _unary(_for_integers_same(p.trunc), "The integer part of x.")
 logical_not = _unary(p.logical_not, "True where x (bool) is False.")
 bitwise_invert = _unary(_by_kind(p.logical_not, p.bitwise_invert, "bitwise_invert"), "Each bit inverted.")
 isfinite = _unary(_classifying(p.isfinite, True), "Whether x is neither infinite nor NaN.")
@@ -240,15 +240,15 @@ add = _binary(p.add, "x1 + x2.")
 subtract = _binary(p.subtract, "x1 - x2.")
 multiply = _binary(p.multiply, "x1 * x2.")
 divide = _binary(p.divide, "x1 / x2, floating-point.")
-floor_divide = _binary(p.floor_divide, "x1 / x2 rounded down; whole numbers by 0 give 0.")
-remainder = _binary(p.remainder, "x1 modulo x2, with the sign of x2; whole numbers by 0 give 0.")
+floor_divide = _binary(p.floor_divide, "x1 / x2 rounded down; integer division by 0 gives 0.")
+remainder = _binary(p.remainder, "x1 modulo x2, with the sign of x2; an integer modulo 0 is 0.")
 maximum = _binary(
     _by_kind(p.logical_or, p.maximum, "maximum"),
-    "The larger of two; NaN wins, True is larger than False. Equal ones share the gradient half and half.",
+    "The larger of both; NaN propagates, True is larger than False. Equal elements share the gradient equally.",
 )
 minimum = _binary(
     _by_kind(p.logical_and, p.minimum, "minimum"),
-    "The smaller of two; NaN wins, False is smaller than True. Equal ones share the gradient half and half.",
+    "The smaller of both; NaN propagates, False is smaller than True. Equal elements share the gradient equally.",
 )
 equal = _binary(p.equal, "Whether x1 == x2.")
 not_equal = _binary(p.not_equal, "Whether x1 != x2.")
@@ -259,15 +259,15 @@ greater_equal = _binary(lambda a, b: p.less_equal(b, a), "Whether x1 >= x2.", "g
 logical_and = _binary(p.logical_and, "Whether both (bool) are true.")
 logical_or = _binary(p.logical_or, "Whether either (bool) is true.")
 logical_xor = _binary(p.logical_xor, "Whether one (bool) is true and the other is not.")
-bitwise_and = _binary(_by_kind(p.logical_and, p.bitwise_and, "bitwise_and"), "The bits that both have.")
-bitwise_or = _binary(_by_kind(p.logical_or, p.bitwise_or, "bitwise_or"), "The bits that either has.")
-bitwise_xor = _binary(_by_kind(p.logical_xor, p.bitwise_xor, "bitwise_xor"), "The bits in which they differ.")
-bitwise_left_shift = _binary(p.shift_left, "Bits moved up by x2 places.", "bitwise_left_shift")
-bitwise_right_shift = _binary(p.shift_right, "Bits moved down by x2 places.", "bitwise_right_shift")
+bitwise_and = _binary(_by_kind(p.logical_and, p.bitwise_and, "bitwise_and"), "Bitwise and.")
+bitwise_or = _binary(_by_kind(p.logical_or, p.bitwise_or, "bitwise_or"), "Bitwise or.")
+bitwise_xor = _binary(_by_kind(p.logical_xor, p.bitwise_xor, "bitwise_xor"), "Bitwise exclusive or.")
+bitwise_left_shift = _binary(p.shift_left, "x1 shifted left by x2 bits.", "bitwise_left_shift")
+bitwise_right_shift = _binary(p.shift_right, "x1 shifted right by x2 bits.", "bitwise_right_shift")
 
 atan2 = _binary(p.atan2, "The angle of the point (x2, x1) in (-pi, pi]; signed zeros and infinities as in C99.")
-copysign = _binary(p.copysign, "|x1| with the sign of x2, of -0 and NaN too.")
-nextafter = _binary(p.nextafter, "The number next to x1 in the direction of x2; float32 or float64.")
+copysign = _binary(p.copysign, "|x1| with the sign of x2, also for -0 and NaN.")
+nextafter = _binary(p.nextafter, "The next representable number after x1 in the direction of x2; float32 or float64.")
 hypot = _binary(_composed(p.hypot), "sqrt(x1 * x1 + x2 * x2) without overflow; derivatives at (0, 0) are 0.")
 logaddexp = _binary(_composed(named("logaddexp", _logaddexp)), "log(exp(x1) + exp(x2)) without overflow.")
 
@@ -277,7 +277,7 @@ _power = _binary(p.power, "x1 to the power x2.", "pow")
 def pow(x1: Any, x2: Any, /) -> Tensor:
     """x1 to the power x2. The exponents 1, 2, 3, 1/2 and -1 become products, a root and a quotient.
 
-    Both broadcast to one shape and meet in one dtype. Whole numbers wrap; to a negative power they give 0, of 1 and -1
+    Both broadcast to one shape and meet in one dtype. Integers wrap; to a negative power they give 0, of 1 and -1
     themselves.
 
     Raises:
@@ -302,7 +302,7 @@ def pow(x1: Any, x2: Any, /) -> Tensor:
 
 
 def positive(x: Any, /) -> Tensor:
-    """x, as a tensor of its own. Of its shape and dtype.
+    """x, as a new tensor. Of its shape and dtype.
 
     Raises:
         TrainerError: `x` can't be a tensor: see `asarray`.
@@ -312,7 +312,7 @@ def positive(x: Any, /) -> Tensor:
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
-    """x1 where `condition` (bool) holds, x2 elsewhere.
+    """x1 where `condition` (bool) is true, x2 elsewhere.
 
     All three broadcast to one shape; x1 and x2 meet in one dtype.
 
@@ -321,7 +321,7 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
     """
     chooser = condition if isinstance(condition, Tensor) else as_tensor(condition, operation="where")
     if chooser.dtype is not dtypes.bool_:
-        raise refusal("where", "the condition is no bool", found=repr(chooser.dtype), expected="bool")
+        raise refusal("where", "the condition must be bool", found=repr(chooser.dtype), expected="bool")
     (a, b), tensors = operands("where", x1, x2)
     if chooser.shape != a.shape or a.shape != b.shape:
         shape = broadcast_shape("where", [chooser.shape, a.shape, b.shape])
@@ -331,7 +331,7 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
-    """x held between `min` and `max`; None leaves a side open.
+    """x limited to `min` and `max`; None: no limit.
 
     All broadcast to one shape and meet in one dtype; NaN stays NaN.
 
@@ -355,12 +355,12 @@ def astype(x: Any, dtype: DType, /, *, copy: bool = True, device: Any = None) ->
 
 
 def stop_gradient(x: Tensor, /) -> Tensor:
-    """x as a constant: gradients don't pass. Of its shape and dtype."""
+    """x as a constant: no gradients flow through it. Of its shape and dtype."""
     return wrapped(p.stop_gradient(x.node), x)
 
 
 def barrier(x: Tensor, /, tag: str | int = 0) -> Tensor:
-    """x, computed apart from what uses it: fusion and the merging of common subexpressions stop here.
+    """x, computed separately from its users: neither fusion nor merging of common subexpressions crosses it.
 
     Of its shape and dtype. Barriers of other tags are other values.
     """

@@ -1,7 +1,7 @@
 """Discrete Fourier transforms of the standard's extension, by NumPy (pocketfft): host calls with derivatives.
 
-Each is linear, so its derivative is its adjoint: the transform the other way, scaled as the other way's `norm` says.
-float32 gives complex64. Lengths are set by padding with zeros or cutting first.
+Each is linear, so its derivative is its adjoint: the inverse transform, with the scale of the inverse's `norm`.
+float32 gives complex64. Inputs are padded with zeros or truncated to the requested lengths.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trainer.engine.functions.axes import how_many, one_axis, whole_numbers
+from trainer.engine.functions.axes import how_many, integer_list, one_axis
 from trainer.engine.functions.creation import arange
 from trainer.engine.functions.elementwise import conj, real
 from trainer.engine.functions.movement import concat, roll
@@ -17,7 +17,7 @@ from trainer.engine.functions.numpy_calls import numpy_call
 from trainer.engine.functions.padding import pad
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.errors import DTypeError, describe, refusal
 from trainer.engine.tensor import Tensor, as_tensor
 
 __all__ = [
@@ -31,7 +31,8 @@ _OTHER_WAY = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The transform along `axis` of `n` elements: complex, of the shape of x with n along the axis.
 
-    `norm` says what is divided by n: "forward" this way, "backward" the inverse, "ortho" both, by its square root.
+    `norm` selects the transform that is divided by n: "forward" this one, "backward" the inverse; "ortho" divides both
+    by the square root of n.
 
     Raises:
         TrainerError: x is neither float32, float64 nor complex, there is no such axis or norm, or `n` is below 1.
@@ -51,7 +52,7 @@ def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwa
 def fftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
-    """`fft` along each of `axes` (the last ones where only `s`, their lengths, is given, else all).
+    """`fft` along each of `axes` (default: the last ones if only the lengths `s` are given, else all).
 
     Of the complex dtype that `fft` gives, and of x's shape but for the given lengths.
 
@@ -77,7 +78,7 @@ def ifftn(
 
 
 def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The first n // 2 + 1 elements of the `fft` of real x, which say all of it.
+    """The first n // 2 + 1 elements of the `fft` of real x, which determine the others.
 
     float32 gives complex64, float64 complex128; the axis has n // 2 + 1 elements.
 
@@ -91,7 +92,7 @@ def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwa
 
 
 def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `rfft`: `n` real numbers, 2 (m - 1) of m elements unless given.
+    """The inverse of `rfft`: `n` real numbers (default: 2 (m - 1) for m elements).
 
     complex64 gives float32, complex128 float64; the axis has `n` elements.
 
@@ -124,7 +125,7 @@ def rfftn(
 def irfftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
-    """The inverse of `rfftn`; the last axis has 2 (m - 1) elements of m unless `s` says otherwise.
+    """The inverse of `rfftn`; the last axis has 2 (m - 1) elements for m input elements unless `s` says otherwise.
 
     Real; dtypes as of `irfft`.
 
@@ -138,7 +139,7 @@ def irfftn(
 
 
 def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The `fft` of what is Hermitian, of which x is the first half: `n` real numbers, 2 (m - 1) of m unless given.
+    """The `fft` of a Hermitian signal with first half x: `n` real numbers (default: 2 (m - 1) for m elements).
 
     Along `axis`; complex64 gives float32, complex128 float64.
 
@@ -163,7 +164,7 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: An
     float32 unless `dtype` says otherwise.
 
     Raises:
-        TrainerError: `n` is negative or no whole number.
+        TrainerError: `n` is negative or not an integer.
     """
     half = (how_many("fftfreq", "`n`", n) + 1) // 2
     numbers = concat([arange(0, half, dtype=dtypes.float64), arange(-(n // 2), 0, dtype=dtypes.float64)])
@@ -174,7 +175,7 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: A
     """The frequencies of the elements of `rfft`: of shape [n // 2 + 1]. float32 unless `dtype` says otherwise.
 
     Raises:
-        TrainerError: `n` is negative or no whole number.
+        TrainerError: `n` is negative or not an integer.
     """
     numbers = arange(0, how_many("rfftfreq", "`n`", n) // 2 + 1, dtype=dtypes.float64)
     return (numbers / (n * d)).astype(dtype or dtypes.float32)
@@ -202,12 +203,12 @@ def ifftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
     return roll(tensor, [-(tensor.shape[axis] // 2) for axis in numbers], axis=numbers) if numbers else tensor
 
 
-# --- what they share --------------------------------------------------------------------------------------------------
+# --- shared helpers --------------------------------------------------------------------------------------------------
 
 
 def _shifted(x: Any, axes: int | Sequence[int] | None) -> tuple[Tensor, list[int]]:
     tensor = as_tensor(x)
-    given = range(tensor.ndim) if axes is None else whole_numbers("fftshift", axes)
+    given = range(tensor.ndim) if axes is None else integer_list("fftshift", axes)
     return tensor, [one_axis("fftshift", axis, tensor.ndim) for axis in given]
 
 
@@ -221,12 +222,14 @@ def _complex(name: str, x: Any) -> Tensor:
     tensor = as_tensor(x, operation=name)
     if not tensor.dtype.is_inexact or tensor.dtype.is_half:
         expected = "float32, float64 or a complex dtype"
-        raise refusal(name, f"does not take {tensor.dtype}", found=describe([tensor]), expected=expected)
+        raise refusal(
+            name, f"does not take {tensor.dtype}", found=describe([tensor]), expected=expected, kind=DTypeError
+        )
     return tensor.astype(tensor.dtype.with_imaginary)
 
 
 def _resized(tensor: Tensor, axis: int, extent: int) -> Tensor:
-    """Cut, or with zeros at the end, to `extent` along `axis`."""
+    """Truncate or pad with zeros to `extent` along `axis`."""
     if tensor.shape[axis] > extent:
         return tensor[(slice(None),) * axis + (slice(extent),)]
     if tensor.shape[axis] == extent:
@@ -250,7 +253,7 @@ def _pairs(name: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | Non
     if axes is None:
         axes = range(ndim) if s is None else range(-len(s), 0)
     numbers = [one_axis(name, axis, ndim) for axis in axes]
-    lengths = [None] * len(numbers) if s is None else whole_numbers(name, tuple(s))
+    lengths = [None] * len(numbers) if s is None else integer_list(name, tuple(s))
     if len(numbers) != len(lengths) or not numbers:
         raise refusal(name, "axes and lengths don't pair up", found=f"axes {list(axes)}, s {s}")
     return list(zip(numbers, lengths, strict=True))
@@ -262,7 +265,7 @@ def _along(x: Any, name: str, n: int | None, axis: int, norm: str) -> Tensor:
 
 
 def _transformed(name: str, tensor: Tensor, axis: int, norm: str) -> Tensor:
-    """`fft` or `ifft`, of which each is the other's adjoint but for the scale."""
+    """`fft` or `ifft`: each is the other's adjoint up to the scale."""
 
     def gradient(inputs: Sequence[Tensor], outputs: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Tensor]:
         return [_transformed("ifft" if name == "fft" else "fft", cotangents[0], axis, _OTHER_WAY[norm])]

@@ -1,4 +1,4 @@
-"""Host calls: Python functions on NumPy arrays, inside traced steps too."""
+"""Host calls: Python functions on NumPy arrays, also inside traced steps."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ def host_call(
     results: Sequence[tuple[Sequence[int], DType]] = (),
     effect: bool = False,
 ) -> Any:
-    """What the Python `function` makes of the values of `tensors`: a tensor, a tuple of several, None without results.
+    """The result of a Python `function` of the values of `tensors`: a tensor, a tuple of several, or None without
+    results.
 
-    In a traced step the function runs at every call of the step, on the calling thread, with subnormal numbers as
-    Python has them. Elsewhere it runs at once. Derivatives don't pass.
+    In a traced step the function runs at every call of the step, on the calling thread, with subnormal numbers as in
+    Python. Elsewhere it runs immediately. No gradients flow through it.
 
     Args:
         function: takes a NumPy array for each tensor, its own copy (bfloat16 as float32), and returns an array, or a
             tuple of several, of exactly the shapes and dtypes of `results`. It must not compute with tensors, nor wait
-            for a thread that does. Without `results` its return value is ignored. What it reads elsewhere may change
-            from call to call: guards of a traced step do not look into it.
+            for a thread that does. Without `results` its return value is ignored. Other values that it reads may change
+            from call to call: a traced step does not guard them.
         tensors: tensors, arrays, numbers.
         results: shape and dtype of each result.
-        effect: the function does more than compute its results: a traced step runs it once for each call, in the order
-            of the calls, also where nobody reads the results. Without it a step may leave out a call whose results are
-            unused, run equal calls as one, and keep results that depend on unchanged states alone.
+        effect: the function has side effects: a traced step runs it once for each call, in the order of the calls, even
+            if the results are unused. Without it a step may leave out a call whose results are unused, run equal calls
+            as one, and keep results that depend on unchanged states alone.
 
     Raises:
         TrainerError: the function raised an exception (the error's `__cause__`), or returned other shapes or dtypes. A
-            traced step ends there. It stores new values of states after all host calls, so states are as before,
-            unless one kernel computes a state's value together with what a later call takes.
+            traced step ends there. It stores new values of states after all host calls, so states are unchanged, unless
+            one kernel computes a state's value together with an argument of a later call.
     """
     operands = [as_tensor(value, operation="host_call") for value in tensors]
     kinds = tuple([(tuple([int(extent) for extent in shape]), dtype) for shape, dtype in results])
@@ -51,7 +52,9 @@ def host_call(
     if not callable(function):
         raise refusal("host_call", "takes a function", found=type(function).__name__, expected="a callable")
     if not kinds and not effect:
-        raise refusal("host_call", "there is nothing to compute", found="no results", expected="results, or an effect")
+        raise refusal(
+            "host_call", "neither results nor an effect", found="no results", expected="results, or an effect"
+        )
     call = HostFunction(function, tuple([operand.dtype for operand in operands]), kinds, effect, user_line())
     recorder = tracing.active()
     if recorder is None:
@@ -71,7 +74,7 @@ def _outputs(call: HostFunction, inputs: Sequence[Node]) -> list[Node]:
 
 
 def _run(call: HostFunction, operands: Sequence[Tensor]) -> list[Tensor]:
-    """The results, computed now; they keep their history, so that derivatives are refused and not zero."""
+    """The results, computed now; they keep their history, so that derivatives are refused instead of zero."""
     evaluate(*operands)
     values = call.call([operand.numpy() for operand in operands])
     outputs = _outputs(call, [operand.node for operand in operands])[: len(call.results)]

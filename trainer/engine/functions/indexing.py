@@ -1,9 +1,9 @@
-"""`x[key]` and `x[key] = value`: whole numbers, slices, Ellipsis, None, integer arrays and masks, as NumPy has them.
+"""`x[key]` and `x[key] = value`: integers, slices, Ellipsis, None, integer arrays and masks, as in NumPy.
 
-Whole numbers and slices are read when the graph is built. Integer arrays are data: negative ones count from the end,
-and one that is out of range reads the nearest element and writes nothing. What a mask selects has a shape that depends
-on values: it is computed at once, and refused inside a traced step. Assignment rebinds the tensor to a new value:
-whatever was computed from the old one keeps it, and there are no views.
+Integers and slices are read when the graph is built. Integer arrays are data: negative ones count from the end,
+and one that is out of range reads the nearest element and writes nothing. The shape of a mask's selection depends on
+values: it is computed immediately, and refused inside a traced step. Assignment rebinds the tensor to a new value:
+results computed from the old value keep it, and there are no views.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from trainer.engine.promotion import check_scalar
 from trainer.engine.tensor import NUMBERS, Tensor, as_tensor, broadcast_shape, cast, wrapped
 
 _ALL = slice(None)
-_EXPECTED = "whole numbers, slices, ..., None, integer arrays and masks"
+_EXPECTED = "integers, slices, ..., None, integer arrays and masks"
 _KINDS = ("bool", "uint", "int", "float", "complex")
 
 _PLAIN = frozenset({int, slice, type(None), type(Ellipsis)})
-"""Types of entries that are no data: a key of these alone is read in half the time."""
+"""Types of entries without data: a key of only these takes half the time to read."""
 
 Bounds = tuple[list[int], list[int], list[int], tuple[int, ...]]
 """Starts, stops and positive steps along each axis, and the axes that are flipped then."""
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """The part of `x` that `key` names; its gradient goes to where it was read.
+    """The part of `x` that `key` selects; its gradient flows to the selected elements.
 
     Raises:
         TrainerError: too many indices, an index out of range, or a mask inside a traced step.
@@ -58,10 +58,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
-    """Make `x` its value with `value`, broadcast and converted to its dtype, in the part that `key` names.
+    """Replace the part of `x` that `key` selects by `value`, broadcast and converted to x's dtype.
 
-    Of an element that an integer array names twice the last value counts. Gradients go to `value` where it was written,
-    and to the old value elsewhere. A `State` is assigned.
+    If an integer array selects an element twice, the last value is stored. Gradients flow to `value` where it was
+    written, and to the old value elsewhere. A `State` is assigned.
 
     Raises:
         TrainerError: as for reading; `value` does not broadcast to the part, or is of a wider kind than `x`.
@@ -75,7 +75,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     ):
         hint = "Convert the value with `.astype(...)`."
         raise refusal(
-            "index", "the value is of a wider kind", found=describe([values]), expected=repr(x.dtype), hint=hint
+            "index", "the value's dtype is of a wider kind", found=describe([values]), expected=repr(x.dtype), hint=hint
         )
     node = cast(values.node, x.dtype)
     if type(key) is not tuple and _is_mask(key) and values.size == 1 and np.shape(key) == x.shape[: np.ndim(key)]:
@@ -97,10 +97,10 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
 def nonzero(x: Any, /) -> tuple[Tensor, ...]:
     """The indices along each axis, int64, of all elements that are not zero, in row-major order.
 
-    How many there are depends on values, so they are computed at once.
+    Their number depends on values, so they are computed immediately.
 
     Raises:
-        TrainerError: in a traced step, or of no axes.
+        TrainerError: in a traced step, or without axes.
     """
     tensor = as_tensor(x, operation="nonzero")
     if not tensor.ndim:
@@ -148,7 +148,7 @@ def _check_mask(x: Tensor, mask: Tensor, axis: int) -> None:
 
 
 def _entries(x: Tensor, key: Any) -> list[Any]:
-    """An entry for each axis (a whole number, a slice, a tensor of integers), and None for each new one."""
+    """An entry for each axis (an integer, a slice, a tensor of integers), and None for each new one."""
     keys = key if isinstance(key, tuple) else (key,)
     count = sum(
         max(1, np.ndim(entry)) if _is_mask(entry) else entry is not None and entry is not Ellipsis for entry in keys
@@ -159,7 +159,9 @@ def _entries(x: Tensor, key: Any) -> list[Any]:
         if _is_mask(entry):
             _check_mask(x, as_tensor(entry), axis)
             if not np.ndim(entry):
-                raise refusal("index", "a mask of no axes stands among others", found=repr(key), expected="it alone")
+                raise refusal(
+                    "index", "a mask without axes is combined with other entries", found=repr(key), expected="it alone"
+                )
             found = list(map(as_tensor, np.nonzero(_values("index", entry))))
         elif isinstance(entry, list | np.ndarray) or (isinstance(entry, Tensor) and entry.ndim):
             found = [as_tensor(entry if isinstance(entry, Tensor) else _array(entry), operation="index")]
@@ -186,7 +188,7 @@ def _arrays(entries: Sequence[Any]) -> list[Tensor]:
 
 
 def _axes(entries: Sequence[Any], shape: Shape) -> list[tuple[Any, int]]:
-    """The entries that stand for an axis, each with its extent; whole numbers as tensors of no axes are read."""
+    """The entries that stand for an axis, each with its extent; integers as tensors of no axes are read."""
     return list(zip([entry for entry in entries if entry is not None], shape, strict=True))
 
 
@@ -207,7 +209,7 @@ def _bounds(x: Node, entries: Sequence[Any]) -> tuple[Bounds, Shape]:
             try:
                 start, stop, step = entry.indices(extent)
             except (TypeError, ValueError) as error:
-                raise refusal("index", "not a slice of whole numbers", found=repr(entry), expected=str(error)) from None
+                raise refusal("index", "not a slice of integers", found=repr(entry), expected=str(error)) from None
             count = len(range(start, stop, step))
             if step < 0:
                 flips.append(axis)
@@ -235,7 +237,7 @@ def _bounds(x: Node, entries: Sequence[Any]) -> tuple[Bounds, Shape]:
 
 def _whole(entry: Any) -> int:
     try:
-        return index(entry)  # reads the value of a tensor, as the standard has it
+        return index(entry)  # reads the value of a tensor, as the standard requires
     except TypeError:
         raise refusal("index", "not an index", found=repr(entry), expected=_EXPECTED) from None
 
@@ -273,7 +275,7 @@ def _picked(x: Node, entries: Sequence[Any], places: Sequence[Node]) -> Node:
 def _places_of_arrays(entries: Sequence[Any]) -> tuple[list[int], int]:
     """Which axes of the sliced part arrays index, and how many others come before what they make.
 
-    It stands where the arrays (and whole numbers among them) stand, or in front where other entries are in between.
+    It stands where the arrays (and integers among them) stand, or in front where other entries are in between.
     """
     axes, axis = [], 0
     is_array = [isinstance(entry, Tensor) and entry.ndim > 0 for entry in entries]
@@ -300,7 +302,7 @@ def _fitted(value: Node, shape: Shape) -> Node:
 
 
 def _written(x: Node, entries: Sequence[Any], value: Node) -> Node:
-    """`x` with `value` in a part that slices and whole numbers name."""
+    """`x` with `value` in a part that slices and integers name."""
     (starts, stops, steps, flips), shape = _bounds(x, entries)
     number = value if value.size == 1 else None
     value = _fitted(value, shape)

@@ -1,4 +1,4 @@
-"""What the standard asks of a namespace: its dtypes, their limits, devices and capabilities."""
+"""The standard's inspection functions: dtypes, their limits, devices and capabilities."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[DType, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class FloatLimits:
-    """Limits of a floating-point dtype, of a complex one's parts; see `finfo`."""
+    """Limits of a floating-point dtype, or of the parts of a complex one; see `finfo`."""
 
     bits: int
     eps: float
@@ -95,28 +95,28 @@ def _of_kind(operation: str, kind: DType | str | tuple[DType | str, ...]) -> tup
     found: list[DType] = []
     for each in kind if isinstance(kind, tuple) else (kind,):
         if isinstance(each, str) and each not in KINDS:
-            raise refusal(operation, "no such kind of dtype", found=repr(each), expected=", ".join(map(repr, KINDS)))
+            raise refusal(operation, "unknown kind of dtype", found=repr(each), expected=", ".join(map(repr, KINDS)))
         found += KINDS[each] if isinstance(each, str) else [each]
     return tuple(found)
 
 
 class NamespaceInfo:
-    """What the namespace can do; see `__array_namespace_info__`."""
+    """The namespace's capabilities; see `__array_namespace_info__`."""
 
     def capabilities(self) -> dict[str, Any]:
         """Masks may index and shapes may depend on values, outside of traced steps; the maximum number of axes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:
-        """The device that computes where nothing else is said."""
+        """The default device."""
         return targets.current().name
 
-    def devices(self) -> tuple[str, ...]:
-        """The device that computes: others, which `engine.device(...)` chooses, use the same memory."""
-        return (self.default_device(),)
+    def devices(self) -> list[str]:
+        """The available devices; `engine.device(...)` selects others, which use the same memory."""
+        return [self.default_device()]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """The dtypes of results that no argument decides."""
+        """The default dtypes of results."""
         integer = DEFAULT[int]
         return {
             "real floating": DEFAULT[float],
@@ -127,10 +127,10 @@ class NamespaceInfo:
 
     def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
         """The standard's dtypes by name, of `kind` where given; the floats of 16 bits are not among them."""
-        wanted = dtypes.ALL if kind is None else _of_kind("dtypes", kind)
-        return {dtype.name: dtype for dtype in dtypes.ALL if dtype in wanted and not dtype.is_half}
+        members = dtypes.ALL if kind is None else _of_kind("dtypes", kind)
+        return {dtype.name: dtype for dtype in dtypes.ALL if dtype in members and not dtype.is_half}
 
 
 def __array_namespace_info__() -> NamespaceInfo:
-    """Capabilities, devices and dtypes, as the standard has them."""
+    """Capabilities, devices and dtypes, in the standard's form."""
     return NamespaceInfo()

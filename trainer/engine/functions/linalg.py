@@ -2,7 +2,7 @@
 
 Matrices are the last two axes, others are batches; float32, float64, complex64 or complex128. Derivatives are those of
 Giles (2008, "Collected matrix derivative results") and Walter & Lehmann (2010), written in tensors, so second ones
-exist. Where they do not exist, at equal eigenvalues or singular values, what would be infinite counts as zero.
+exist. Where they do not exist, at equal eigenvalues or singular values, infinite terms count as zero.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from trainer.engine.functions.movement import (
 )  # fmt: skip
 from trainer.engine.functions.numpy_calls import numpy_call
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.errors import DTypeError, describe, refusal
 from trainer.engine.promotion import promoted
 from trainer.engine.tensor import Tensor, as_tensor
 
@@ -217,7 +217,7 @@ def inv(x: Any, /) -> Tensor:
     """The inverses of square matrices. [..., N, N] of a floating-point or complex dtype, which the result has.
 
     Raises:
-        TrainerError: when it is computed, of a singular matrix.
+        TrainerError: the matrix is singular (raised when the value is computed).
     """
     tensor = _matrices("inv", x, square=True)
 
@@ -232,7 +232,7 @@ def solve(x1: Any, x2: Any, /) -> Tensor:
     """The solution of x1 y = x2: [..., N, N] and [..., N, K], or a vector [N]. Both meet in one dtype.
 
     Raises:
-        TrainerError: shapes don't fit; when it is computed, of a singular matrix.
+        TrainerError: shapes don't match; or the matrix is singular (raised when the value is computed).
     """
     a, b = _matrices("solve", x1, square=True), _floats("solve", x2)
     is_vector = b.ndim == 1
@@ -274,7 +274,7 @@ def det(x: Any, /) -> Tensor:
 
 
 def slogdet(x: Any, /) -> SlogdetResult:
-    """The sign of each determinant (of complex ones its phase) and the logarithm of its absolute value.
+    """The sign of each determinant (its phase if complex) and the logarithm of its absolute value.
 
     [..., N, N] of a floating-point or complex dtype gives two [...], the logarithm real.
 
@@ -340,7 +340,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
     [..., N, N] of a floating-point or complex dtype, which the result has.
 
     Raises:
-        TrainerError: when it is computed, of a matrix that is not positive definite.
+        TrainerError: the matrix is not positive definite (raised when the value is computed).
     """
     tensor = _matrices("cholesky", x, square=True)
 
@@ -392,7 +392,8 @@ def _of_qr(q: Tensor, triangle: Tensor, dq: Tensor, dr: Tensor) -> Tensor:
 
 
 def eigh(x: Any, /) -> EighResult:
-    """Eigenvalues, rising, and eigenvectors, as columns, of Hermitian matrices, of which the lower triangle is read.
+    """Eigenvalues, in ascending order, and eigenvectors, as columns, of Hermitian matrices; only the lower triangle is
+    read.
 
     [..., N, N] gives [..., N], real, and [..., N, N] of x's floating-point or complex dtype.
 
@@ -461,7 +462,7 @@ def eigvals(x: Any, /) -> Tensor:
 
 
 def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
-    """U, singular values, falling, and Vᴴ: [..., M, K], [..., K], [..., K, N] with K = min(M, N).
+    """U, singular values in descending order, and Vᴴ: [..., M, K], [..., K], [..., K, N] with K = min(M, N).
 
     With `full_matrices` U is [..., M, M] and Vᴴ [..., N, N]: of matrices that are not square they have no derivative.
     Singular values are real, U and Vᴴ of x's floating-point or complex dtype.
@@ -512,7 +513,7 @@ def _of_svd(u: Tensor, s: Tensor, vh: Tensor, du: Any, ds: Any, dvh: Any) -> Ten
 
 
 def svdvals(x: Any, /) -> Tensor:
-    """The singular values of each matrix, falling: [..., min(M, N)]. Real floating-point.
+    """The singular values of each matrix in descending order: [..., min(M, N)]. Real floating-point.
 
     Raises:
         TrainerError: as `svd`.
@@ -520,14 +521,16 @@ def svdvals(x: Any, /) -> Tensor:
     return svd(x, full_matrices=False).S
 
 
-# --- what they share --------------------------------------------------------------------------------------------------
+# --- shared helpers --------------------------------------------------------------------------------------------------
 
 
 def _floats(name: str, x: Any) -> Tensor:
     tensor = as_tensor(x, operation=name)
     if not tensor.dtype.is_inexact or tensor.dtype.is_half:
         expected = "float32, float64, complex64 or complex128"
-        raise refusal(name, f"does not take {tensor.dtype}", found=describe([tensor]), expected=expected)
+        raise refusal(
+            name, f"does not take {tensor.dtype}", found=describe([tensor]), expected=expected, kind=DTypeError
+        )
     return tensor
 
 

@@ -63,12 +63,12 @@ def matrix_transpose(x: Any, /) -> Tensor:
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
-    """The sum of products along `axis` of both, in the dtype in which they meet; the other axes broadcast.
+    """The sum of products along `axis` of both, in the promoted dtype; the other axes broadcast.
 
     Complex x1 is conjugated.
 
     Raises:
-        TrainerError: the axis is not of one extent in both, or other axes don't broadcast.
+        TrainerError: the axis has different extents, or other axes don't broadcast.
     """
     a, b = as_tensor(x1, operation="vecdot"), as_tensor(x2, operation="vecdot")
     if a.shape[one_axis("vecdot", axis, a.ndim)] != b.shape[one_axis("vecdot", axis, b.ndim)]:

@@ -1,4 +1,4 @@
-"""Functions of the standard that move elements, and reading at places that are data."""
+"""Manipulation functions of the standard, and reading at indices that are data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine.functions.axes import diagonal, extents, how_many, one_axis, rising_axes, whole_numbers
+from trainer.engine.functions.axes import diagonal, extents, how_many, integer_list, one_axis, rising_axes
 from trainer.engine.functions.places import as_indices, as_places
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
@@ -19,21 +19,21 @@ from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, wrapped
 
 
 def reshape(x: Any, /, shape: Sequence[int] | int, *, copy: bool | None = None) -> Tensor:
-    """The elements in row-major order as `shape`; one extent may be -1, which takes what is left. Of any dtype.
+    """The elements in row-major order as `shape`; one extent may be -1 and is then inferred. Of any dtype.
 
     Raises:
         TrainerError: the sizes differ, or an extent is negative.
     """
     tensor = as_tensor(x)
-    wanted = whole_numbers("reshape", shape)
-    if wanted.count(-1) == 1:
-        known = -math.prod(wanted)
+    sizes = integer_list("reshape", shape)
+    if sizes.count(-1) == 1:
+        known = -math.prod(sizes)
         if known > 0 and tensor.size % known == 0:
-            wanted[wanted.index(-1)] = tensor.size // known
-    if -1 in wanted or math.prod(wanted) != tensor.size:
+            sizes[sizes.index(-1)] = tensor.size // known
+    if -1 in sizes or math.prod(sizes) != tensor.size:
         found = f"{describe([tensor])} to {list(shape) if not isinstance(shape, int) else shape}"
         raise refusal("reshape", "sizes differ", found=found, expected=f"a shape of {tensor.size} elements")
-    return wrapped(p.reshape(tensor.node, extents("reshape", wanted)), tensor)
+    return wrapped(p.reshape(tensor.node, extents("reshape", sizes)), tensor)
 
 
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
@@ -154,7 +154,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
-    """`arrays` one after the other along `axis` (None flattens them first), in the dtype in which they meet.
+    """`arrays` joined along `axis` (None flattens them first), in the promoted dtype.
 
     Shapes differ along that axis only.
 
@@ -185,7 +185,7 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tensor:
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """x cut into its slices along `axis`, which is dropped. Of any dtype.
+    """x split into its slices along `axis`, which is dropped. Of any dtype.
 
     Raises:
         TrainerError: there is no such axis.
@@ -208,7 +208,7 @@ def split(x: Any, sizes: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tens
     """
     tensor = as_tensor(x, operation="split")
     number = one_axis("split", axis, tensor.ndim)
-    extent, parts = tensor.shape[number], whole_numbers("split", sizes)
+    extent, parts = tensor.shape[number], integer_list("split", sizes)
     if isinstance(sizes, int) and sizes > 0:
         parts = [min(sizes, extent - begin) for begin in range(0, extent, sizes)]
     if min(parts, default=0) < 0 or sum(parts) != extent:
@@ -231,7 +231,7 @@ def flip(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
 
 
 def roll(x: Any, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
-    """Elements moved by `shift` along `axis`, those that leave coming in at the other end; None rolls the flat x.
+    """Elements shifted by `shift` along `axis`, cyclically; None rolls the flattened x.
 
     Of x's shape and dtype, which may be any.
 
@@ -260,8 +260,8 @@ def roll(x: Any, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | N
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     """Each element `repeats` times in a row along `axis`; None flattens first.
 
-    `repeats` is a number, or an array of one for each element along the axis: the shape then depends on its values,
-    which are read at once, and not in a traced step. Of any dtype.
+    `repeats` is a number, or an array with one number per element along the axis: then the shape depends on its values,
+    which are read immediately; a traced step refuses it. Of any dtype.
 
     Raises:
         TrainerError: there is no such axis, or `repeats` is negative; an array of them in a traced step.
@@ -280,7 +280,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
 
 
 def tile(x: Any, repetitions: Sequence[int], /) -> Tensor:
-    """x laid side by side, `repetitions` times along each axis.
+    """x repeated `repetitions` times along each axis.
 
     Extents are multiplied; axes that one of both lacks are added in front with extent 1. Of any dtype.
 
@@ -298,7 +298,7 @@ def tile(x: Any, repetitions: Sequence[int], /) -> Tensor:
 
 
 def tril(x: Any, /, *, k: int = 0) -> Tensor:
-    """The last two axes with zeros above diagonal `k`, any whole number. Of x's shape and dtype.
+    """The last two axes with zeros above diagonal `k`, any integer. Of x's shape and dtype.
 
     Raises:
         TrainerError: x has fewer than two axes.
@@ -307,7 +307,7 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
 
 
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
-    """The last two axes with zeros below diagonal `k`, any whole number. Of x's shape and dtype.
+    """The last two axes with zeros below diagonal `k`, any integer. Of x's shape and dtype.
 
     Raises:
         TrainerError: x has fewer than two axes.
@@ -318,24 +318,24 @@ def triu(x: Any, /, *, k: int = 0) -> Tensor:
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
     """Slices of x at `indices` (integers, any shape) along `axis`: x.shape[:axis] + indices.shape + x.shape[axis + 1:].
 
-    Negative indices count from the end. Those that are out of range then read the nearest slice, and its gradient goes
-    there: whether they are is data, and data raises no errors.
+    Negative indices count from the end. Indices out of range read the nearest slice, which gets the gradient; they
+    raise no error, because they are data.
 
     Raises:
-        TrainerError: the indices are no integers, or the axis is empty.
+        TrainerError: the indices are not integers, or the axis is empty.
     """
     tensor = as_tensor(x)
     if axis is None and tensor.ndim != 1:
-        raise refusal("take", "the axis is open", found=f"{tensor.ndim} axes and axis=None", expected="axis=...")
+        raise refusal("take", "the axis is missing", found=f"{tensor.ndim} axes and axis=None", expected="axis=...")
     number = one_axis("take", 0 if axis is None else axis, tensor.ndim)
     places, node = as_places("take", indices, tensor.shape[number])
     return wrapped(p.gather(tensor.node, node, number), tensor, places)
 
 
 def take_rows(x: Tensor, indices: Tensor, /) -> Tensor:
-    """As `take` along the first axis, of indices that are in range by what they mean: nothing is done to them first.
+    """As `take` along the first axis, for indices that are known to be in range: they are not adjusted first.
 
-    One that is out of range, a negative one too, reads the nearest row, and the gradient leaves it out.
+    An index out of range (negative ones included) reads the nearest row, and gets no gradient.
     """
     return wrapped(p.gather(x.node, as_indices("take_rows", indices), 0), x, indices)
 
@@ -362,10 +362,10 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
 
 
 def bincount(x: Any, /, *, length: int, weights: Any | None = None, axis: int = -1) -> Tensor:
-    """How often each number from 0 to length - 1 is among the integers along `axis`; others count for nothing.
+    """Counts of each number from 0 to length - 1 among the integers along `axis`; other numbers are ignored.
 
-    The axis has `length` elements in the result, the other axes stay. With `weights` (of the shape of `x`) each counts
-    as its weight, in the weights' dtype and in the order of the elements; without, the counts are int64.
+    The axis has `length` elements in the result; the other axes stay. With `weights` (of the shape of `x`), the weights
+    are summed in their dtype and in the order of the elements; without, the counts are int64.
 
     Raises:
         TrainerError: `x` is no integers, or there is no such axis.

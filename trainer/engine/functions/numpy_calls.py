@@ -1,4 +1,4 @@
-"""Functions that NumPy computes: host calls, in traced steps too, with derivatives that are written in tensors."""
+"""Functions computed by NumPy: host calls, also in traced steps, with derivatives written in tensors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def numpy_call(
 ) -> list[Tensor]:
     """What the function `name` of NumPy makes of `inputs`, of the shapes and dtypes of `results`.
 
-    A file of a program has no place for it, and refuses it as any host call.
+    A program file can't contain it, like any host call.
     """
     function = NumpyFunction(name, tuple(sorted(keywords.items())), tuple(dtype.storage for _, dtype in results))
     arguments = tuple(tensor.dtype for tensor in inputs)

@@ -1,4 +1,4 @@
-"""Padding in every mode of NumPy's, with any value."""
+"""Padding in all modes of NumPy, with any value."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def pad(
 
     Args:
         mode: `constant` (`value`), `edge` (the outermost element), `reflect` (mirrored at the outermost element),
-            `symmetric` (mirrored behind it), `wrap` (from the other end), `linear_ramp` (from the outermost element to
-            `value` at the end), or the `maximum`, `minimum`, `mean` or `median` along the axis, as NumPy has them. Axes
-            are padded one after the other, the first one first.
-        value: of `constant` and `linear_ramp`; it is rounded to x's dtype.
+            `symmetric` (mirrored including it), `wrap` (from the other end), `linear_ramp` (from the outermost element
+            to `value` at the end), or the `maximum`, `minimum`, `mean` or `median` along the axis, as in NumPy. Axes
+            are padded in order.
+        value: for `constant` and `linear_ramp`; it is rounded to x's dtype.
 
-    Gradients are added where elements were taken from.
+        Gradients are added to the copied elements.
 
     Raises:
-        TrainerError: there is not a pair of at least 0 for each axis, no such mode, an axis to pad is empty (in all
-            modes but `constant`), or x is no float for `linear_ramp`, `mean` and `median`.
+        TrainerError: the amounts are not a pair of at least 0 for each axis, the mode is unknown, a padded axis is
+            empty (in all modes but `constant`), or x is not floating-point for `linear_ramp`, `mean` and `median`.
 
     >>> engine.pad(engine.asarray([1, 2, 3]), [(2, 1)], mode="reflect").tolist()
     [3, 2, 1, 2, 3, 2]
@@ -60,11 +60,11 @@ def pad(
     if min((*low, *high, 0)) < 0:
         raise refusal("pad", "wrong amounts", found=f"{widths!r}", expected="for each axis two numbers of at least 0")
     if not tensor.dtype.is_float and mode in ("linear_ramp", "mean", "median"):
-        raise refusal("pad", f"{mode} of whole numbers", found=describe([tensor]), expected="a floating-point dtype")
+        raise refusal("pad", f"{mode} of integers", found=describe([tensor]), expected="a floating-point dtype")
     for axis, (before, after) in enumerate(zip(low, high, strict=True)):
         if before or after:
             if not tensor.shape[axis]:
-                raise refusal("pad", f"nothing to pad by {mode} with", found=f"{describe([tensor])}, axis {axis}")
+                raise refusal("pad", f"no elements to pad by {mode} with", found=f"{describe([tensor])}, axis {axis}")
             tensor = _padded(tensor, axis, before, after, mode, value)
     return tensor
 

@@ -1,7 +1,7 @@
-"""Indices that are data: negative ones count from the end of their axis, and what is out of range becomes the nearest.
+"""Indices that are data: negative ones count from the end of their axis, and those out of range become the nearest one.
 
-It is done by arithmetic on the indices, so that gradients go where values were read. Indices that can't be out of range
-by how they were computed are left as they are: most of a detector's come from sorting.
+Arithmetic on the indices does this, so that gradients flow to the elements that were read. Indices that can't be out of
+range because of how they were computed are not changed: most of a detector's indices come from sorting.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def as_indices(operation: str, places: Tensor) -> Node:
     """`places` in a dtype that primitives index with.
 
     Raises:
-        TrainerError: they are no integers.
+        TrainerError: they are not integers.
     """
     if not places.dtype.is_integer:
-        raise refusal(operation, "indices are whole numbers", found=describe([places]), expected="an integer dtype")
+        raise refusal(operation, "indices are integers", found=describe([places]), expected="an integer dtype")
     if places.dtype in (dtypes.int32, dtypes.int64):
         return places.node
     return p.cast(places.node, dtypes.int64 if places.dtype.itemsize >= 4 else dtypes.int32)

@@ -23,10 +23,11 @@ METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def median(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The middle of the sorted elements along `axis` (None: all), of an even number the mean of both; NaN if one is.
+    """The median along `axis` (None: all); of an even number of elements the mean of the two middle ones; NaN if any
+    element is NaN.
 
     Raises:
-        TrainerError: x is no float, there is no such axis, or there are no elements along it.
+        TrainerError: x is not floating-point, the axis is out of range, or it has no elements.
 
     >>> engine.median(engine.asarray([3.0, 1.0, 10.0, 2.0])).item()
     2.5
@@ -37,15 +38,16 @@ def median(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def quantile(
     x: Any, q: float | Sequence[float], /, *, axis: Axis = None, keepdims: bool = False, method: str = "linear"
 ) -> Tensor:
-    """What a share `q` of the elements along `axis` (None: all) lies below, of x's dtype; NaN if an element is.
+    """The `q` quantile of the elements along `axis` (None: all), in x's dtype; NaN if any element is NaN.
 
     Args:
-        q: a number in [0, 1]; several are an axis in front.
-        method: what stands for a place between two sorted elements: `linear` between them, the `lower` or `higher` one,
-            their `midpoint`, or the `nearest` (of two the one of even place), as NumPy has them.
+        q: a number in [0, 1]; several become a new first axis. method: the value between two sorted elements: `linear`
+        interpolation, the `lower` or `higher` one, their `midpoint`, or the `nearest` (ties to the even index), as in
+        NumPy.
 
     Raises:
-        TrainerError: x is no float, q lies outside of [0, 1], there is no such axis or method, or no elements.
+        TrainerError: x is not floating-point, q is outside [0, 1], the axis or the method is unknown, or there are no
+            elements.
 
     >>> engine.quantile(engine.asarray([1.0, 2.0, 3.0, 5.0]), [0.5, 1.0]).tolist()
     [2.5, 5.0]
@@ -53,7 +55,7 @@ def quantile(
     shares = np.asarray(q, np.float64)
     if shares.ndim > 1 or not np.all((shares >= 0) & (shares <= 1)) or method not in METHODS:
         found, expected = f"q={q!r}, method={method!r}", f"q in [0, 1], and one of {', '.join(METHODS)}"
-        raise refusal("quantile", "no such quantile", found=found, expected=expected)
+        raise refusal("quantile", "wrong quantile", found=found, expected=expected)
     results = _of_sorted("quantile", x, tuple(shares.ravel().tolist()), axis, keepdims, method)
     return stack(results) if shares.ndim else results[0]
 

@@ -45,7 +45,7 @@ def prod(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: 
 
 
 def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The greatest element, of `x`'s dtype; NaN wins, True is greater than False. Equal ones share the gradient.
+    """The maximum, in `x`'s dtype; NaN propagates, True is greater than False. Equal maxima share the gradient.
 
     Axes as of `sum`.
 
@@ -56,7 +56,7 @@ def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The least element, of `x`'s dtype; NaN wins, False is less than True. Equal ones share the gradient.
+    """The minimum, in `x`'s dtype; NaN propagates, False is less than True. Equal minima share the gradient.
 
     Axes as of `sum`.
 
@@ -67,7 +67,7 @@ def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether every element is true (not zero). bool; axes as of `sum`. Of no elements True.
+    """Whether all elements are true (not zero). bool; axes as of `sum`. Of no elements True.
 
     Raises:
         TrainerError: there is no such axis, or one is given twice.
@@ -76,7 +76,7 @@ def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether some element is true (not zero). bool; axes as of `sum`. Of no elements False.
+    """Whether any element is true (not zero). bool; axes as of `sum`. Of no elements False.
 
     Raises:
         TrainerError: there is no such axis, or one is given twice.
@@ -126,8 +126,8 @@ def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Te
     The variance is NaN where an element is NaN or infinite. The mean is then not finite: whether it is NaN or infinity
     depends on where the element lies (`mean` and NumPy give infinity).
 
-    Each block, of a length that the shape fixes, takes distances from its middle elements' mean; blocks are merged by
-    Chan's formula (Chan, Golub & LeVeque 1979): right to rounding however far from zero the mean is.
+    Each block, whose length depends only on the shape, uses distances from the mean of its middle elements; blocks are
+    merged by Chan's formula (Chan, Golub & LeVeque 1979): accurate to rounding for any mean.
 
     Raises:
         TrainerError: there is no such axis, or one is given twice, there are no elements, or `x` is not floating-point.
@@ -143,7 +143,7 @@ def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Te
 
 
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Where the greatest element is, the first of equal ones: int64. Without `axis`, in row-major order.
+    """The index of the maximum, the first of equal ones: int64. Without `axis`, in row-major order.
 
     The axis is dropped, or kept with extent 1 with `keepdims`.
 
@@ -154,7 +154,7 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Ten
 
 
 def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Where the least element is, the first of equal ones: int64. Without `axis`, in row-major order.
+    """The index of the minimum, the first of equal ones: int64. Without `axis`, in row-major order.
 
     The axis is dropped, or kept with extent 1 with `keepdims`.
 
@@ -199,7 +199,7 @@ def cumulative_prod(
 
 
 def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """How many elements are not zero: int64. Axes as of `sum`.
+    """The number of nonzero elements: int64. Axes as of `sum`.
 
     Raises:
         TrainerError: there is no such axis, or one is given twice.
@@ -209,7 +209,7 @@ def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Te
 
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any | None = None, append: Any | None = None) -> Tensor:
-    """Each element less the one before it along `axis`, `n` times; one element fewer each time. Bools give bools.
+    """Differences of adjacent elements along `axis`, `n` times; each time has one element fewer. Bools give bools.
 
     `prepend` and `append` are put before and after `x` first.
 
@@ -226,7 +226,7 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any | None = None, a
     return tensor
 
 
-# --- what they share --------------------------------------------------------------------------------------------------
+# --- shared helpers --------------------------------------------------------------------------------------------------
 
 
 def _over(name: str, tensor: Tensor, axis: Axis, keepdims: bool, build: Callable[[Node, Axes], Node]) -> Tensor:
@@ -305,7 +305,7 @@ def _floating(name: str, x: Any) -> Tensor:
     tensor = widened(as_tensor(x, operation=name))
     if not (tensor.dtype.is_float or (name == "mean" and tensor.dtype.is_complex)):
         hint = "Convert it first: `x.astype(engine.float32)`."
-        raise refusal(name, "of whole numbers", found=describe([tensor]), expected="a floating-point dtype", hint=hint)
+        raise refusal(name, "of integers", found=describe([tensor]), expected="a floating-point dtype", hint=hint)
     return tensor
 
 

@@ -18,14 +18,14 @@ from trainer.engine.graph.node import Node, uncomputed
 from trainer.engine.graph.primitives.scan import placeholder
 from trainer.engine.random import bits
 from trainer.engine.tensor import Tensor, as_tensor, watcher, wrapped
-from trainer.engine.tracing.structure import flatten, outline, rebuild
+from trainer.engine.tracing.pytree import flatten, outline, rebuild
 
 Tensors = list[Tensor]
 Stepped = Callable[[Tensors, Tensors], tuple[Tensors, Tensors]]
 """(carried values, slices of the inputs) -> (carried values after the step, outputs)"""
 
 _FOLDED = 0x5CA4
-"""The second word of the counter that makes a step's key: no draw of a layer has so many micro-steps."""
+"""The second word of the counter that makes a step's key: no draw of a layer has this many micro-steps."""
 
 _steps: ContextVar[tuple[Tensor, ...]] = ContextVar("scan_steps", default=())
 
@@ -36,8 +36,8 @@ def scan(
 ) -> tuple[Any, Any]:  # fmt: skip
     """Run `step(carry, x) -> (carry, y)` for each slice x of `inputs` along their first axis; as `jax.lax.scan`.
 
-    The step is recorded once and compiled once, however many steps there are, and what it computes from nothing that
-    changes (a cast of a weight) is computed once. It may read tensors and states (weights) from around it. The results
+    The step is recorded once and compiled once, for any number of steps, and values that do not change (a cast of a
+    weight) are computed once. It may read tensors and states (weights) from around it. The results
     are those of a Python loop, to the bit. Derivatives pass: the gradient is a scan in the other direction over the
     carried values and the results of products and reductions, which the forward scan keeps for it.
 
@@ -51,7 +51,7 @@ def scan(
         inputs: arrays of [length, ...], nested likewise; None with `length`.
         reverse: begin with the last slice; outputs stay at the places of their slices.
         length: the number of steps; by default that of the inputs.
-        checkpoint_every: keep the carry of every so many steps alone, and compute blocks of so many steps again for
+        checkpoint_every: keep only the carry of every `checkpoint_every`-th step, and recompute the blocks between for
             the gradient: memory for length / checkpoint_every + checkpoint_every steps rather than for all.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Writing and adding at places that are data: `scatter` with every reduction, and sums of segments."""
+"""Writing and adding at indices that are data: `scatter` with every reduction, and sums of segments."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def scatter(
     """`x` with `updates` written along `axis` at `indices`, both of one shape, which is x's but along the axis.
 
     Args:
-        indices: integers; negative ones count from the end, those out of range go to the nearest place.
-        reduction: `set` (of several updates of one place the last one stays), or x and its updates combined: `add`,
+        indices: integers; negative ones count from the end, those out of range go to the nearest element.
+        reduction: `set` (the last of several updates of one element is stored), or x and its updates combined: `add`,
             `multiply`, `mean`, `max` or `min`.
-        include_self: False leaves x's own element out where there are updates.
+        include_self: False leaves out x's element where there are updates.
 
     Gradients go to x and to the updates; equal maxima or minima share theirs. Derivatives of a product are right where
     elements are zero, too.
 
     Raises:
-        TrainerError: shapes or dtypes don't fit, the indices are no integers, or there is no such reduction.
+        TrainerError: shapes or dtypes don't match, the indices are not integers, or the reduction is unknown.
 
     >>> engine.scatter(engine.zeros(3), [0, 0, 2], engine.asarray([1.0, 2.0, 3.0]), reduction="add").tolist()
     [3.0, 0.0, 3.0]
@@ -40,15 +40,15 @@ def scatter(
     number = one_axis("scatter", axis, tensor.ndim)
     size = tensor.shape[number]
     if reduction not in REDUCTIONS:
-        raise refusal("scatter", "no such reduction", found=repr(reduction), expected=", ".join(REDUCTIONS))
+        raise refusal("scatter", "unknown reduction", found=repr(reduction), expected=", ".join(REDUCTIONS))
     if reduction == "mean" and not tensor.dtype.is_float:
-        raise refusal("scatter", "a mean of whole numbers", found=describe([tensor]), expected="a floating-point dtype")
+        raise refusal("scatter", "a mean of integers", found=describe([tensor]), expected="a floating-point dtype")
     places, where = as_places("scatter", indices, size)
     if values.shape != places.shape or [*values.shape[:number], size, *values.shape[number + 1 :]] != [*tensor.shape]:
         expected = f"indices and updates of one shape, which is x's but along axis {number}"
         raise refusal("scatter", "shapes don't fit", found=describe([tensor, places, values]), expected=expected)
     if values.size and not size:
-        raise refusal("scatter", "there is no place to write to", found=describe([tensor]), expected="a longer axis")
+        raise refusal("scatter", "the axis to write to is empty", found=describe([tensor]), expected="a longer axis")
     dtype = promoted("scatter", [tensor.dtype, values.dtype])
     old, new = cast(tensor.node, dtype), cast(values.node, dtype)
     return wrapped(_scattered(old, where, new, number, reduction, include_self), tensor, places, values)
@@ -90,8 +90,8 @@ _COMBINING = {
 def segment_sum(x: Any, segments: Any, /, count: int) -> Tensor:
     """Sums of the slices x[i] of each segment: [count, *x.shape[1:]], slice i belonging to segment `segments[i]`.
 
-    `segments` is integers [N], in any order; slices of segments outside of 0 to count - 1 are left out. Slices are
-    added in their order.
+    `segments` is integers [N], in any order; slices of segments outside 0 to count - 1 are ignored. Slices are added in
+    order.
 
     Raises:
         TrainerError: `segments` are not as many integers as x has slices.

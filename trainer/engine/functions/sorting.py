@@ -1,4 +1,4 @@
-"""Sorting, searching and sets of the standard, the greatest k, and the greedy choice among what overlaps."""
+"""Sorting, searching and set functions of the standard, the top k, and greedy suppression of overlapping candidates."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from trainer.engine.tensor import NUMBERS, Tensor, as_tensor, evaluate, wrapped
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The indices that sort `x` along `axis`, int64 of x's shape. NaN counts as greater than any number.
 
-    Equal elements, as 0 and -0 are, keep their order, also in descending order, whatever `stable` says: the result is
-    one and the same. Up to 64 elements are sorted by counting, more by their digits, in time proportional to them.
+    Equal elements, such as 0 and -0, keep their order, also in descending order and regardless of `stable`: the result
+    is unique. Up to 64 elements are sorted by counting, more by their digits, in linear time.
 
     Raises:
         TrainerError: there is no such axis.
@@ -37,7 +37,7 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """`x` sorted along `axis`, of its shape and dtype; each element's gradient goes to where the element was.
+    """`x` sorted along `axis`, of its shape and dtype; each element's gradient flows to its original position.
 
     NaN counts as greater than any number. Of zeros, -0 comes first (last in descending order).
 
@@ -52,10 +52,11 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 
 def top_k(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """The `k` greatest elements along `axis`, the greatest first, and their indices, int64; of equals the first ones.
+    """The `k` largest elements along `axis` in descending order, and their indices, int64; of equal elements the first
+    ones.
 
-    With `largest=False` the least ones, the least first. The axis has `k` elements in both results. Few of many are
-    found in one pass, without sorting the others.
+    With `largest=False` the smallest ones in ascending order. The axis has `k` elements in both results. A small `k`
+    takes one pass, without sorting the others.
 
     Raises:
         TrainerError: there are fewer than `k` elements along the axis.
@@ -67,7 +68,7 @@ def top_k(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> tuple[T
     tensor = as_tensor(x, operation="top_k")
     number = one_axis("top_k", axis, tensor.ndim)
     if not 0 < k <= tensor.shape[number]:
-        raise refusal("top_k", "no such number of elements", found=f"k={k} of {describe([tensor])}, axis {axis}")
+        raise refusal("top_k", "wrong number of elements", found=f"k={k} of {describe([tensor])}, axis {axis}")
     places = p.top_k(tensor.node, number, how_many("top_k", "k", k), bool(largest))
     return wrapped(p.take_along(tensor.node, places, number), tensor), wrapped(places, tensor)
 
@@ -75,7 +76,7 @@ def top_k(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> tuple[T
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any | None = None) -> Tensor:
     """Where each element of `x2` would be inserted into the sorted `x1` [N] so that it stays sorted: int64, x2's shape.
 
-    `x2` may be a Python number. `side="left"` gives the first such place, from 0, "right" the last one, up to N. NaN
+    `x2` may be a Python number. `side="left"` gives the first such index, from 0, "right" the last one, up to N. NaN
     counts as greater than any number. `sorter` holds the indices that sort `x1`, where it is not sorted itself.
 
     Raises:
@@ -89,7 +90,12 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any | None 
     values = as_tensor(x2, alone, operation="searchsorted")
     if table.ndim != 1 or side not in ("left", "right"):
         found = f"{describe([table])}, side={side!r}"
-        raise refusal("searchsorted", "not one sorted row", found=found, expected="x1 [N], side 'left' or 'right'")
+        raise refusal(
+            "searchsorted",
+            "x1 has the wrong rank, or `side` is unknown",
+            found=found,
+            expected="x1 [N], side 'left' or 'right'",
+        )
     dtype = promoted("searchsorted", [table.dtype, values.dtype])
     table, values = table.astype(dtype), values.astype(dtype)
     if sorter is not None:
@@ -97,11 +103,11 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any | None 
     count = length = table.shape[0]
     low = p.full(values.shape, 0, dtypes.int64)
 
-    def step(low: Node, reach: int) -> Node:
-        """`low`, moved on by `reach` where all of these elements come before the value."""
-        last = p.gather(table.node, p.add(low, p.full_like(low, reach - 1)), 0)
+    def step(low: Node, span: int) -> Node:
+        """`low`, increased by `span` where all of these elements come before the value."""
+        last = p.gather(table.node, p.add(low, p.full_like(low, span - 1)), 0)
         before = _is_less(last, values.node) if side == "left" else p.logical_not(_is_less(values.node, last))
-        return p.where(before, p.add(low, p.full_like(low, reach)), low)
+        return p.where(before, p.add(low, p.full_like(low, span)), low)
 
     while length > 1:  # the answer lies within `length` places from `low` on
         low, length = step(low, length // 2), length - length // 2
@@ -147,11 +153,11 @@ def _is_less(a: Node, b: Node) -> Node:
     return p.logical_or(p.less(a, b), p.logical_and(p.isnan(b), p.logical_not(p.isnan(a))))
 
 
-# --- sets: as many elements as there are different ones, which is known only when they are computed ----------------
+# --- sets: the number of distinct elements is known only when they are computed ----------------
 
 
 class UniqueAll(NamedTuple):
-    """What `unique_all` gives."""
+    """The result of `unique_all`."""
 
     values: Tensor
     indices: Tensor
@@ -160,21 +166,21 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What `unique_counts` gives."""
+    """The result of `unique_counts`."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """What `unique_inverse` gives."""
+    """The result of `unique_inverse`."""
 
     values: Tensor
     inverse_indices: Tensor
 
 
 def unique_values(x: Any, /) -> Tensor:
-    """The different elements of `x`, sorted: [K]. Each NaN is an element of its own; 0 and -0 are one.
+    """The distinct elements of `x`, sorted: [K].
 
     K is known only when the elements are, so they are computed at once; gradients go to the first of equal elements. Of
     x's dtype.
@@ -194,7 +200,7 @@ def unique_values(x: Any, /) -> Tensor:
 
 
 def unique_counts(x: Any, /) -> UniqueCounts:
-    """`values`, as of `unique_values`, and how often each is there: `counts`, int64 [K].
+    """`values`, as in `unique_values`, and their `counts`, int64 [K].
 
     Raises:
         TrainerError: as `unique_values`.
@@ -207,7 +213,7 @@ def unique_counts(x: Any, /) -> UniqueCounts:
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
-    """`values`, as of `unique_values`, and which of them each element is: `inverse_indices`, int64 of x's shape.
+    """`values`, as in `unique_values`, and the index of each element in them: `inverse_indices`, int64 of x's shape.
 
     Raises:
         TrainerError: as `unique_values`.
@@ -220,7 +226,7 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """`values`, where each first is in the flat x (`indices`, int64 [K]), `inverse_indices` and `counts`.
+    """`values`, the first index of each in the flattened x (`indices`, int64 [K]), `inverse_indices` and `counts`.
 
     Raises:
         TrainerError: as `unique_values`.
@@ -270,7 +276,7 @@ def _places_of(mask: Tensor, operation: str, *others: Tensor) -> Tensor:
     if tracing.active() is not None:
         raise refusal(
             operation,
-            "as many elements as the data decides, inside a traced step",
+            "the number of elements depends on values, which a traced step does not have",
             expected="shapes that are known when the step is traced",
             hint="Call it outside of the step; inside, use engine.sort and compare neighbors.",
         )
@@ -279,10 +285,11 @@ def _places_of(mask: Tensor, operation: str, *others: Tensor) -> Tensor:
 
 
 def suppress(overlaps: Any, /) -> Tensor:
-    """Which of N candidates stay, bool [..., N], going from the first to the last: all that no staying one overlaps.
+    """Greedy suppression: whether each of N candidates is kept, bool [..., N].
 
-    `overlaps` is bool [..., N, N]; row i says whom candidate i hides. With candidates by falling score it is the choice
-    of greedy non-maximum suppression, of boxes, masks or anything else that can be compared.
+    From the first to the last, a candidate is kept unless an earlier kept one overlaps it. `overlaps` is bool [..., N,
+    N]; row i marks the candidates that candidate i suppresses. With candidates sorted by descending score this is
+    greedy non-maximum suppression, for boxes, masks or anything else that can be compared.
 
     Raises:
         TrainerError: the matrices are not square.

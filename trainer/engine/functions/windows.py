@@ -1,10 +1,10 @@
-"""Overlapping windows as a view, and the columns of a convolution made of them and added back."""
+"""Overlapping windows as a view; the columns of a convolution (im2col) and their sum (col2im)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from trainer.engine.functions.axes import one_axis, padding_pairs, pair, whole_numbers
+from trainer.engine.functions.axes import integer_list, one_axis, padding_pairs, pair
 from trainer.engine.functions.movement import permute_dims, reshape
 from trainer.engine.functions.padding import pad
 from trainer.engine.graph import dtypes
@@ -14,21 +14,22 @@ from trainer.engine.tensor import Tensor, as_tensor, wrapped
 
 
 def windows(x: Any, size: Any, /, *, axis: Any = -1, stride: Any = 1, dilation: Any = 1) -> Tensor:
-    """Windows of `size` elements along `axis`, one beginning every `stride`, its elements `dilation` apart.
+    """Windows of `size` elements along `axis`, starting every `stride` elements, with elements `dilation` apart.
 
     The axis becomes the number of windows, (extent - dilation·(size - 1) - 1) // stride + 1, and the window's elements
     are a new last axis: `y[..., i, ..., r] = x[..., i·stride + r·dilation, ...]`. With several axes, `size` and the
     others are one number for all or one for each, and the new axes come in their order. It is a view that fuses with
-    what reads it, whatever the windows overlap; gradients are added where the elements lie. Of any dtype.
+    its users, even if windows overlap; gradients of overlapping windows are added. Of any dtype.
 
     Raises:
-        TrainerError: there is no such axis, size, stride or dilation is below 1, or a window is longer than the axis.
+        TrainerError: the axis is out of range; size, stride or dilation is below 1; or a window is longer than the
+            axis.
 
     >>> engine.windows(engine.asarray([1, 2, 3, 4]), 2, stride=2).tolist()
     [[1, 2], [3, 4]]
     """
     tensor = as_tensor(x, operation="windows")
-    axes = [one_axis("windows", each, tensor.ndim) for each in whole_numbers("windows", axis)]
+    axes = [one_axis("windows", each, tensor.ndim) for each in integer_list("windows", axis)]
     columns = [
         _each(name, value, len(axes)) for name, value in (("size", size), ("stride", stride), ("dilation", dilation))
     ]
@@ -43,12 +44,12 @@ def windows(x: Any, size: Any, /, *, axis: Any = -1, stride: Any = 1, dilation: 
 
 
 def unfold(x: Any, kernel_size: Any, /, *, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """The windows of x [N, C, H, W] as columns [N, C·R·S, P·Q] (im2col): what a convolution multiplies.
+    """The windows of x [N, C, H, W] as columns [N, C·R·S, P·Q] (im2col), the operand of a convolution's matrix product.
 
     Arguments as of `convolution`; padding counts as zeros. Of any dtype.
 
     Raises:
-        TrainerError: x has not four axes, or the geometry gives no windows.
+        TrainerError: x does not have four axes, or the geometry gives no windows.
 
     >>> engine.unfold(engine.ones((1, 3, 4, 5)), 2).shape
     (1, 12, 12)
@@ -71,7 +72,7 @@ def fold(
     Of any dtype but bool.
 
     Raises:
-        TrainerError: x has not three axes, or another number of columns or windows than the geometry.
+        TrainerError: x does not have three axes, or its number of columns or windows does not match the geometry.
 
     >>> engine.fold(engine.unfold(engine.ones((1, 1, 3, 3)), 2), 3, 2)[0, 0, 1].tolist()
     [2.0, 4.0, 2.0]
@@ -110,7 +111,7 @@ def fold(
 
 
 def _each(name: str, value: Any, count: int) -> list[int]:
-    numbers = whole_numbers("windows", value)
+    numbers = integer_list("windows", value)
     if len(numbers) == 1:
         numbers *= count
     if len(numbers) != count:

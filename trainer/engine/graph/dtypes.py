@@ -90,5 +90,5 @@ BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
 
 @functools.lru_cache(maxsize=256)  # the name of a NumPy dtype takes over a microsecond
 def from_numpy(dtype: np.dtype) -> DType | None:
-    """The element type that stores a NumPy `dtype`, or None where there is none."""
+    """The element type for a NumPy `dtype`, or None if unsupported."""
     return BY_NAME.get(np.dtype(dtype).name)

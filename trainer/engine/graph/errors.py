@@ -17,7 +17,11 @@ _RECIPES = os.path.join(_PACKAGE, "recipes") + os.sep  # written like a user's c
 
 
 class ArgumentError(TrainerError, ValueError):
-    """What an operation can't do; a `ValueError` too, as the array API standard has it."""
+    """An operation was used incorrectly; also a `ValueError`, as the array API standard requires."""
+
+
+class DTypeError(ArgumentError, TypeError):
+    """Dtypes that an operation does not take, or that don't meet in one; a `TypeError` too, as libraries expect it."""
 
 
 class IndexingError(ArgumentError, IndexError):
@@ -38,7 +42,7 @@ def user_line() -> str | None:
 
 
 def check_dtype(operation: str, dtype: object) -> None:
-    """Refuse what is no element type of the engine: a name, or another library's type."""
+    """Refuse a dtype that is not the engine's: a name, or another library's type."""
     if not isinstance(dtype, DType):
         raise refusal(operation, "not an element type", found=repr(dtype), expected="one such as engine.float32")
 
@@ -50,8 +54,8 @@ def describe(values: Sequence[Any]) -> str:
 
 def refusal(
     operation: str, problem: str, *, found: object = None, expected: object = None, hint: str | None = None,
-    is_index: bool = False,
+    kind: type[ArgumentError] = ArgumentError,
 ) -> TrainerError:  # fmt: skip
-    """The error to raise when `operation` can't do what it was asked for; `is_index`: with the number of an axis."""
-    kind = IndexingError if is_index or operation == "index" else ArgumentError
+    """The error to raise when `operation` can't do what it was asked for."""
+    kind = IndexingError if operation == "index" else kind
     return kind(f"{operation}: {problem}", where=user_line(), found=found, expected=expected, hint=hint)

@@ -149,13 +149,13 @@ def reached(starts: Iterable[_Element], following: Callable[[_Element], Iterable
 
 def uncomputed(outputs: Sequence[Node]) -> list[Node]:
     """As `topological`, without what a node with a value was computed from."""
-    seen = dict.fromkeys(outputs)
-    found = list(seen)
+    visited = dict.fromkeys(outputs)
+    found = list(visited)
     for node in found:  # which grows
         if node.value is None:
             for source in node.inputs:
-                if source not in seen:
-                    seen[source] = None
+                if source not in visited:
+                    visited[source] = None
                     found.append(source)
     found.sort(key=_SEQUENCE)
     return found

@@ -29,7 +29,7 @@ _FOLDED = frozenset(
     | {"maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"}
 )
 SPECIAL_NUMBERS = frozenset({0, NEGATIVE_ZERO, 1, -1, math.inf, -math.inf, math.nan})
-"""Constants that a rule, a kernel or LLVM may treat in its own way, as no other number is; True and False too."""
+"""Constants that a rule, a kernel or LLVM may treat specially; True and False too."""
 
 _COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "windows", "barrier", "stop_gradient"})
 
@@ -178,7 +178,7 @@ def _cast(node: Node) -> Node | None:
 
 
 def _unmoved(node: Node) -> Node | None:
-    """What moves nothing where it keeps the shape."""
+    """Removes a movement that keeps the shape."""
     return node.inputs[0] if node.inputs[0].shape == node.shape else None
 
 

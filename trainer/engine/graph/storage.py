@@ -34,7 +34,7 @@ class Layout:
         return self.order == tuple(range(len(self.order)))
 
     def strides(self, shape: Shape) -> tuple[int, ...]:
-        """Elements between neighbours along each logical axis of `shape`."""
+        """Elements between neighbors along each logical axis of `shape`."""
         strides = [0] * len(shape)
         step = 1
         for axis in reversed(self.order):
@@ -72,7 +72,7 @@ class Memory(Protocol):
         """A block with the elements that `block` has now."""
 
     def is_ready(self, block: Any) -> bool:
-        """Whether `download` would not wait."""
+        """Whether `download` returns without waiting."""
 
 
 class HostMemory:
@@ -101,7 +101,8 @@ class HostMemory:
 HOST: Memory = HostMemory()
 
 moves = [0]
-"""How many times a storage has moved to another memory: programs that are bound to addresses look again after that."""
+"""Number of times that a storage has moved to another memory: programs bound to addresses check them again afterwards.
+"""
 
 
 class Storage:
@@ -159,7 +160,7 @@ class Storage:
         self.block, self.layout, self.owner, self._address = block, layout, owner, address
 
     def move(self, owner: Memory) -> None:
-        """Let `owner` have the elements from now on; waits for nothing where it has them."""
+        """Move the elements to `owner`; returns immediately if they are there."""
         if self.block is None:
             raise self.nothing_yet()
         if self.owner is not owner:
@@ -190,7 +191,7 @@ class Storage:
 
     @property
     def version(self) -> int:
-        """How often the memory of a state was written."""
+        """Number of writes to the memory of a state."""
         return self.writes + sum([count for (count,) in self.updates])
 
     def flat(self) -> np.ndarray:
@@ -242,14 +243,14 @@ class Storage:
         """The error to raise where a value is needed that no memory holds."""
         return refusal(
             "read",
-            "a tensor that was made inside a traced step has no value outside it",
+            "a tensor that was created inside a traced step has no value outside it",
             found=f"computed from {self.name or 'its arguments'}",
             hint="Return it from the step, or assign it to a State.",
         )
 
 
 def aligned_empty(size: int, dtype: np.dtype, alignment: int = 64) -> np.ndarray:
-    """An uninitialised flat array of at least one element whose address is a multiple of `alignment` bytes."""
+    """An uninitialized flat array of at least one element whose address is a multiple of `alignment` bytes."""
     nbytes = max(1, size) * np.dtype(dtype).itemsize
     raw = np.empty(nbytes + alignment, np.uint8)
     start = -raw.ctypes.data % alignment

@@ -10,7 +10,7 @@ from trainer.engine.tensor import Tensor
 
 
 class ReLU(Module):
-    """max(x, 0), of x's shape. `inplace` is accepted for the field's habit and changes nothing."""
+    """max(x, 0), of x's shape. `inplace` is accepted for compatibility with PyTorch and has no effect."""
 
     def __init__(self, inplace: bool = False) -> None:
         del inplace
@@ -84,7 +84,7 @@ class SiLU(Module):
 
 
 class Mish(Module):
-    """x·tanh(softplus(x)), of x's shape. `inplace` is accepted for the field's habit and changes nothing."""
+    """x·tanh(softplus(x)), of x's shape. `inplace` is accepted for compatibility with PyTorch and has no effect."""
 
     def __init__(self, inplace: bool = False) -> None:
         del inplace
@@ -94,7 +94,7 @@ class Mish(Module):
 
 
 class Hardswish(Module):
-    """x·relu6(x + 3) / 6, of x's shape. `inplace` is accepted for the field's habit and changes nothing."""
+    """x·relu6(x + 3) / 6, of x's shape. `inplace` is accepted for compatibility with PyTorch and has no effect."""
 
     def __init__(self, inplace: bool = False) -> None:
         del inplace
@@ -104,7 +104,7 @@ class Hardswish(Module):
 
 
 class Hardsigmoid(Module):
-    """relu6(x + 3) / 6, of x's shape. `inplace` is accepted for the field's habit and changes nothing."""
+    """relu6(x + 3) / 6, of x's shape. `inplace` is accepted for compatibility with PyTorch and has no effect."""
 
     def __init__(self, inplace: bool = False) -> None:
         del inplace

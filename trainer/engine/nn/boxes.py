@@ -1,4 +1,4 @@
-"""Overlaps of boxes, losses made of them, and non-maximum suppression, after torchvision's functions of these names.
+"""Overlaps of boxes, losses based on them, and non-maximum suppression, as in torchvision.
 
 Boxes are [..., 4]: x_min, y_min, x_max, y_max.
 """
@@ -14,7 +14,7 @@ from trainer.engine.nn.losses import reduced
 from trainer.engine.tensor import Tensor
 
 EPSILON = 1e-7
-"""Added to areas that are divided by: two boxes without any area have the IoU 0."""
+"""Added to divisors: two boxes without area have an IoU of 0."""
 
 
 def box_area(boxes: Tensor) -> Tensor:
@@ -43,8 +43,8 @@ def generalized_box_iou_loss(
 ) -> Tensor:
     """1 − GIoU of boxes with their targets, both [N, ..., 4] (Rezatofighi et al. 2019).
 
-    GIoU is the IoU minus the share of the smallest box around both that neither covers, so that boxes that don't meet
-    have a gradient too.
+    GIoU is the IoU minus the share of the smallest enclosing box that neither box covers, so that disjoint boxes have a
+    gradient too.
     """
     boxes, targets = _checked("generalized_box_iou_loss", boxes, targets)
     shared, union = _shared(boxes, targets)
@@ -59,7 +59,8 @@ def distance_box_iou_loss(
 ) -> Tensor:
     """1 − DIoU (Zheng et al. 2020), both [N, ..., 4].
 
-    DIoU is the IoU minus the squared distance of the middles by the squared diagonal of the smallest box around both.
+    DIoU is the IoU minus the squared distance between the centers, divided by the squared diagonal of the smallest
+    enclosing box.
     """
     boxes, targets = _checked("distance_box_iou_loss", boxes, targets)
     shared, union = _shared(boxes, targets)
@@ -84,7 +85,7 @@ def complete_box_iou_loss(
     one, other = _sides("boxes", boxes), _sides("targets", targets)
     (width, height), (right_width, right_height) = ((x[2] - x[0], x[3] - x[1]) for x in (one, other))
     across, along = width * right_height - right_width * height, height * right_height + width * right_width
-    quotient = across / functions.where(along > 0, along, 1)  # of products: nothing is divided by a side of a box
+    quotient = across / functions.where(along > 0, along, 1)  # from products, to avoid dividing by a side of a box
     angle = functions.atan(quotient)
     v = angle * angle * (4 / math.pi**2)
     alpha = functions.stop_gradient(v / (1 - shared / (union + EPSILON) + v + EPSILON))
@@ -92,11 +93,11 @@ def complete_box_iou_loss(
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, *, classes: Tensor | None = None) -> Tensor:
-    """Which boxes greedy non-maximum suppression keeps, bool [..., N], in the order that they were given in.
+    """Greedy non-maximum suppression: whether each box is kept, bool [..., N], in the order of the input.
 
-    From the highest score down (of equal ones the first), a box is dropped if its IoU with one that was kept is above
-    `iou_threshold`; with `classes` only boxes of the same class drop each other. It is part of the graph: N boxes come
-    in, N answers out, each picture of a batch for itself, in O(N²) comparisons, so hand it the best few hundred.
+    Boxes are visited by descending score (equal scores in input order). A box is dropped if its IoU with a kept box is
+    above `iou_threshold`; with `classes`, only boxes of the same class suppress each other. It is part of the graph and
+    handles each image of a batch by itself, with O(N²) comparisons, so pass only the best few hundred boxes.
 
     Args:
         boxes, scores, classes: [..., N, 4], [..., N], [..., N].
@@ -106,7 +107,7 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, *, classes: Tensor 
         found = f"boxes {boxes.shape}, scores {scores.shape}" + (
             "" if classes is None else f", classes {classes.shape}"
         )
-        raise TrainerError("nms needs a score for each box", found=found)
+        raise TrainerError("nms: boxes and scores don't match", found=found)
     order = functions.argsort(scores, descending=True)
     ranked = functions.take_along_axis(
         boxes, functions.broadcast_to(functions.expand_dims(order, axis=-1), boxes.shape), axis=-2

@@ -1,4 +1,4 @@
-"""Modules that hold modules, and those that only change shapes."""
+"""Modules that contain modules, and modules that only change shapes."""
 
 from __future__ import annotations
 
@@ -62,9 +62,7 @@ class Flatten(Module):
     def forward(self, x: Tensor) -> Tensor:
         start, end = self.start % x.ndim, self.end % x.ndim
         if start > end:
-            raise TrainerError(
-                "Flatten has no axes to merge", found=f"start {self.start}, end {self.end}, shape {x.shape}"
-            )
+            raise TrainerError("Flatten: wrong axes", found=f"start {self.start}, end {self.end}, shape {x.shape}")
         merged = 1
         for extent in x.shape[start : end + 1]:
             merged *= extent

@@ -20,7 +20,7 @@ Extents = int | tuple[int, ...]
 """One number for all spatial axes, or one for each."""
 
 AXES = {1: "[N, {}, L]", 2: "[N, {}, H, W]", 3: "[N, {}, D, H, W]"}
-"""The shapes that layers of as many spatial axes take, for errors."""
+"""The input shapes of layers by number of spatial axes, for errors."""
 
 
 def check_input(layer: Module, x: Tensor, rank: int, channels: int | str = "C") -> None:

@@ -17,7 +17,7 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5) -> None:
         if not 0 <= p < 1:
-            raise TrainerError("a dropout probability lies in [0, 1)", found=p)
+            raise TrainerError("a dropout probability must be in [0, 1)", found=p)
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:

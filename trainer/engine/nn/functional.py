@@ -50,7 +50,7 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
         TrainerError: weight has another shape, or dtypes don't meet.
     """
     if weight.ndim != 1 or weight.shape[0] not in (1, *x.shape[1:2]):
-        raise TrainerError("prelu takes one slope, or one for each channel", found=f"weight {list(weight.shape)}",
+        raise TrainerError("prelu: wrong number of slopes", found=f"weight {list(weight.shape)}",
                            expected=f"[1] or [C] of x {list(x.shape)}")  # fmt: skip
     slopes = weight if x.ndim < 2 else functions.reshape(weight, (-1, *(1,) * (x.ndim - 2)))
     return functions.where(x > 0, x, x * slopes.astype(x.dtype))
@@ -151,7 +151,7 @@ def softplus(x: Tensor) -> Tensor:
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """exp(x) / sum(exp(x)) along `axis`, with the maximum taken off first.
+    """exp(x) / sum(exp(x)) along `axis`; the maximum is subtracted first.
 
     Of x's shape and floating-point dtype. Under autocast float32.
 
@@ -177,7 +177,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def largest(x: Tensor, axis: int) -> Tensor:
-    """The maximum along `axis`, kept as an axis of 1, as a constant: where it cancels out no gradient need pass it.
+    """The maximum along `axis` (kept with extent 1) as a constant: it cancels out, so it needs no gradient.
 
     Of x's dtype.
 

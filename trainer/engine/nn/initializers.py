@@ -1,8 +1,8 @@
 """Initial values of parameters: functions from (generator, shape) to a float64 array.
 
-Each parameter draws from a generator of its own, keyed by the seed and the parameter's path in the model, so the
-values do not depend on the order in which layers are made, and adding a layer leaves the others' values alone.
-Formulas and defaults are those of `torch.nn.init` (Glorot & Bengio 2010; He et al. 2015).
+Each parameter has its own generator, keyed by the seed and the parameter's path in the model, so the values do not
+depend on the order in which layers are created, and adding a layer does not change the others' values. Formulas and
+defaults are those of `torch.nn.init` (Glorot & Bengio 2010; He et al. 2015).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def generator_for(seed: int, path: str) -> np.random.Generator:
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """(fan_in, fan_out) of a weight [out, in, *window]; a transposed convolution's is read alike, as in torch."""
+    """(fan_in, fan_out) of a weight [out, in, *window]; the same formula is used for transposed convolutions, as in
+    torch.
+    """
     if len(shape) < 2:
         raise TrainerError("fan-in and fan-out need a weight of at least two axes", found=f"shape {shape}")
     window = math.prod(shape[2:])
@@ -33,7 +35,7 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def gain(nonlinearity: str = "leaky_relu", negative_slope: float = 0.0) -> float:
-    """The factor that keeps the variance through `nonlinearity` (linear, sigmoid, tanh, relu, leaky_relu, selu)."""
+    """The gain that preserves the variance through `nonlinearity` (linear, sigmoid, tanh, relu, leaky_relu, selu)."""
     gains = {
         "linear": 1.0,
         "sigmoid": 1.0,
@@ -49,7 +51,7 @@ def gain(nonlinearity: str = "leaky_relu", negative_slope: float = 0.0) -> float
 
 def _fan(shape: tuple[int, ...], mode: str) -> int:
     if mode not in ("fan_in", "fan_out"):
-        raise TrainerError("unknown mode of an initialiser", found=repr(mode), expected="fan_in or fan_out")
+        raise TrainerError("unknown mode of an initializer", found=repr(mode), expected="fan_in or fan_out")
     return fans(shape)[mode == "fan_out"]
 
 
@@ -79,7 +81,7 @@ def normal(mean: float = 0.0, std: float = 1.0) -> Initializer:
 
 
 def trunc_normal(mean: float = 0.0, std: float = 1.0, low: float = -2.0, high: float = 2.0) -> Initializer:
-    """Normal, drawn again wherever it falls outside [low, high] (absolute bounds, as in torch)."""
+    """Normal, drawn again outside [low, high] (absolute bounds, as in torch)."""
 
     def draw(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         values = generator.normal(mean, std, shape)
@@ -91,7 +93,7 @@ def trunc_normal(mean: float = 0.0, std: float = 1.0, low: float = -2.0, high: f
 
     if not low < high or high < mean - 8 * std or low > mean + 8 * std:
         raise TrainerError(
-            "trunc_normal has nothing to draw between its bounds",
+            "trunc_normal: empty range",
             found=f"low={low}, high={high}, mean={mean}, std={std}",
         )
     return draw

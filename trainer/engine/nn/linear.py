@@ -1,4 +1,4 @@
-"""Linear, Bilinear and Embedding: layers that are one table of numbers."""
+"""Linear, Bilinear and Embedding."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ class Bilinear(Module):
 
 class Embedding(Module):
     """Row `indices` of weight [num_embeddings, embedding_dim]; indices are integers of any shape, 0 to
-    num_embeddings - 1 (others read the nearest row and leave no gradient).
+    num_embeddings - 1 (others read the nearest row and get no gradient).
 
     The row `padding_idx` (from the end where it is negative) starts at zero and gets no gradient. The gradients of a
-    row that is read often are added in the order of the indices.
+    row that is read several times are added in the order of the indices.
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Losses. Names, arguments and results are those of `torch.nn.functional`; `sample_weight` is ours.
+"""Losses, with the names, arguments and results of `torch.nn.functional`, and an additional `sample_weight`.
 
-`sample_weight` [N] multiplies each sample's terms, and the mean divides by the weights' sum: rows that only pad the
-last batch have weight 0 and leave loss and gradient alone.
+`sample_weight` [N] multiplies each sample's terms, and the mean divides by the weights' sum: padding rows of the last
+batch have weight 0 and do not affect loss and gradient.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ def cross_entropy(
 ) -> Tensor:
     """−log softmax(logits) at the labels.
 
-    The label is picked by comparing it with the class numbers, which fuses with the sums beside it where a gather
-    would not.
+    The label is selected by comparing it with the class numbers, which fuses with the adjacent sums, unlike a gather.
 
     Args:
         logits: [N, C] or [N, C, ...], floating.
-        labels: [N] or [N, ...], integer, in [0, C) or equal to `ignore_index`; or shares of each class, shaped as the
-            logits and floating: −sum of share · log softmax, whose mean divides by the number of places.
+        labels: [N] or [N, ...], integer, in [0, C) or equal to `ignore_index`; or class probabilities, floating, of the
+            logits' shape: −sum of probability · log softmax, whose mean divides by the number of positions.
         weight: [C], a factor for each class; the mean divides by the sum of the labels' factors.
         label_smoothing: the share of each target that is spread evenly over all classes, in [0, 1].
         reduction: mean, sum or none.
 
     Raises:
-        TrainerError: shapes or dtypes do not go together.
+        TrainerError: shapes or dtypes don't match.
     """
     if logits.ndim >= 2 and labels.shape == logits.shape and labels.dtype.is_float:
         return _soft_cross_entropy(widened(logits), labels, weight, label_smoothing, reduction, sample_weight)
@@ -123,7 +122,7 @@ def smooth_l1_loss(
 ) -> Tensor:
     """(x − y)² / (2·beta) where |x − y| < beta, |x − y| − beta / 2 elsewhere; shapes are equal.
 
-    It is the Huber loss of delta = beta, divided by beta (Girshick 2015); with beta = 0, `l1_loss`.
+    It equals the Huber loss with delta = beta, divided by beta (Girshick 2015); with beta = 0, `l1_loss`.
     """
     if beta == 0:
         return l1_loss(x, y, reduction=reduction, sample_weight=sample_weight)
@@ -140,7 +139,7 @@ def huber_loss(
 def _huber(name: str, x: Tensor, y: Tensor, word: str, bound: float) -> Tensor:
     check_same(name, x, y)
     if bound <= 0:
-        raise TrainerError(f"{name} changes from a parabola to lines at a positive {word}", found=bound)
+        raise TrainerError(f"{name}: {word} must be positive", found=bound)
     distance = functions.abs(widened(x) - widened(y))
     return functions.where(distance < bound, distance * distance * 0.5, (distance - 0.5 * bound) * bound)
 
@@ -153,8 +152,8 @@ def kl_div(
 
     Args:
         x: log-probabilities; target: probabilities of the same shape, or their logarithms with `log_target`.
-        reduction: "batchmean" divides the sum by the first axis's extent, which is the divergence itself; "mean" (the
-            default, as in torch) by the number of elements; sum; none.
+        reduction: "batchmean" divides the sum by the extent of the first axis, which gives the divergence; "mean" (the
+            default, as in torch) divides by the number of elements; sum; none.
     """
     check_same("kl_div", x, target)
     x, target = widened(x), widened(target)
@@ -181,8 +180,8 @@ def sigmoid_focal_loss(
 ) -> Tensor:
     """−α_t·(1 − p_t)^γ·log p_t (Lin et al. 2017), with p_t = p where the target is 1 and 1 − p where it is 0.
 
-    As in torchvision, targets between 0 and 1 blend both; `alpha` weighs positives, 1 − `alpha` negatives, and a
-    negative `alpha` neither.
+    As in torchvision, targets between 0 and 1 blend both; `alpha` weights positives, 1 − `alpha` negatives; a negative
+    `alpha` weights neither.
 
     Args:
         logits, targets: floats of one shape [N, ...].
@@ -201,10 +200,10 @@ def sigmoid_focal_loss(
 def quality_focal_loss(
     logits: Tensor, targets: Tensor, *, beta: float = 2.0, reduction: str = "none", sample_weight: Tensor | None = None
 ) -> Tensor:
-    """|y − p|^β times the cross entropy of p = σ(logits) with y (Li et al. 2020, generalised focal loss).
+    """|y − p|^β times the cross entropy of p = σ(logits) with y (Li et al. 2020, generalized focal loss).
 
-    The target is how well a positive is localised (the IoU of its box, say) and 0 for negatives, so that a score ranks
-    by both. With targets 0 and 1 it is the focal loss with γ = β and no α.
+    The target is the localization quality of a positive (such as the IoU of its box) and 0 for negatives, so that a
+    score ranks by both. With targets 0 and 1 it is the focal loss with γ = β and no α.
 
     Args:
         logits, targets: floats of one shape [N, ...], targets from 0 to 1.
@@ -215,7 +214,7 @@ def quality_focal_loss(
 
 
 def _power(x: Tensor, exponent: float) -> Tensor:
-    """x to a power; of 1 and 2 by products, which cost nothing beside the exponentials."""
+    """x to a power; 1 and 2 as products, which cost nothing compared with the exponentials."""
     if exponent in (1.0, 2.0):
         return x if exponent == 1 else x * x
     return functions.ones_like(x) if exponent == 0 else functions.pow(x, exponent)
@@ -225,21 +224,21 @@ def check_labels(name: str, logits: Tensor, labels: Tensor, alternative: str = "
     """Raise unless `labels` are a class number for each place of `logits`."""
     if logits.ndim < 2 or labels.shape != (logits.shape[0], *logits.shape[2:]) or not labels.dtype.is_integer:
         raise TrainerError(
-            f"{name} can't match labels with logits",
+            f"{name}: labels don't match the logits",
             found=f"logits {logits.shape} {logits.dtype}, labels {labels.shape} {labels.dtype}",
             expected=f"logits [N, C, ...] and integer labels [N, ...]{alternative}",
         )
 
 
 def check_reduction(reduction: str) -> None:
-    """Raise unless there is such a reduction."""
+    """Raise if the reduction is unknown."""
     if reduction not in ("mean", "sum", "none"):
         raise TrainerError("unknown reduction", found=repr(reduction), expected="mean, sum or none")
 
 
 def check_same(name: str, x: Tensor, y: Tensor) -> None:
     if x.shape != y.shape:
-        raise TrainerError(f"{name} compares tensors of one shape", found=f"{x.shape} and {y.shape}")
+        raise TrainerError(f"{name}: shapes differ", found=f"{x.shape} and {y.shape}")
 
 
 def reduced(loss: Tensor, normalizer: Tensor | None, reduction: str, sample_weight: Tensor | None) -> Tensor:
@@ -248,7 +247,7 @@ def reduced(loss: Tensor, normalizer: Tensor | None, reduction: str, sample_weig
     if sample_weight is not None:
         if sample_weight.shape != loss.shape[:1]:
             raise TrainerError(
-                "sample_weight holds one number a sample", found=sample_weight.shape, expected=loss.shape[:1]
+                "sample_weight must have one number per sample", found=sample_weight.shape, expected=loss.shape[:1]
             )
         per_sample = functions.reshape(sample_weight.astype(loss.dtype), (*loss.shape[:1], *(1,) * (loss.ndim - 1)))
         loss = loss * per_sample

@@ -19,7 +19,7 @@ Self = TypeVar("Self", bound="Module")
 
 
 class LoadReport(NamedTuple):
-    """Names that `load_state_dict(strict=False)` did not find a value, or a place, for."""
+    """Names that `load_state_dict(strict=False)` found without a value, or without a place in the model."""
 
     missing: list[str]
     unexpected: list[str]
@@ -48,14 +48,14 @@ class Module:
         return module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's result; subclasses define it."""
+        """Computes the module's result; defined by subclasses."""
         raise TrainerError(f"{type(self).__name__} has no `forward` method")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
     def _check_shape(self, holds: bool, x: Tensor, expected: str) -> None:
-        """Raise unless `holds`, what the layer expects of the shape of `x`."""
+        """Raise unless `holds`, the layer's condition on the shape of `x`."""
         if not holds:
             problem = f"{self.path or type(self).__name__} got a tensor of another shape"
             raise TrainerError(problem, found=f"shape {x.shape}", expected=expected)
@@ -107,9 +107,9 @@ class Module:
     # --- place in the tree ----------------------------------------------------------------------------------------
 
     def set_seed(self: Self, seed: int, name: str = "") -> Self:
-        """Draw initial values from `seed`, with `name` before each path (so that two alike models of a task differ).
+        """Draw initial values from `seed`, with `name` before each path (so that two equal models of a task differ).
 
-        Concerns the values that have not been read or loaded yet. Call it on the root.
+        Affects only values that have not been read or loaded yet. Call it on the root.
         """
         self.__dict__["_seed"] = seed
         if self._parent is None or self._parent() is None:
@@ -118,7 +118,7 @@ class Module:
 
     @property
     def path(self) -> str:
-        """Where the module stands: the root's name and the attributes that lead here, joined by dots."""
+        """The module's path: the root's name and the attributes that lead to the module, joined by dots."""
         return self._root_and_path()[1]
 
     def _root_and_path(self) -> tuple[Module, str]:
@@ -132,13 +132,13 @@ class Module:
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """(path, module) of this module and all below it, parents first, each module once."""
-        seen: set[int] = set()
+        visited: set[int] = set()
         stack: list[tuple[str, Module]] = [(prefix, self)]
         while stack:
             path, module = stack.pop()
-            if id(module) in seen:
+            if id(module) in visited:
                 continue
-            seen.add(id(module))
+            visited.add(id(module))
             yield path, module
             stack.extend((_joined(path, name), child) for name, child in reversed(module._children.items()))
 
@@ -156,16 +156,16 @@ class Module:
     def named_shapes(self, *, each_once: bool = False) -> dict[str, tuple[int, ...]]:
         """Shapes of parameters and buffers by name, without making them; shared ones `each_once`, or by all names."""
         shapes: dict[str, tuple[int, ...]] = {}
-        seen: set[int] = set()
+        visited: set[int] = set()
         for name, module, attribute in self._places():
             state = module._states[attribute]
-            if not each_once or id(state) not in seen:
+            if not each_once or id(state) not in visited:
                 shapes[name] = state.shape
-            seen.add(id(state))
+            visited.add(id(state))
         return shapes
 
     def _places(self) -> Iterator[tuple[str, Module, str]]:
-        """(name, module, attribute) of each parameter and buffer; what two modules share is there twice."""
+        """(name, module, attribute) of each parameter and buffer; one that two modules share is yielded twice."""
         for path, module in self.named_modules():
             for attribute in module._states:
                 yield _joined(path, attribute), module, attribute
@@ -179,29 +179,29 @@ class Module:
         return list(self.named_parameters().values())
 
     def named_buffers(self) -> dict[str, State]:
-        """The states that are no parameters, by name."""
+        """The states that are not parameters, by name."""
         return {name: state for name, state in self.named_states().items() if not isinstance(state, Parameter)}
 
     # --- modes ----------------------------------------------------------------------------------------------------
 
     def train(self: Self, mode: bool = True) -> Self:
-        """Set training behaviour (dropout, batch statistics) here and below."""
+        """Set training behavior (dropout, batch statistics) here and below."""
         for module in self.modules():
             module.training = mode
         return self
 
     def eval(self: Self) -> Self:
-        """Set inference behaviour here and below."""
+        """Set inference behavior here and below."""
         return self.train(False)
 
     def freeze(self: Self) -> Self:
-        """Keep optimisers that are made later from updating the parameters here and below."""
+        """Freeze the parameters here and below: optimizers created later do not update them."""
         for parameter in self.parameters():
             parameter.is_trainable = False
         return self
 
     def astype(self: Self, dtype: DType) -> Self:
-        """Give all floating-point parameters and buffers another dtype. Call it before an optimiser is made."""
+        """Convert all floating-point parameters and buffers to another dtype. Call it before creating an optimizer."""
         for module in self.modules():
             for name, state in module._states.items():
                 if not state.dtype.is_float or state.dtype == dtype:
@@ -238,7 +238,7 @@ class Module:
                 problems.append(f"{name}: shape {array.shape} where the model has {expected}")
         if problems:
             shown = problems[:20] + ([f"and {len(problems) - 20} more"] if len(problems) > 20 else [])
-            raise TrainerError(f"these values do not fit {type(self).__name__}", found="\n            ".join(shown))
+            raise TrainerError(f"the values do not match {type(self).__name__}", found="\n            ".join(shown))
         for name, array in arrays.items():
             module, attribute = places[name]
             state = module._states[attribute]
@@ -248,7 +248,8 @@ class Module:
                 state.set_value(array)
         return report
 
-    # --- looks ----------------------------------------------------------------------------------------------------
+    # --- representation
+    # ----------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
         """What `repr` shows between the parentheses of a layer without children."""
@@ -268,7 +269,7 @@ def _joined(path: str, name: str) -> str:
 def _made(declaration: Declaration, values: np.ndarray, name: str) -> State:
     if values.shape != declaration.shape:
         raise TrainerError(
-            f"the initialiser of {name} gave another shape", found=values.shape, expected=declaration.shape
+            f"the initializer of {name} gave another shape", found=values.shape, expected=declaration.shape
         )
     kind = State if declaration.is_buffer else Parameter
     return kind(values, name, declaration.dtype)

@@ -19,13 +19,13 @@ from trainer.engine.tensor import Tensor
 
 
 class _Tracked(Module):
-    """What batch and instance norm share: weight, bias, and running statistics of each channel."""
+    """Base of batch and instance norm: weight, bias, and running statistics of each channel."""
 
     ranks: tuple[int, ...] = ()
     first_axes: tuple[int, ...] = ()
-    """What statistics are taken over, in addition to the axes behind the channels."""
+    """Axes of the statistics, in addition to the spatial axes."""
     _track: Callable[[Moments, float], None]
-    """Moves the running statistics towards a batch's; the factor makes a variance unbiased."""
+    """Updates the running statistics with a batch's; the factor makes the variance unbiased."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class _Tracked(Module):
         count = math.prod(x.shape[axis] for axis in axes)
         if self.training and (count < 2 or not x.size):
             raise TrainerError(
-                f"{self.path or type(self).__name__} needs more than one value a channel in training",
+                f"{self.path or type(self).__name__} needs more than one value per channel in training",
                 found=f"shape {x.shape}: {count} along axes {list(axes)}",
             )
         found = moments(x, axes)
@@ -66,7 +66,7 @@ class _Tracked(Module):
         return standardized(found, self.eps, per_channel(self.weight, x), per_channel(self.bias, x), x.dtype)
 
     def _move(self, mean: Tensor, variance: Tensor, share: Tensor | float) -> None:
-        """The running statistics go `share` of the way to these, each [C]."""
+        """Move the running statistics by `share` towards these, each [C]."""
         for state, value in ((self.running_mean, mean), (self.running_var, variance)):
             value = functions.stop_gradient(value)
             if isinstance(share, float):
@@ -79,7 +79,7 @@ class _Tracked(Module):
 
 
 class _BatchNorm(_Tracked):
-    """Normalise each channel of x [N, C, ...] by batch statistics in training, by running ones otherwise.
+    """Normalizes each channel of x [N, C, ...] by batch statistics in training, by running statistics in evaluation.
 
     weight [C] and bias [C] scale and shift the result. In training the running statistics move by `momentum` towards
     the batch's (variance unbiased); `momentum=None` gives their plain average over all batches.
@@ -96,28 +96,28 @@ class _BatchNorm(_Tracked):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of x [N, C] or [N, C, L]. See the base for the formula."""
+    """Batch normalization of x [N, C] or [N, C, L]. See the base for the formula."""
 
     ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of x [N, C, H, W]. See the base for the formula."""
+    """Batch normalization of x [N, C, H, W]. See the base for the formula."""
 
     ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of x [N, C, D, H, W]. See the base for the formula."""
+    """Batch normalization of x [N, C, D, H, W]. See the base for the formula."""
 
     ranks = (5,)
 
 
 class _InstanceNorm(_Tracked):
-    """Normalise each channel of each sample of x [N, C, ...] by its own statistics.
+    """Normalizes each channel of each sample of x [N, C, ...] by its own statistics.
 
-    With `track_running_stats` running statistics move towards the batch's average of them (variance unbiased) and take
-    their place outside training, as in torch, which never counts `num_batches_tracked` here.
+    With `track_running_stats`, running statistics move towards the batch's average (variance unbiased) and replace it
+    outside training, as in torch, which never counts `num_batches_tracked` here.
     """
 
     def __init__(
@@ -134,18 +134,18 @@ class _InstanceNorm(_Tracked):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalisation of x [N, C, L]. See the base for the formula."""
+    """Instance normalization of x [N, C, L]. See the base for the formula."""
 
     ranks = (3,)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Instance normalisation of x [N, C, H, W]. See the base for the formula."""
+    """Instance normalization of x [N, C, H, W]. See the base for the formula."""
 
     ranks = (4,)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalisation of x [N, C, D, H, W]. See the base for the formula."""
+    """Instance normalization of x [N, C, D, H, W]. See the base for the formula."""
 
     ranks = (5,)

@@ -1,4 +1,4 @@
-"""Losses of how far predicted and right regions overlap, for segmentation."""
+"""Overlap losses for segmentation: Dice, Tversky and Lovász."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def dice_loss(
 ) -> Tensor:
     """1 − (2 Σ p·g + s) / (Σ p² + Σ g² + s) of each class (Milletari, Navab and Ahmadi 2016, "V-Net"; soft Dice).
 
-    p are the classes' probabilities and g is 1 where a class is right. A rare class counts as much as a frequent one.
+    p are the predicted probabilities and g is the one-hot ground truth. A rare class counts as much as a frequent one.
 
     Args:
-        logits: [N, C, ...], floating; softmax over C; of one class (C = 1) logistic, which is then class 1.
-        labels: [N, ...], integer, in [0, C) (of one class 0 or 1) or equal to `ignore_index`: such places count for
-            nothing, neither in p nor in g.
+        logits: [N, C, ...], floating; softmax over C. With C = 1, sigmoid: the probability of class 1.
+        labels: [N, ...], integer, in [0, C) (with C = 1: 0 or 1) or equal to `ignore_index`: these positions are
+            ignored in p and g.
         weight: [C], a factor for each class; the mean divides by their sum.
-        smooth: s; it makes the loss of a class that is nowhere, and nowhere predicted, 0.
-        over: "batch" sums over all samples, so a class need not occur in each; "sample" over each by itself.
+        smooth: s; with it the loss of an absent class that is not predicted is 0.
+        over: "batch" sums over all samples, so a class need not occur in each; "sample" sums over each sample.
         reduction: mean over classes (and samples), sum, or none: [C], or [N, C] over samples.
-        sample_weight: [N], how much each sample's places count; 0 for rows that only fill a batch.
+        sample_weight: [N], the weight of each sample's positions; 0 for padding rows of a batch.
 
     Raises:
         TrainerError: shapes, dtypes or words do not go together.
@@ -63,11 +63,13 @@ def tversky_loss(
 ) -> Tensor:
     """(1 − (TP + s) / (TP + alpha·FP + beta·FN + s))^gamma of each class (Salehi, Erdogmus and Gholipour 2017).
 
-    TP = Σ p·g, FP = Σ p·(1 − g) and FN = Σ (1 − p)·g of probabilities p and right places g. A larger `beta` finds more
-    of a rare class at the price of false alarms; alpha = beta = 0.5 is soft Dice without squares, 1 the Jaccard index.
+    TP = Σ p·g, FP = Σ p·(1 − g) and FN = Σ (1 − p)·g with probabilities p and ground truth g. A larger `beta` raises
+    the recall of a rare class at the cost of precision; alpha = beta = 0.5 is soft Dice without squares, alpha = beta =
+    1 the Jaccard index.
 
     Args:
-        gamma: other than 1 the focal Tversky loss (Abraham and Khan 2019, whose exponent is 1 / gamma).
+        gamma: exponent; other values than 1 give the focal Tversky loss (Abraham and Khan 2019, whose exponent is 1 /
+            gamma).
         others: as `dice_loss`'s.
 
     Raises:
@@ -92,23 +94,23 @@ def lovasz_loss(
     reduction: str = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """The Lovász extension of 1 − IoU of each class (Berman, Triki and Blaschko 2018): a convex stand-in for the IoU.
+    """The Lovász extension of 1 − IoU of each class (Berman, Triki and Blaschko 2018): a convex surrogate of the IoU.
 
-    Errors are |g − softmax(x)|, or of one class (C = 1) those of the hinge loss, max(0, 1 − x·(2·g − 1)).
+    Errors are |g − softmax(x)|; with C = 1 those of the hinge loss, max(0, 1 − x·(2·g − 1)).
 
     Args:
         logits: [N, C, ...], floating; labels: [N, ...], integer, as `dice_loss`'s.
-        classes: "present" leaves out classes without a place of their own; "all".
-        over: "batch" takes all samples as one picture; "sample" each by itself.
+        classes: "present" leaves out classes that are absent from the labels; "all" keeps them.
+        over: "batch" treats all samples as one image; "sample" treats each by itself.
         reduction: mean over classes (and samples), sum, or none: [C], or [N, C] over samples.
-        sample_weight: [N]; over samples a factor for each; over a batch samples of weight 0 are left out, and other
+        sample_weight: [N]; with "sample" a factor for each; with "batch", samples of weight 0 are left out, and other
             weights count as 1.
 
     Raises:
         TrainerError: shapes, dtypes or words do not go together.
     """
     if classes not in ("present", "all"):
-        raise TrainerError("lovasz_loss is over present or all classes", found=repr(classes), expected="present, all")
+        raise TrainerError("lovasz_loss: unknown classes", found=repr(classes), expected="present, all")
     chosen, right, kept, _ = _regions("lovasz_loss", logits, labels, ignore_index, over, sample_weight)
     right = (right > 0).astype(chosen.dtype)
     if logits.shape[1] == 1:
@@ -125,7 +127,7 @@ def lovasz_loss(
     before = functions.concat([functions.zeros_like(jaccard[..., :1]), jaccard[..., :-1]], axis=-1)
     loss = functions.sum(errors * functions.stop_gradient(jaccard - before), axis=-1)
     is_counted = total[..., 0] > 0
-    is_counted = is_counted | ~functions.any(is_counted)  # where nothing is labeled all losses are 0
+    is_counted = is_counted | ~functions.any(is_counted)  # all losses are 0 if nothing is labeled
     if classes == "all" or logits.shape[1] == 1:
         is_counted = functions.ones_like(is_counted)
     return _over_classes(loss, is_counted, over, reduction, sample_weight)
@@ -140,10 +142,10 @@ def _lines(x: Tensor, over: str) -> Tensor:
 def _regions(
     name: str, logits: Tensor, labels: Tensor, ignore_index: int, over: str, sample_weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, tuple[int, ...]]:
-    """Probabilities, the right places and how much each place counts, [N, C or 1, ...]; and the axes to sum over."""
+    """Probabilities, ground truth and the weight of each position, [N, C or 1, ...]; and the axes to sum over."""
     check_labels(name, logits, labels)
     if over not in ("batch", "sample"):
-        raise TrainerError(f"{name} sums over a batch or a sample", found=repr(over), expected="batch or sample")
+        raise TrainerError(f"{name}: unknown `over`", found=repr(over), expected="batch or sample")
     logits = widened(logits)
     classes, inner = logits.shape[1], (1,) * (logits.ndim - 2)
     kept = functions.expand_dims((labels != ignore_index).astype(logits.dtype), axis=1)
@@ -160,7 +162,7 @@ def _regions(
 def _over_classes(
     loss: Tensor, weight: Tensor | None, over: str, reduction: str, sample_weight: Tensor | None
 ) -> Tensor:
-    """The loss of each class (and sample) as a mean weighted by both, as a sum, or as it is."""
+    """Reduces the loss of each class (and sample): mean weighted by both, sum, or none."""
     check_reduction(reduction)
     counts = functions.ones_like(loss)
     if weight is not None:

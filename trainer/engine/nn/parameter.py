@@ -1,4 +1,4 @@
-"""Parameters, and the declarations from which a module makes its parameters and buffers when they are first read."""
+"""Parameters, and the declarations from which a module creates its parameters and buffers on first use."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from trainer.engine.state import State
 
 
 class Parameter(State):
-    """A state that optimisers update: a weight or a bias.
+    """A state that optimizers update: a weight or a bias.
 
-    `is_trainable` is read when an optimiser is made; set it to False to freeze the parameter.
+    `is_trainable` is read when an optimizer is created; set it to False to freeze the parameter.
     """
 
     def __init__(self, value: Any, name: str = "", dtype: DType | None = None, *, is_trainable: bool = True) -> None:
@@ -23,7 +23,7 @@ class Parameter(State):
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a parameter (or, with `is_buffer`, a buffer) will be: its values are drawn when it is first read.
+    """Declaration of a parameter (or, with `is_buffer`, a buffer): its values are drawn when it is first read.
 
     Until then the module's place in the model and its seed may change, and loading weights costs no drawing.
     """
@@ -40,5 +40,5 @@ def declare(shape: tuple[int, ...], initializer: Initializer, dtype: DType = flo
 
 
 def declare_buffer(shape: tuple[int, ...], initializer: Initializer, dtype: DType = float32) -> Any:
-    """Declare a buffer, a state that is saved with the model and that no optimiser updates."""
+    """Declare a buffer, a state that is saved with the model and that no optimizer updates."""
     return Declaration(shape, initializer, dtype, is_buffer=True)

@@ -27,15 +27,17 @@ class _Pool(Module):
         return each_axis(type(self).__name__, name, value, self.rank)
 
     def _extra(self, x: Tensor, dilation: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-        """Padding (before, after) of each axis: with `ceil_mode` windows that begin inside the picture go beyond it."""
+        """Padding (before, after) of each axis: with `ceil_mode`, windows that begin inside the image may extend beyond
+        it.
+        """
         check_input(self, x, self.rank)
         result = []
         sizes = (x.shape[2:], self.kernel_size, self.stride, self.padding, dilation)
         for extent, size, step, padding, spacing in zip(*sizes, strict=True):
-            reach = spacing * (size - 1) + 1
-            left = (extent + 2 * padding - reach) % step if extent + 2 * padding >= reach else 0
+            span = spacing * (size - 1) + 1
+            left = (extent + 2 * padding - span) % step if extent + 2 * padding >= span else 0
             more = step - left if self.ceil_mode and left else 0
-            if more and (extent + 2 * padding - reach) // step * step + step >= extent + padding:
+            if more and (extent + 2 * padding - span) // step * step + step >= extent + padding:
                 more = 0  # the window would begin in the padding
             result.append((padding, padding + more))
         return tuple(result)
@@ -47,7 +49,7 @@ class _Pool(Module):
 class _MaxPool(_Pool):
     """The maximum of each window; padding never wins. `stride` defaults to the window.
 
-    With `ceil_mode` a last window that begins inside the picture counts even where it reaches beyond.
+    With `ceil_mode` a last window that begins inside the picture counts even where it spans beyond.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class MaxPool1d(_MaxPool):
 class MaxPool2d(_MaxPool):
     """The maximum of each window of x [N, C, H, W]; padding never wins. `stride` defaults to the window.
 
-    With `ceil_mode` a last window that begins inside the picture counts even where it reaches beyond.
+    With `ceil_mode` a last window that begins inside the picture counts even where it spans beyond.
     """
 
     rank = 2
@@ -88,9 +90,10 @@ class MaxPool3d(_MaxPool):
 
 
 class _AvgPool(_Pool):
-    """The mean of each window. `stride` defaults to the window.
+    """The mean of each window.
 
-    Padding counts as zeros, or not at all without `count_include_pad`; what `ceil_mode` adds never counts.
+    `stride` defaults to the window. Padding counts as zeros, or is left out without `count_include_pad`; padding added
+    by `ceil_mode` is always left out.
     """
 
     def __init__(
@@ -117,9 +120,10 @@ class AvgPool1d(_AvgPool):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window of x [N, C, H, W]. `stride` defaults to the window.
+    """The mean of each window of x [N, C, H, W].
 
-    Padding counts as zeros, or not at all without `count_include_pad`; what `ceil_mode` adds never counts.
+    `stride` defaults to the window. Padding counts as zeros, or is left out without `count_include_pad`; padding added
+    by `ceil_mode` is always left out.
     """
 
     rank = 2
@@ -132,7 +136,7 @@ class AvgPool3d(_AvgPool):
 
 
 class _AdaptivePool(Module):
-    """Part i of n of an axis of H places goes from floor(i·H / n) to ceil((i + 1)·H / n)."""
+    """Part i of n of an axis of H pixels goes from floor(i·H / n) to ceil((i + 1)·H / n)."""
 
     rank: int
 
@@ -140,7 +144,7 @@ class _AdaptivePool(Module):
         self.output_size = output_size if isinstance(output_size, tuple) else (output_size,) * self.rank
 
     def _parts(self, x: Tensor) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-        """How many parts each axis has, and the extents of a part where all are equal."""
+        """Number of parts of each axis, and the extents of a part if all are equal."""
         check_input(self, x, self.rank)
         self._check_shape(0 not in x.shape[2:], x, "at least one pixel")
         spatial = x.shape[2:]

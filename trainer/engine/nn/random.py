@@ -1,4 +1,4 @@
-"""Random numbers of layers: a pure function of where, which call and which step, so that they repeat exactly.
+"""Random numbers of layers: a pure function of the module, the call and the step, so that they are reproducible.
 
 `RandomState` holds the counter of the steps. Inside `with random_state.step():` each draw takes
 
@@ -7,8 +7,8 @@
 
 and in a step of `engine.scan` a key made of that one and the number of the step,
 
-so a traced step draws anew each time it runs, recomputation draws the same again, and a resumed run goes on with the
-numbers that an uninterrupted one would have seen. The bits are Philox 4x32-10's (Salmon et al. 2011).
+so each run of a traced step draws new numbers, recomputation repeats them, and a resumed run continues with the numbers
+of an uninterrupted one. The bits are Philox 4x32-10's (Salmon et al. 2011).
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class RandomState:
 
     @contextmanager
     def step(self) -> Iterator[RandomState]:
-        """Let modules draw from here; their draws are counted from zero. The counter moves on by `advance`."""
+        """Modules draw from this state inside the `with` block; their draws are counted from zero. `advance` increments
+        the counter.
+        """
         self._draws.clear()
         token = _active.set(self)
         try:
@@ -51,7 +53,7 @@ class RandomState:
             _active.reset(token)
 
     def advance(self) -> None:
-        """Go on to the next step (to be called inside the traced step, after all draws)."""
+        """Increment the counter (call this inside the traced step, after all draws)."""
         is_step = functions.arange(2, dtype=int32) == 0
         self.counter.assign(self.counter + is_step.astype(int32))
 
@@ -64,7 +66,7 @@ class RandomState:
         return random.uniform(self._key(path), self.counter, shape)
 
     def normal(self, path: str, shape: tuple[int, ...]) -> Tensor:
-        """float32 of mean 0 and deviation 1: the next draw at `path`."""
+        """float32 with mean 0 and standard deviation 1: the next draw at `path`."""
         return random.normal(self._key(path), self.counter, shape)
 
     def draw(self, path: str) -> tuple[np.ndarray | Tensor, Tensor]:
@@ -81,7 +83,7 @@ def active() -> RandomState:
     """The random state of the step being computed.
 
     Raises:
-        TrainerError: there is none.
+        TrainerError: no step is active.
     """
     state = _active.get()
     if state is None:

@@ -1,4 +1,4 @@
-"""Losses of distances, angles and margins. Names, arguments and results are those of `torch.nn.functional`."""
+"""Losses on distances, angles and margins, with the names, arguments and results of `torch.nn.functional`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from trainer.engine.nn.losses import check_labels, check_same, reduced
 from trainer.engine.tensor import Tensor
 
 _EPSILON = 1e-12
-"""What torch adds to the squared lengths in `cosine_embedding_loss`."""
+"""Torch adds this to the squared lengths in `cosine_embedding_loss`."""
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 − x2 + eps along the last axis; x1 and x2 broadcast. `p` is positive, or infinite."""
     if not p > 0:
-        raise TrainerError("pairwise_distance takes a norm of positive order", found=f"p={p}")
+        raise TrainerError("pairwise_distance: the order of the norm must be positive", found=f"p={p}")
     difference = widened(x1) - widened(x2) + eps
     magnitudes = functions.abs(difference)
     if p == math.inf:
@@ -111,7 +111,7 @@ def multi_margin_loss(
 def _by_sign(
     name: str, alike: Tensor, different: Tensor, target: Tensor, reduction: str, sample_weight: Tensor | None
 ) -> Tensor:
-    """`alike` where the target is 1, `different` where it is -1; as torch has it, 0 where it is neither."""
+    """`alike` where the target is 1, `different` where it is -1, and 0 elsewhere, as in torch."""
     check_same(name, alike, target)
     loss = functions.where(target == 1, alike, functions.where(target == -1, different, 0))
     return reduced(loss, None, reduction, sample_weight)

@@ -17,6 +17,8 @@ from trainer.engine import functions
 from trainer.engine.autocast import precision_of
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph.derivatives.recurrent import BLOCK_TOKENS
+from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.primitives.compose import broadcast, transpose_last
 from trainer.engine.graph.primitives.recurrent import CELLS
@@ -164,7 +166,7 @@ class _Recurrent(Module):
         tensor = as_tensor(lengths, operation=name)
         if tensor.dtype.kind not in ("int", "uint") or tensor.shape != (batch,):
             raise TrainerError(f"{name} takes the length of each row", found=f"lengths {tensor.dtype}{tensor.shape}",
-                               expected=f"whole numbers, shape ({batch},)")  # fmt: skip
+                               expected=f"integers, shape ({batch},)")  # fmt: skip
         value = tensor.node.value
         if value is not None and value.block is not None and tensor.size:
             known = np.asarray(value.view())
@@ -214,7 +216,7 @@ class LSTM(_Recurrent):
     (Sak et al. 2014).
 
     With (i, f, g, o) = x·weight_ihᵀ + bias_ih + h·weight_hhᵀ + bias_hh: c = σ(f)·c + σ(i)·tanh(g), h = σ(o)·tanh(c).
-    Parameters as of `RNN` with 4·H rows, and weight_hr_lk [proj_size, H]. Returns (outputs, (last h, last c)); outputs
+    Shapes and parameters as of `RNN`, with 4·H rows, and weight_hr_lk [proj_size, H]. Returns (outputs, (last h, last c)); outputs
     and h have proj_size features where that isn't 0.
     """
 
@@ -231,7 +233,8 @@ class GRU(_Recurrent):
     """Layers of gated recurrent units (Cho et al. 2014), with the reset gate behind the product, as cuDNN's.
 
     With (r, z, n) = x·weight_ihᵀ + bias_ih and (r', z', n') = h·weight_hhᵀ + bias_hh: n = tanh(n + σ(r + r')·n'),
-    h = (1 − σ(z + z'))·n + σ(z + z')·h. Parameters as of `RNN` with 3·H rows. Returns (outputs, last h).
+    h = (1 − σ(z + z'))·n + σ(z + z')·h. Shapes and parameters as of `RNN`, with
+    3·H rows. Returns (outputs, last h).
     """
 
     cell = "gru"
@@ -262,7 +265,7 @@ def scan(
     rows = weight_hh.shape[0]
     units = rows // CELLS[cell]
     flat = p.reshape(cast(x.node, wide), (steps * batch, features))
-    inputs = p.matmul(flat, transpose_last(cast(weight_ih.node, wide)), precision)
+    inputs = _products(flat, cast(weight_ih.node, wide), precision)
     own, recurrent = [cast(bias.node, wide) for bias in biases] if biases else (None, None)
     behind: list[Node] = []
     if cell == "gru":
@@ -285,6 +288,16 @@ def scan(
     result = dtype if precision is None else precision
     found = [wrapped(cast(p.output(bundle, number), result), *tensors) for number in range(1 + len(states))]
     return found[0], found[1:]
+
+
+def _products(x: Node, weight: Node, precision: DType | None) -> Node:
+    """x·weightᵀ of [tokens, features], in blocks, so that the weight's gradient is summed in blocks too."""
+    blocks = [
+        p.slice_(x, (first, 0), (min(first + BLOCK_TOKENS, x.shape[0]), x.shape[1]), (1, 1))
+        for first in range(0, x.shape[0], BLOCK_TOKENS)
+    ]
+    parts = [p.matmul(block, transpose_last(weight), precision) for block in blocks or [x]]
+    return parts[0] if len(parts) == 1 else p.concatenate(parts, 0)
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Spectral and weight normalization: a layer's weight computed from others, under the names that torch saves.
+"""Spectral and weight normalization: a layer's weight is computed from other parameters, under the names that torch
+saves.
 
 Miyato et al. 2018; Salimans & Kingma 2016. `torch.nn.utils.spectral_norm` and `weight_norm` are the source of names,
 shapes and defaults.
@@ -25,13 +26,12 @@ def spectral_norm(
 ) -> Layer:
     """Divide a layer's weight by its largest singular value, as a matrix of the rows along `dim`.
 
-    The parameter `name` becomes `name_orig`; the buffers `name_u` and `name_v` hold the singular vectors. In training
-    each use of the layer improves them by `n_power_iterations` steps of the power iteration, which gradients do not
-    pass.
+    The parameter `name` becomes `name_orig`; the buffers `name_u` and `name_v` hold the singular vectors. In training,
+    each use of the layer updates them by `n_power_iterations` power iterations, without gradients.
 
     Args:
         module: a layer with the parameter `name` of at least two axes; it is changed and returned.
-        eps: added to no sum, but the least norm that a vector is divided by.
+        eps: minimum norm by which a vector is divided.
         dim: the axis of the rows: 1 of a transposed convolution, otherwise 0.
 
     Raises:
@@ -52,8 +52,8 @@ def spectral_norm(
 def weight_norm(module: Layer, name: str = "weight", dim: int | None = 0) -> Layer:
     """Split a layer's weight into directions and lengths: `name` = `name_g` · `name_v` / |`name_v`|.
 
-    The norm is taken over all axes but `dim`; over all with None, when `name_g` is a single number. `name_g` starts as
-    the norm of `name_v`, so the layer's function stays the same.
+    The norm is taken over all axes but `dim`; with None over all axes, and `name_g` is a single number. `name_g` starts
+    as the norm of `name_v`, so the layer's function stays the same.
 
     Args:
         module: a layer with the parameter `name`; it is changed and returned.
@@ -73,7 +73,7 @@ def _taken(module: Module, name: str, ending: str) -> Parameter | Declaration:
     """The parameter of a layer, moved to `name` with an ending."""
     state = module._states.get(name)
     if not isinstance(state, Parameter) and not (isinstance(state, Declaration) and not state.is_buffer):
-        raise TrainerError(f"{type(module).__name__} has no parameter {name!r} to compute from others",
+        raise TrainerError(f"{type(module).__name__} has no parameter {name!r}",
                            found=", ".join(module._states) or "no parameters")  # fmt: skip
     delattr(module, name)
     setattr(module, f"{name}{ending}", state)
@@ -87,7 +87,7 @@ def _unit(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Lengths:
-    """The initializer of lengths: those of the directions that the layer has."""
+    """The initializer of the lengths: the norms of the layer's directions."""
 
     module: Module
     directions: str

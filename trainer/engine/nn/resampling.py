@@ -1,7 +1,7 @@
 """Upsample, PixelShuffle and PixelUnshuffle, and the functions behind them, with torch's names, defaults and formulae.
 
-Interpolation is one pass: each output place is a weighted sum of a few rows by a few columns (two by two of bilinear,
-four by four of bicubic, those that it covers of area), and so is its gradient, with as many as read a place.
+Interpolation is one pass: each output pixel is a weighted sum of a few rows by a few columns (two by two for bilinear,
+four by four for bicubic, the covered pixels for area), and its gradient has the same form.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Factors = float | Sequence[float]
 MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area")
 _WITH_CORNERS = ("linear", "bilinear", "bicubic")
 _CUBIC = -0.75
-"""Keys' a, as torch and OpenCV have it (Keys 1981 recommends -0.5)."""
+"""Keys' a, as in torch and OpenCV (Keys 1981 recommends -0.5)."""
 
 
 def interpolate(
@@ -35,21 +35,23 @@ def interpolate(
     align_corners: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """x [N, C, L] or [N, C, H, W] resampled to `size`, or to floor(extent · `scale_factor`).
+    """Resamples x [N, C, L] or [N, C, H, W] to `size`, or to floor(extent · `scale_factor`).
 
     Of x's floating-point dtype.
 
     Args:
         size: one number, or one for each spatial axis.
-        scale_factor: the same; the grid of the result is spaced by exactly 1 / `scale_factor`.
-        mode: nearest (floor of the scaled place), nearest-exact (the nearest centre), linear (of [N, C, L]), bilinear
-            or bicubic (of [N, C, H, W]), or area: the mean of the pixels that a place covers any of.
-        align_corners: for linear, bilinear and bicubic: the corners' centres coincide, instead of the pictures' edges.
-        antialias: for bilinear and bicubic: where the picture shrinks, the weights are stretched over all pixels that a
-            place covers, as Pillow does (bicubic with a = -0.5 then).
+        scale_factor: one number, or one for each spatial axis; the result's grid has a spacing of exactly 1 /
+            `scale_factor`.
+        mode: nearest (floor of the scaled coordinate), nearest-exact (the nearest center), linear (for [N, C, L]),
+            bilinear or bicubic (for [N, C, H, W]), or area: the mean of the pixels that an output pixel overlaps.
+        align_corners: for linear, bilinear and bicubic: the centers of the corner pixels coincide, instead of the
+            images' edges.
+        antialias: for bilinear and bicubic: when the image shrinks, the weights are stretched over all pixels that an
+            output pixel covers, as in Pillow (bicubic then uses a = -0.5).
 
     Raises:
-        TrainerError: no such mode, both or none of `size` and `scale_factor`, an empty result, or `antialias` with
+        TrainerError: unknown mode, both or none of `size` and `scale_factor`, an empty result, or `antialias` with
             another mode or with `align_corners`.
 
     >>> nn.functional.interpolate(engine.ones((1, 3, 8, 8)), size=4, mode="bilinear", antialias=True).shape
@@ -62,14 +64,16 @@ def interpolate(
             "nearest, nearest-exact and area of [N, C, L] or [N, C, H, W], linear of [N, C, L], bilinear and bicubic "
             "of [N, C, H, W]"
         )
-        raise TrainerError("interpolate has no such mode", found=f"{mode!r} of shape {x.shape}", expected=expected)
+        raise TrainerError("interpolate: unknown mode", found=f"{mode!r} of shape {x.shape}", expected=expected)
     if align_corners is not None and mode not in _WITH_CORNERS:
-        raise TrainerError(f"align_corners belongs to {', '.join(_WITH_CORNERS)}", found=f"mode {mode!r}")
+        raise TrainerError(f"align_corners is only for {', '.join(_WITH_CORNERS)}", found=f"mode {mode!r}")
     if antialias and (mode not in ("bilinear", "bicubic") or align_corners):
         found = f"mode {mode!r}, align_corners {align_corners}"
-        raise TrainerError("antialias belongs to bilinear and bicubic without align_corners", found=found)
+        raise TrainerError("antialias is only for bilinear and bicubic without align_corners", found=found)
     if (size is None) == (scale_factor is None):
-        raise TrainerError("interpolate takes size or scale_factor", found=f"size {size}, scale_factor {scale_factor}")
+        raise TrainerError(
+            "interpolate takes either size or scale_factor", found=f"size {size}, scale_factor {scale_factor}"
+        )
     factors = None if scale_factor is None else _each(scale_factor, len(spatial))
     if factors is not None:
         extents = [math.floor(extent * factor) for extent, factor in zip(spatial, factors, strict=True)]
@@ -77,7 +81,7 @@ def interpolate(
         assert size is not None
         extents = [int(extent) for extent in _each(size, len(spatial))]
     if min(extents, default=1) < 1 or min(spatial, default=1) < 1:
-        raise TrainerError("interpolate makes and takes pictures of at least 1 x 1", found=f"{spatial} to {extents}")
+        raise TrainerError("interpolate: the image is empty", found=f"{spatial} to {extents}")
     steps = [1 / factor for factor in factors] if factors else [a / b for a, b in zip(spatial, extents, strict=True)]
     bands = []
     for extent, count, step in zip(spatial, extents, steps, strict=True):
@@ -177,7 +181,7 @@ def _each(value: float | Sequence[float], count: int) -> tuple[float, ...]:
     values = (value,) * count if isinstance(value, int | float) else tuple(value)
     if len(values) != count or not all(each > 0 for each in values):
         raise TrainerError(
-            "size and scale_factor are one positive number, or one for each axis of the picture",
+            "size and scale_factor take one positive number, or one for each axis of the image",
             found=repr(value),
             expected=f"{count} positive numbers",
         )
@@ -185,14 +189,14 @@ def _each(value: float | Sequence[float], count: int) -> tuple[float, ...]:
 
 
 def _nearest(extent: int, count: int, step: float, *, exact: bool) -> tuple[Run, ...]:
-    """The input place of each output place; in float32, as the field computes it."""
+    """The input coordinate of each output pixel; in float32, as in torch."""
     at = np.arange(count, dtype=np.float32) + np.float32(0.5 if exact else 0)
     places = np.minimum(np.floor(at * np.float32(step)).astype(np.int64), extent - 1)
     return tuple((int(place), (1.0,)) for place in places)
 
 
 def _linear(extent: int, count: int, step: float, align_corners: bool) -> tuple[Run, ...]:
-    """The two neighbours of each output place and their shares; one at the edges."""
+    """The two neighbors of each output pixel and their weights; one at the edges."""
     runs: list[Run] = []
     for place in range(count):
         at = max(_center(place, extent, count, step, align_corners), 0.0)
@@ -204,45 +208,45 @@ def _linear(extent: int, count: int, step: float, align_corners: bool) -> tuple[
 
 
 def parts_of(extent: int, count: int) -> list[tuple[int, int]]:
-    """Where each of `count` parts of an axis begins and ends: the pixels that it covers any of."""
+    """The begin and end of each of `count` parts of an axis: the pixels that it overlaps."""
     return [(place * extent // count, -(-(place + 1) * extent // count)) for place in range(count)]
 
 
 def area(extent: int, count: int) -> tuple[Run, ...]:
-    """The pixels that each output place covers any of, all alike (adaptive average pooling)."""
+    """The pixels that each output pixel overlaps, with equal weights (adaptive average pooling)."""
     return tuple((first, (1 / (end - first),) * (end - first)) for first, end in parts_of(extent, count))
 
 
 def _center(place: int, extent: int, count: int, step: float, align_corners: bool) -> float:
-    """Where the center of an output place lies among the centers of the input's."""
+    """The position of an output pixel's center among the centers of the input's pixels."""
     if align_corners:
         return place * (extent - 1) / (count - 1) if count > 1 else 0.0
     return (place + 0.5) * step - 0.5
 
 
 def _cubic(extent: int, count: int, step: float, align_corners: bool) -> tuple[Run, ...]:
-    """The four neighbours of each output place and their shares (Keys 1981); beyond the edge stands the last one."""
+    """The four neighbors of each output pixel and their weights (Keys 1981); the edge pixel repeats beyond the edge."""
     runs: list[Run] = []
     for place in range(count):
         at = _center(place, extent, count, step, align_corners)
         below = math.floor(at)
         shares: dict[int, float] = {}
-        for neighbour in range(below - 1, below + 3):
-            inside = min(max(neighbour, 0), extent - 1)
-            shares[inside] = shares.get(inside, 0.0) + _keys(abs(at - neighbour))
+        for neighbor in range(below - 1, below + 3):
+            inside = min(max(neighbor, 0), extent - 1)
+            shares[inside] = shares.get(inside, 0.0) + _keys(abs(at - neighbor))
         runs.append((min(shares), tuple(shares[inside] for inside in sorted(shares))))
     return tuple(runs)
 
 
 def _smoothed(extent: int, count: int, step: float, *, cubic: bool) -> tuple[Run, ...]:
-    """All neighbours within reach of a filter as wide as an output place, their weights made to add up to 1."""
+    """All neighbors within the support of a filter as wide as an output pixel, with weights normalized to sum 1."""
     scale = max(step, 1.0)
-    reach = scale * (2 if cubic else 1)
+    span = scale * (2 if cubic else 1)
     runs: list[Run] = []
     for place in range(count):
         center = (place + 0.5) * step
-        first, end = max(int(center - reach + 0.5), 0), min(int(center + reach + 0.5), extent)
-        distances = [abs(neighbour + 0.5 - center) / scale for neighbour in range(first, end)]
+        first, end = max(int(center - span + 0.5), 0), min(int(center + span + 0.5), extent)
+        distances = [abs(neighbor + 0.5 - center) / scale for neighbor in range(first, end)]
         weights = [_keys(each, -0.5) if cubic else max(0.0, 1 - each) for each in distances]
         total = sum(weights)
         runs.append((first, tuple(weight / total for weight in weights)))
@@ -250,7 +254,7 @@ def _smoothed(extent: int, count: int, step: float, *, cubic: bool) -> tuple[Run
 
 
 def _keys(distance: float, a: float = _CUBIC) -> float:
-    """The weight of a neighbour at a distance below 2: a cubic that is 1 at 0 and 0 at 1 and 2."""
+    """The weight of a neighbor at a distance below 2: a cubic that is 1 at 0 and 0 at 1 and 2."""
     d = distance
     if d <= 1:
         return ((a + 2) * d - (a + 3)) * d * d + 1

@@ -1,4 +1,4 @@
-"""LayerNorm, GroupNorm and RMSNorm, which normalise each sample by itself, with torch's names and defaults.
+"""LayerNorm, GroupNorm and RMSNorm, which normalize each sample by itself, with torch's names and defaults.
 
 Ba, Kiros & Hinton 2016; Wu & He 2018; Zhang & Sennrich 2019.
 """
@@ -16,7 +16,7 @@ from trainer.engine.tensor import Tensor
 
 
 class _OverLastAxes(Module):
-    """Normalises over the last axes, whose extents are `normalized_shape`."""
+    """Normalizes over the last axes, whose extents are `normalized_shape`."""
 
     def __init__(self, normalized_shape: int | tuple[int, ...], elementwise_affine: bool) -> None:
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -30,7 +30,7 @@ class _OverLastAxes(Module):
 
 
 class LayerNorm(_OverLastAxes):
-    """Normalise over the last axes, whose extents are `normalized_shape`; weight and bias have that shape."""
+    """Normalizes over the last axes, whose extents are `normalized_shape`; weight and bias have this shape."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LayerNorm(_OverLastAxes):
         self.bias = declare(self.normalized_shape, initializers.zeros) if elementwise_affine and bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        # weight and bias differ along the row: they are applied after it is scaled, which is one number a row
+        # weight and bias vary along the row: they are applied after the scaling, which is one number per row
         y = standardized(moments(x, self._axes(x)), self.eps, None, None, wide(x).dtype)
         if self.weight is not None:
             y = y * self.weight
@@ -74,16 +74,16 @@ class RMSNorm(_OverLastAxes):
 
 
 class GroupNorm(Module):
-    """Normalise each of `num_groups` groups of neighbouring channels of each sample of x [N, C, ...].
+    """Normalizes each of `num_groups` groups of consecutive channels of each sample of x [N, C, ...].
 
-    weight [C] and bias [C] scale and shift the result. Statistics are those of each channel, merged by Chan's formula:
-    channels lie apart in memory, and no layout makes a copy necessary then.
+    weight [C] and bias [C] scale and shift the result. Statistics are computed for each channel and merged by Chan's
+    formula, so that no memory layout needs a copy.
     """
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
         if num_groups < 1 or num_channels % num_groups:
             raise TrainerError(
-                "GroupNorm's channels don't make equal groups",
+                "GroupNorm: channels can't be split into equal groups",
                 found=f"{num_channels} channels, {num_groups} groups",
                 expected="num_channels divisible by num_groups",
             )

@@ -1,8 +1,7 @@
-"""Reading pictures between their pixels: grids, perspective, boxes and deformed windows, after the functions of these
-names of torch, torchvision and kornia.
+"""Sampling images between pixels: grids, perspective, boxes and deformed windows, as in torch, torchvision and kornia.
 
-All are one gather of the neighbors of each place, rows of channels at a time, and a weighted sum, so gradients of any
-order go to pictures and places; in whole pixels, where the neighbors change, those to places are of the later ones.
+Each gathers the neighbors of each coordinate and computes their weighted sum, so gradients of any order flow to images
+and coordinates; at integer coordinates, where the neighbors change, the gradient uses the later ones.
 """
 
 from __future__ import annotations
@@ -25,13 +24,14 @@ _CUBIC = -0.75
 def grid_sample(
     x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = False
 ) -> Tensor:
-    """x [N, C, H, W] at the places `grid` [N, P, Q, 2], (x, y) from -1 (left, top) to 1 (right, bottom): [N, C, P, Q].
+    """Samples x [N, C, H, W] at the coordinates `grid` [N, P, Q, 2], (x, y) from -1 (left, top) to 1 (right, bottom):
+    [N, C, P, Q].
 
     Of x's floating-point dtype.
 
     Args:
-        mode: bilinear, nearest (of two the even one) or bicubic (Keys, a = -0.75).
-        padding_mode: what lies outside: zeros, the nearest pixel (border), or the picture mirrored at its edge.
+        mode: bilinear, nearest (ties to even) or bicubic (Keys, a = -0.75).
+        padding_mode: values outside the image: zeros, the nearest pixel (border), or the image mirrored at its edge.
         align_corners: -1 and 1 are the centers of the outermost pixels, instead of their outer edges.
 
     Raises:
@@ -56,12 +56,12 @@ def grid_sample(
 
 
 def affine_grid(theta: Tensor, size: Iterable[int], align_corners: bool = False) -> Tensor:
-    """The grid [N, H, W, 2] of `grid_sample` for pictures of `size` (N, C, H, W) under `theta` [N, 2, 3].
+    """The grid [N, H, W, 2] of `grid_sample` for images of `size` (N, C, H, W) under `theta` [N, 2, 3].
 
-    Each place is theta times (x, y, 1) of the result's pixel, (x, y) from -1 to 1. Of x's floating-point dtype.
+    Each coordinate is theta times (x, y, 1) of the result's pixel, (x, y) from -1 to 1. Of x's floating-point dtype.
 
     Raises:
-        TrainerError: theta is not [N, 2, 3], or `size` not four numbers of at least 1, the first one N.
+        TrainerError: theta is not [N, 2, 3], or `size` is not (N, C, H, W) with extents of at least 1.
 
     >>> nn.functional.affine_grid(engine.asarray([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 3, 2, 2))[0, 0].tolist()
     [[-0.5, -0.5], [0.5, -0.5]]
@@ -82,10 +82,10 @@ def affine_grid(theta: Tensor, size: Iterable[int], align_corners: bool = False)
 def warp_perspective(
     x: Tensor, matrix: Tensor, size: tuple[int, int], mode: str = "bilinear", padding_mode: str = "zeros"
 ) -> Tensor:
-    """x [N, C, H, W] under the perspective `matrix` [N, 3, 3], as [N, C, *size].
+    """Warps x [N, C, H, W] by the perspective `matrix` [N, 3, 3]: [N, C, *size].
 
-    The matrix takes a pixel (x, y, 1) of x to its place in the result, up to a factor, as OpenCV's and kornia's do;
-    pixels count from the centers. Modes as of `grid_sample`. Of x's floating-point dtype.
+    The matrix maps a pixel (x, y, 1) of x to its coordinates in the result, up to a factor, as in OpenCV and kornia;
+    coordinates refer to pixel centers. Modes as in `grid_sample`. Of x's floating-point dtype.
 
     Raises:
         TrainerError: shapes don't fit, or there is no such mode.
@@ -123,10 +123,11 @@ def roi_align(
     Of x's floating-point dtype.
 
     Args:
-        boxes: picture's number, x_min, y_min, x_max, y_max, in pixels times 1 / `spatial_scale`.
-        sampling_ratio: each cell is read at this number of places along each axis, between pixels. (torchvision's
-            default, -1, makes it depend on the boxes, which no compiled step can.)
-        aligned: pixels are where their centers are, instead of half a pixel further; boxes may be smaller than 1.
+        boxes: index of the image, x_min, y_min, x_max, y_max, in pixels times 1 / `spatial_scale`.
+        sampling_ratio: number of sampling points per cell along each axis. (torchvision's default, -1, depends on the
+            boxes, which a compiled step can't.)
+        aligned: coordinates refer to pixel centers, instead of being shifted by half a pixel; boxes may be smaller than
+            1.
 
     Raises:
         TrainerError: shapes don't fit, or sampling_ratio or output_size is below 1.
@@ -164,16 +165,16 @@ def deform_conv2d(
     x: Tensor, offset: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | tuple[int, int] = 1,
     padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Convolution of x [N, C, H, W] whose windows' places are moved by `offset` (Dai et al. 2017): [N, K, P, Q].
+    """Convolution of x [N, C, H, W] whose sampling points are moved by `offset` (Dai et al. 2017): [N, K, P, Q].
 
     Of x's floating-point dtype.
 
     Args:
-        offset: [N, 2·G·R·S, P, Q]: for each of G groups of channels and each place of the window down and across.
+        offset: [N, 2·G·R·S, P, Q]: (down, across) for each of G groups of channels and each point of the window.
         weight: [K, C/groups, R, S].
-        mask: [N, G·R·S, P, Q], by which what is read is multiplied (Zhu et al. 2019).
+        mask: [N, G·R·S, P, Q], a factor for each sampled value (Zhu et al. 2019).
 
-    Outside of x are zeros. Gradients go to x, offset, weight, bias and mask.
+    Values outside x are zeros. Gradients flow to x, offset, weight, bias and mask.
 
     Raises:
         TrainerError: shapes don't fit the geometry.
@@ -228,11 +229,11 @@ def deform_conv2d(
     return y if bias is None else y + functions.reshape(bias, (filters, 1, 1))
 
 
-# --- what they share --------------------------------------------------------------------------------------------------
+# --- shared helpers --------------------------------------------------------------------------------------------------
 
 
 def _centers(extent: int, align_corners: bool, dtype: dtypes.DType) -> Tensor:
-    """Where the pixels of an axis are, from -1 to 1."""
+    """The coordinates of an axis's pixels, from -1 to 1."""
     if align_corners:
         return functions.linspace(-1.0, 1.0, extent, dtype=dtype) if extent > 1 else functions.zeros(1, dtype=dtype)
     return (functions.arange(extent, dtype=dtype) * 2 + (1 - extent)) * (1 / extent)
@@ -253,16 +254,16 @@ def _picture(found: Tensor) -> Tensor:
 def _sampled(
     name: str, x: Tensor, rows: Tensor, columns: Tensor, mode: str, padding_mode: str, align_corners: bool
 ) -> Tensor:
-    """x at places in pixels [N, ...]: [N, ..., C]."""
+    """Samples x at pixel coordinates [N, ...]: [N, ..., C]."""
     if mode not in MODES or padding_mode not in PADDING_MODES:
         found, expected = (
             f"mode {mode!r}, padding_mode {padding_mode!r}",
             f"{', '.join(MODES)}; {', '.join(PADDING_MODES)}",
         )
-        raise TrainerError(f"{name} has no such mode", found=found, expected=expected)
+        raise TrainerError(f"{name}: unknown mode", found=found, expected=expected)
     spatial, pixels = x.shape[2:], _pixels(x)
     if 0 in spatial:
-        raise TrainerError(f"{name} reads pictures of at least 1 x 1", found=f"shape {x.shape}")
+        raise TrainerError(f"{name}: the image is empty", found=f"shape {x.shape}")
     rows, columns = (place.astype(x.dtype) for place in (rows, columns))
 
     def held(place: Tensor, extent: int) -> Tensor:
@@ -278,7 +279,7 @@ def _sampled(
 
 
 def _inside(place: Tensor, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """Places brought into the picture: to the nearest edge, after mirroring if it is mirrored."""
+    """Coordinates moved into the image: mirrored if requested, then clamped to the nearest edge."""
     if padding_mode == "reflection":
         low, span = (0.0, float(extent - 1)) if align_corners else (-0.5, float(extent))
         if span == 0:
@@ -291,13 +292,13 @@ def _inside(place: Tensor, extent: int, padding_mode: str, align_corners: bool) 
 
 
 Tap = tuple[Tensor, Tensor, Tensor]
-"""Rows, columns (whole numbers of the picture's dtype) and the weight of a neighbor."""
+"""Rows, columns (integers of the picture's dtype) and the weight of a neighbor."""
 
 
 def _bilinear(
     pixels: Tensor, spatial: Iterable[int], rows: Tensor, columns: Tensor, first: Tensor | None = None
 ) -> Tensor:
-    """The four neighbors' shares; neighbors outside are zeros. `first` is where each place's picture begins."""
+    """The four neighbors and their weights; neighbors outside are zeros. `first` is the offset of each image."""
     top, left = functions.floor(rows), functions.floor(columns)
     down, across = rows - top, columns - left
     taps = [
@@ -312,7 +313,7 @@ def _bicubic(
     pixels: Tensor, spatial: tuple[int, ...], rows: Tensor, columns: Tensor,
     held: Callable[[Tensor, int], Tensor] | None,
 ) -> Tensor:  # fmt: skip
-    """The sixteen neighbors' shares (Keys 1981), each neighbor `held` inside the picture, or zero."""
+    """The sixteen neighbors and their weights (Keys 1981), each neighbor clamped to the image if `held`, or zero."""
 
     def along(place: Tensor, extent: int) -> list[tuple[Tensor, Tensor]]:
         start = functions.floor(place)
@@ -328,7 +329,7 @@ def _bicubic(
 
 
 def _keys(share: Tensor, step: int) -> Tensor:
-    """The weight of the neighbor `step` pixels after the one before a place that lies `share` behind that."""
+    """The weight of the neighbor `step` pixels after the pixel that precedes a coordinate by `share`."""
     distance = functions.abs(share - step)
     if step in (0, 1):
         return ((_CUBIC + 2) * distance - (_CUBIC + 3)) * distance * distance + 1

@@ -1,4 +1,4 @@
-"""Losses of sequences whose alignment is unknown."""
+"""Losses for sequences whose alignment is unknown."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from trainer.engine.nn.statistics import wide
 from trainer.engine.tensor import Tensor, as_tensor
 
 _IMPOSSIBLE = -1e30
-"""The logarithm of no chance at all; finite, so that differences of two are numbers."""
+"""Stands for log(0); finite, so that the difference of two is a number."""
 
 
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int],
     *, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False, sample_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Connectionist temporal classification (Graves et al. 2006): −log of the chance of all alignments of the targets.
+    """Connectionist temporal classification (Graves et al. 2006): −log of the total probability of all alignments of
+    the targets.
 
     An alignment names a class or `blank` for each step; repeated classes count once unless a blank is between them.
-    The recursion is one item of work a step, so a program grows with T.
+    The recursion takes one item of work per step, so a program grows with T.
 
     Args:
-        log_probs: [T, N, C], the logarithms of probabilities, as of `log_softmax`.
-        targets: [N, S], integers in [0, C) other than `blank`; what lies behind a target's length counts for nothing.
+        log_probs: [T, N, C], log-probabilities, such as the result of `log_softmax`.
+        targets: [N, S], integers in [0, C) other than `blank`; elements after a target's length are ignored.
         input_lengths, target_lengths: [N], integers: steps, at most T, and classes, at most S, of each sample.
         reduction: "mean" divides each loss by its target's length (at least 1) and takes the mean, as torch does; sum;
             none: [N].
-        zero_infinity: a target that no alignment fits counts for nothing, instead of infinity.
+        zero_infinity: a target without a possible alignment has loss 0 instead of infinity.
 
     Raises:
         TrainerError: shapes or dtypes do not go together.
@@ -45,7 +46,7 @@ def ctc_loss(
     ):  # fmt: skip
         found = f"log_probs {log_probs.shape}, targets {targets.shape} {targets.dtype}, input_lengths {steps.shape}, "
         raise TrainerError(
-            "ctc_loss can't match targets with probabilities",
+            "ctc_loss: targets don't match the probabilities",
             found=f"{found}target_lengths {taken.shape}, blank {blank}",
             expected="log_probs [T, N, C], integer targets [N, S], lengths [N], and blank in [0, C)",
             hint="Pad targets that follow each other to [N, S].",

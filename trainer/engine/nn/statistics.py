@@ -1,4 +1,4 @@
-"""Statistics that the normalisation layers share: accurate, one pass over memory, and cheap to differentiate."""
+"""Statistics of the normalization layers: accurate, one pass over memory, and cheap to differentiate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def moments(x: Tensor, axes: tuple[int, ...]) -> Moments:
 def around(x: Tensor, mean: Tensor, variance: Tensor) -> Moments:
     """The moments of x, given its mean and variance.
 
-    For the gradient the mean that is taken off is a constant p: (x − mean)·s = (x − p)·s − (mean − p)·s holds for every
+    For the gradient, the subtracted mean is a constant p: (x − mean)·s = (x − p)·s − (mean − p)·s holds for every
     p, so derivatives of any order are right, and the ones with respect to the mean run over the small statistics and
     not over all of x.
     """

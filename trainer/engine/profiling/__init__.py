@@ -1,4 +1,4 @@
-"""Profiles: where the time of a step goes, launch by launch, and how far each is from what the machine can do."""
+"""Profiles: the time of each launch of a step, and its distance from the machine's peak."""
 
 from trainer.engine.profiling.measure import profile
 from trainer.engine.profiling.report import Profile

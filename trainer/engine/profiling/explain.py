@@ -1,4 +1,4 @@
-"""What a traced step has been compiled to, as text."""
+"""The compiled programs of a traced step, as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainer.engine.tracing.trace import Traced
 
 
 def explain(traced: Traced[..., Any], level: int = 2) -> str:
-    """The programs that a traced step has been compiled to so far, at a level of `describe_program`."""
+    """The programs to which a traced step has been compiled so far, at a level of `describe_program`."""
     if not traced.programs:
         return "no program yet: a step is compiled when it is first called"
     return "\n".join(describe_program(program, level) for program in traced.programs)

@@ -1,4 +1,4 @@
-"""`engine.profile`: run a step some times with time stamps on, and put together what they say."""
+"""`engine.profile`: runs a step several times with time stamps, and combines them into a profile."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from trainer import TrainerError
 from trainer.engine import targets
 from trainer.engine.collection import collection_held
 from trainer.engine.graph.errors import user_line
-from trainer.engine.profiling.load import extents_of, load_of
 from trainer.engine.profiling.modules import modules_of
 from trainer.engine.profiling.report import Profile
 from trainer.engine.profiling.rows import Row
 from trainer.engine.profiling.timeline import Span, Timeline, span_of
+from trainer.engine.profiling.workload import extents_of, load_of
 from trainer.engine.targets.cpu.barriers import barriers
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.executable import Program
@@ -28,29 +28,33 @@ from trainer.engine.targets.cpu.recording import Clock, ProgramRun
 
 
 def profile(step: Callable[..., Any], *args: Any, steps: int = 5, warm_up: int = 2, **kwargs: Any) -> Profile:
-    """Where the time of `step(*args, **kwargs)` goes, launch by launch: the median over `steps` calls.
+    """The time of each launch of `step(*args, **kwargs)`: the median over `steps` calls.
 
-    The step is a traced function, or any other that evaluates something. It really runs, `warm_up` times (to compile)
-    and `steps` times: states go on as they would. Time stamps cost some 0.1 microseconds a launch; results have the
-    same bits. What is lazy and unread is not evaluated, so read a value in a step that isn't traced.
+    The step is a traced function, or any other that evaluates tensors. It runs `warm_up` times (to compile) and `steps`
+    times, and updates states each time. Time stamps cost about 0.1 microseconds per launch; results have the same bits.
+    Lazy values that are not read are not evaluated, so read a value in a step that isn't traced.
 
     Args:
-        step: what is profiled, on the current device, which is `cpu`.
-        steps: how many calls are measured.
-        warm_up: how many go before.
+        step: the profiled function, on the current device, which must be `cpu`.
+        steps: number of measured calls.
+        warm_up: number of calls before the first measured one.
 
     Raises:
-        TrainerError: the device is another one, the step ran no program, or not the same ones in each call.
+        TrainerError: the device is not `cpu`, the step ran no program, or its calls ran different programs.
     """
     device = targets.current()
     if not isinstance(device, CpuDevice):
-        raise _refused("profiles are of compiled programs", f"device {device.name!r}", "device 'cpu'")
+        raise _refused("only compiled programs can be profiled", f"device {device.name!r}", "device 'cpu'")
     if steps < 1 or warm_up < 0:
-        raise _refused("a profile needs steps", f"steps={steps}, warm_up={warm_up}", "at least 1, and at least 0")
+        raise _refused(
+            "wrong number of steps",
+            f"steps={steps}, warm_up={warm_up}",
+            "steps of at least 1, warm_up of at least 0",
+        )
     for _ in range(warm_up):
         step(*args, **kwargs)
     limits = peaks(device.pool)
-    # a collection in one of few steps would be taken for the step's own time
+    # a garbage collection in one of few steps would be counted as the step's time
     with collection_held(), device.recorded() as recording:
         calls = []
         for _ in range(steps):

@@ -1,4 +1,4 @@
-"""What a program's memory is: the arena, what holds it at its peak, and the copies that only change a layout."""
+"""A program's memory: the arena, the buffers alive at its peak, and the copies that only change a layout."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Held:
 class MemoryReport:
     """Memory of one program in bytes.
 
-    arena: what it needs between launches; all programs of a device share one arena. peak: the most that is alive at
-    once, at launch `launch`; the arena is larger by the gaps that can't be filled. states: parameters, moments and
-    other states that the program touches. results: one set of results. kept: what is computed once while states are
-    unchanged, such as packed weights of an evaluation. scratch: what a thread's kernels use at most.
+    arena: memory for values between launches; all programs of a device share one arena. peak: maximum bytes alive at
+    once, at launch `launch`; the arena is larger by unusable gaps. states: parameters, moments and other states that
+    the program touches. results: one set of results. kept: values computed once while states are unchanged, such as
+    packed weights of an evaluation. scratch: maximum bytes that the kernels of one thread use.
     """
 
     arena: int
@@ -70,7 +70,7 @@ class MemoryReport:
 
 
 def memory_report(traced: Traced[..., Any]) -> MemoryReport:
-    """Where the memory of a traced step goes: of the program that it was compiled to last.
+    """The memory of a traced step: of the program to which it was last compiled.
 
     Raises:
         TrainerError: the step has not been called yet, or runs on the reference device, which plans no memory.

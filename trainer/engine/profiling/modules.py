@@ -1,4 +1,4 @@
-"""Which module a launch works for, as far as the states that it touches say."""
+"""The module to which a launch belongs, derived from the states that it touches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A profile: the rows of a step, and the step that they add up to."""
+"""A profile: the rows of a step and their sum."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time of a step went. `rows` has one entry for each launch, in order; `timelines` each profiled run.
+    """The time of a step, by launch. `rows` has one entry for each launch, in order; `timelines` each profiled run.
 
-    seconds: of one step, from the call to its return. programs: of that in compiled programs. waking: of that until
-    all threads were at work, the mean over threads.
+    seconds: duration of one step, from the call to its return. programs: the part of it in compiled programs. waking:
+    the part of it until all threads worked, the mean over threads.
     """
 
     steps: int
@@ -47,16 +47,16 @@ class Profile:
     def grouped(self, by: By) -> list[Row]:
         """Rows added up, longest first: by "launch" (none), "kernel" (same kernel and shape) or "module"."""
         if by not in GROUPS:
-            raise TrainerError("a profile has no such groups", found=repr(by), expected=", ".join(GROUPS))
+            raise TrainerError("unknown grouping of a profile", found=repr(by), expected=", ".join(GROUPS))
         return grouped(self.rows, by)
 
     def table(self, by: By = "kernel", *, width: int = 80, rows: int = 30) -> str:
-        """The profile as text of at most `width` columns: the `rows` longest groups, and what the step is made of."""
+        """The profile as text of at most `width` columns: the `rows` longest groups, and the parts of the step."""
         lines = table(self.grouped(by), by, self.seconds, width, rows)
         return "\n".join(line[:width] for line in [*lines, "", *self._summary()])
 
     def _summary(self) -> list[str]:
-        """What the step is made of, and the peaks."""
+        """The parts of the step, and the machine's peaks."""
         parts = {"kernels": sum(row.busy for row in self.rows), "waiting at barriers": self.waiting}
         parts |= {"waking threads": self.waking, "Python": self.python}
         lines = [f"one step {1000 * self.seconds:.3f} ms (median of {self.steps}), {self.threads} threads"]

@@ -12,12 +12,12 @@ GROUPS: tuple[By, ...] = ("kernel", "launch", "module")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A launch, or several that are alike; all figures are of one step.
+    """One launch, or several equal ones; all figures are per step.
 
-    busy: seconds of work, the mean over threads. waiting: seconds at barriers that its slower threads cost the others,
-    the mean over threads. imbalance: how much longer than the mean the slowest thread worked, as a fraction.
-    nbytes: read and written at least once. operations: arithmetic on elements; None where not known. roofline: seconds
-    that the machine's peaks allow for that work.
+    busy: seconds of work, the mean over threads. waiting: seconds that other threads wait at barriers for its slower
+    threads, the mean over threads. imbalance: time of the slowest thread relative to the mean, minus 1.
+    nbytes: bytes read and written, each counted once. operations: arithmetic operations on elements; None if unknown.
+        roofline: minimum seconds for this work at the machine's peaks.
     """
 
     kernel: str
@@ -33,27 +33,27 @@ class Row:
 
     @property
     def seconds(self) -> float:
-        """What the step would be shorter by without it."""
+        """Seconds by which the step would be shorter without it."""
         return self.busy + self.waiting
 
     @property
     def gflops(self) -> float | None:
-        """Billion operations a second; None where they are not known."""
+        """Billion operations per second; None if unknown."""
         return None if self.operations is None or not self.seconds else self.operations / self.seconds / 1e9
 
     @property
     def gbytes(self) -> float:
-        """Billion bytes a second."""
+        """Billion bytes per second."""
         return self.nbytes / self.seconds / 1e9 if self.seconds else 0.0
 
     @property
     def of_roofline(self) -> float:
-        """Which part of the speed that the peaks allow; more than 1 where memory was read from caches."""
+        """Speed as a fraction of the roofline; above 1 if data was read from caches."""
         return self.roofline / self.seconds if self.seconds else 0.0
 
 
 def grouped(rows: Sequence[Row], by: By) -> list[Row]:
-    """Rows that belong together as one, the longest first; see `Profile.grouped`."""
+    """Merges rows of the same group, the longest first; see `Profile.grouped`."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for index, row in enumerate(rows):
         key = {"launch": (index,), "kernel": (row.kernel, row.shape), "module": (row.module,)}[by]

@@ -1,4 +1,4 @@
-"""Rows of a profile as text: the columns that there is room for, and the longest rows."""
+"""Rows of a profile as text: the columns that fit, and the longest rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ FEWEST_COLUMNS = 2
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """`importance`: the lowest columns go first where there is no room. `text` takes a row and the step's seconds."""
+    """`importance`: columns with the lowest value are dropped first if the width is too small. `text` takes a row and
+    the step's seconds.
+    """
 
     title: str
     width: int
@@ -41,7 +43,7 @@ _COLUMNS = (
 
 
 def table(rows: Sequence[Row], by: By, step: float, width: int, count: int) -> list[str]:
-    """The first `count` rows of a step of so many seconds as lines; `width` is at least 40."""
+    """The first `count` rows of a step of `seconds` as lines; `width` is at least 40."""
     shown = rows[:count]
     columns, room = _that_fit(width, max(len(_name(row, by, WIDEST_NAME)) for row in rows))
     lines = [by.ljust(room) + "".join(column.title.rjust(column.width) for column in columns)]
@@ -55,7 +57,7 @@ def table(rows: Sequence[Row], by: By, step: float, width: int, count: int) -> l
 
 
 def _that_fit(width: int, longest: int) -> tuple[list[_Column], int]:
-    """The columns that leave the names enough room, and that room."""
+    """The columns that leave enough width for the names, and that width."""
     columns = list(_COLUMNS)
     name = min(max(longest, 6), WIDEST_NAME)
     least = min(name, NARROWEST_NAME)
@@ -66,7 +68,7 @@ def _that_fit(width: int, longest: int) -> tuple[list[_Column], int]:
 
 
 def _name(row: Row, by: By, room: int) -> str:
-    """What the row is of; a kernel's name gives way to the shape, which tells it from its like."""
+    """The row's name; a kernel's name is shortened rather than the shape, which distinguishes similar launches."""
     if by == "module":
         return _cut(row.module or "(none or several)", room)
     rest = f" {row.shape}".rstrip() + (f"  {row.module}" if by == "launch" and row.module else "")

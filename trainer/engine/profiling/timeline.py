@@ -1,4 +1,4 @@
-"""One profiled call: when each thread worked on each launch, and to which launch a wait belongs."""
+"""One profiled call: the times at which each thread worked on each launch, and the launch that caused each wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from trainer.engine.targets.cpu.recording import Clock, ProgramRun
 class Span:
     """One run of a program in seconds: `arrived`, `began` and `ended` are [threads][launches], on one clock.
 
-    `waits`: which launches wait at a barrier for all before them. `through`: when each thread was through.
+    `waits`: whether a launch waits at a barrier for all earlier ones. `through`: the time at which each thread
+    finished.
     """
 
     labels: tuple[str, ...]
@@ -33,15 +34,15 @@ class Span:
 
     @property
     def waking(self) -> float:
-        """Seconds until threads were at work, the mean over threads."""
+        """Seconds until threads started to work, the mean over threads."""
         first = self.arrived[:, 0] if self.labels else self.through
         return float(np.mean(first - self.begun))
 
     def waiting(self) -> np.ndarray:
         """Seconds of waiting [launches] that each launch caused, the mean over threads.
 
-        A thread waits since others had more work since the barrier before: its wait is shared out among the launches
-        between the two barriers, by how much less of each it had than the thread that had most.
+        A thread waits because others had more work since the previous barrier. Its wait is distributed over the
+        launches between the two barriers, in proportion to its work on each relative to the busiest thread.
         """
         threads, launches = self.busy.shape
         caused = np.zeros(launches)

@@ -137,9 +137,9 @@ def _addressing(load: Load, shape: Shape, layout: Layout, channel: int) -> Addre
     return "same" if steps == dense else None
 
 
-def _pruned(instructions: Sequence[Instruction], wanted: Sequence[int]) -> tuple[list[Instruction], dict[int, int]]:
-    """Only what `wanted` depends on, and where each kept instruction went."""
-    keep = reached(wanted, lambda position: instructions[position].arguments)
+def _pruned(instructions: Sequence[Instruction], results: Sequence[int]) -> tuple[list[Instruction], dict[int, int]]:
+    """Only what `results` depends on, and where each kept instruction went."""
+    keep = reached(results, lambda position: instructions[position].arguments)
     place = {old: new for new, old in enumerate(sorted(keep))}
     kept = [
         Instruction(step.operation, tuple(place[argument] for argument in step.arguments), step.dtype, step.attributes)

@@ -28,7 +28,7 @@ from trainer.engine.program.work import KINDS, NOTHING, Buffer, Call, Reduce, St
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a program must deliver: results in memory of their own, and new values of states, updated in place."""
+    """The outputs of a program: results in their own memory, and new values of states, updated in place."""
 
     results: tuple[Node, ...]
     updates: tuple[tuple[Storage, Node], ...] = ()
@@ -82,7 +82,7 @@ class _Builder:
     # Operands
 
     def buffer_of(self, node: Node) -> Buffer:
-        """The buffer of a stored node; made in the arena when it is first asked for."""
+        """The buffer of a stored node; allocated in the arena on first use."""
         buffer = self.buffers.get(node)
         if buffer is None:
             buffer = self.buffers[node] = Buffer(node.size, node.dtype, node.name, shape=node.shape)
@@ -103,7 +103,7 @@ class _Builder:
         return View(buffer, dtype, shape, load.strides, load.offset)
 
     def _needed(self, body: Body, stored: Sequence[int]) -> tuple[list[Instruction], list[View], list[int]]:
-        """What the instructions in `stored` need of a body: instructions, operands, and where those in `stored` are."""
+        """The part of a body that `stored` depends on: instructions, operands, and positions of `stored`."""
         instructions, loads, moved = tidy(body, stored)
         dtypes = load_dtypes(instructions, len(loads))
         reads = [self._view(load, dtype, body.shape) for load, dtype in zip(loads, dtypes, strict=True)]

@@ -1,7 +1,7 @@
-"""Items whose values stay the same from run to run: what is made of states that a program only reads.
+"""Items whose values stay the same from run to run, because they depend only on states that the program does not write.
 
-An evaluation packs its weights, and folds what belongs to them, once while they are unchanged. What such items write
-lies outside the arena.
+An evaluation packs and folds its weights once while they are unchanged. The outputs of these items lie outside the
+arena.
 """
 
 from __future__ import annotations

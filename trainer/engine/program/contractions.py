@@ -1,8 +1,9 @@
-"""Sums of products over windows as convolutions: a view of windows, broadcasts, a product and a sum become one.
+"""Replaces sums of products over windows by convolutions: a view of windows, broadcasts, a product and a sum become
+one.
 
-Written out, a convolution's terms are as many as its multiplications. Here the axes of a sum's terms are sorted by
-where they lie in both factors, which leaves one of two contractions: the convolution, or its weight gradient, where the
-places that are summed are those of the windows.
+Written out, a convolution stores one term per multiplication. The axes of the terms are sorted by their places in both
+factors, which leaves one of two contractions: the convolution, or its weight gradient, which sums over the places of
+the windows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Term = tuple[int, int]
 
 
 def contracted(outputs: Sequence[Node]) -> list[Node]:
-    """Graph to graph: `outputs` with convolutions that are written out as such."""
+    """Graph to graph: replaces written-out convolutions in `outputs` by the primitive."""
     return rebuilt(outputs, lambda node, inputs: _contracted(on(node, inputs)))
 
 
@@ -66,7 +67,7 @@ class _Factor:
 
 
 def _factor(node: Node) -> _Factor | None:
-    """What a factor of a product reads through views; None where that is no array of plain axes and windows."""
+    """The array that a factor of a product reads through views; None if it has other than plain axes and windows."""
     rank = node.ndim
     shape, coordinates = node.shape, identity(node.shape)
     while node.name in _VIEWS:
@@ -158,5 +159,5 @@ def _built(
         found = p.convolution_weight_gradient(left, right, spacings, _NO_PADDING, strides, 1, outside, None)
         order = [*others, *alone]
     order += [kept[0] for kept, _ in inside]
-    apart = p.reshape(found, tuple(shape[number] for number in order))
-    return p.reshape(p.permute(apart, tuple(sorted(range(len(order)), key=order.__getitem__))), node.shape)
+    spread = p.reshape(found, tuple(shape[number] for number in order))
+    return p.reshape(p.permute(spread, tuple(sorted(range(len(order)), key=order.__getitem__))), node.shape)

@@ -1,4 +1,4 @@
-"""Epilogues: element-wise work on a contraction's result that its kernel does before it stores."""
+"""Epilogues: element-wise work on a contraction's result, done by its kernel before the result is stored."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _shares(fresh: Group, item: Group) -> bool:
 
 
 def _extend(item: Group, fresh: Group) -> None:
-    """Put `fresh` into `item`'s kernel."""
+    """Add `fresh` to the kernel of `item`."""
     assert item.body is not None
     root = fresh.roots[0]
     if item.kind == "reduction":

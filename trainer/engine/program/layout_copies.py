@@ -1,4 +1,4 @@
-"""Copies that a program makes for a layout alone: which, how much, and why."""
+"""Copies that a program makes only to change a layout: their sizes and reasons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REASONS = {
     "keep": "a state's old value is needed after its update",
     "update": "a state's new value could not be computed in its place",
 }
-"""Labels of the launches that move elements and compute nothing, or would not be there in another layout."""
+"""Labels of the launches that only move elements, or that another layout would not need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class LayoutCopy:
 
 
 def layout_copies(works: Sequence[Work]) -> list[LayoutCopy]:
-    """The items, merged ones apart, that are there for a layout alone."""
+    """The items that only change a layout; merged items are listed separately."""
     found = []
     written: Counter[object] = Counter()
     made: set[object] = set()

@@ -1,4 +1,4 @@
-"""Loops in one canonical form: as few axes as possible, outermost first, so that equal work is written alike.
+"""Loops in one canonical form: as few axes as possible, outermost first, so that equal work has equal items.
 
 Everything here comes from shapes and strides alone, so equal graphs give equal items.
 """
@@ -59,7 +59,7 @@ def repeat_of(parts: Sequence[Work], stand_ins: Sequence[StandIn], count: int, l
 
 
 def fill(target: Buffer, value: int | float | bool) -> Work:
-    """A loop that stores one value everywhere in `target`."""
+    """A loop that fills `target` with one value."""
     body = [Instruction("constant", (), target.dtype, (value,))]
     return loop((target.size,), body, [], [View(target, target.dtype, (target.size,), (1,))], [0], "fill")
 

@@ -1,7 +1,7 @@
 """Equal loops over different arrays as one item: the updates of all parameters, the statistics of all norms.
 
-An item waits for a later one of the same code as long as nothing in between needs it to have run, so any group of
-independent loops with the same body is merged, whoever wrote them. What is computed does not change.
+An item is delayed to a later one with the same code if nothing in between depends on it, so any group of independent
+loops with the same body is merged. The results do not change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which nodes get memory of their own, and in which layout; everything else is computed inside its users' kernels.
+"""Decides which nodes are stored, and in which layout; all others are computed inside their users' kernels.
 
-One forward walk decides, node by node, from what is known of its inputs and its users: contractions, reductions and
-the like always have memory; element-wise work is recomputed in each user as long as that is cheaper than writing it
-down and reading it back.
+One forward walk decides node by node, from the inputs and the users: contractions, reductions and similar nodes are
+always stored; element-wise work is recomputed in each user while that is cheaper than storing and reloading it.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Policy:
 
 @dataclass(slots=True)
 class Cost:
-    """What computing a node inside a kernel takes: arrays read, operations, and whether one of them is costly."""
+    """The cost of computing a node inside a kernel: arrays read, operations, and whether one of them is expensive."""
 
     loads: frozenset[Node]
     operations: int
@@ -85,10 +84,10 @@ def partition(
     for node in order:
         for source in dict.fromkeys(node.inputs):
             users[source].append(node)
-    wanted, offered = _wanted_in_memory(order, results, takes_prologue if policy.prologues else lambda node: False)
+    stored, offered = _stored_first(order, results, takes_prologue if policy.prologues else lambda node: False)
     costs: dict[Node, Cost] = {}
     for node in order:
-        view = _existing_view(node, plan, node in wanted and _reads_dense(node, users))
+        view = _existing_view(node, plan, node in stored and _reads_dense(node, users))
         if view is not None:
             plan.views[node] = view
             costs[node] = Cost(frozenset((view.base,)), 0, False)
@@ -99,8 +98,8 @@ def partition(
             costs[node] = Cost(frozenset(), 0, False)
             continue
         if node in offered and not _is_prologue(node, cost, plan, policy):
-            wanted.add(node)
-        if _stored(node, wanted, users, cost, policy):
+            stored.add(node)
+        if _stored(node, stored, users, cost, policy):
             plan.roots.append(node)
             layout = given.get(node) if _any_layout(node) else None
             layout = layout or _layout(node, users, cost, plan, policy)
@@ -112,11 +111,11 @@ def partition(
     return plan
 
 
-def _wanted_in_memory(
+def _stored_first(
     order: Sequence[Node], results: Sequence[Node], takes_prologue: Callable[[Node], bool]
 ) -> tuple[set[Node], set[Node]]:
-    """Results, and what kernels other than loops read; and what these read that may be a prologue of theirs instead."""
-    wanted, offered = set(results), set[Node]()
+    """Results and operands of kernels other than loops; and those operands that may become prologues instead."""
+    stored, offered = set(results), set[Node]()
     for node in order:
         if node.operation.family in ("contraction", "window", "index", "bundle") or node.name in (
             *SCANS,
@@ -124,8 +123,8 @@ def _wanted_in_memory(
         ):
             first = 1 if may_take_prologue(node) and takes_prologue(node) else 0
             offered.update(node.inputs[:first])
-            wanted.update(_unmoved(source) if node.name == "matmul" else source for source in node.inputs[first:])
-    return wanted, offered - wanted
+            stored.update(_unmoved(source) if node.name == "matmul" else source for source in node.inputs[first:])
+    return stored, offered - stored
 
 
 def _is_prologue(node: Node, cost: Cost, plan: Partition, policy: Policy) -> bool:
@@ -148,7 +147,7 @@ def _reads_dense(node: Node, users: dict[Node, list[Node]]) -> bool:
 
 
 def _existing_view(node: Node, plan: Partition, dense: bool) -> NodeView | None:
-    """How `node` lies in memory that is there anyway: a leaf, or affine movement of what has a view."""
+    """The view of `node` in memory that exists anyway: a leaf, or an affine movement of a node with a view."""
     if node.operation.family == "leaf":
         storage: Storage = node.attributes[0]
         plan.layouts[node] = storage.layout
@@ -171,10 +170,10 @@ def _cost(node: Node, costs: dict[Node, Cost]) -> Cost:
     return Cost(loads, operations, costly)
 
 
-def _stored(node: Node, wanted: set[Node], users: dict[Node, list[Node]], cost: Cost, policy: Policy) -> bool:
+def _stored(node: Node, stored: set[Node], users: dict[Node, list[Node]], cost: Cost, policy: Policy) -> bool:
     if node.operation.family not in INLINE and node.name not in AFFINE:
         return True
-    if node in wanted or node.name == "barrier":
+    if node in stored or node.name == "barrier":
         return True
     if node.name == "reshape" and through(node, identity(node.shape), node.ndim) is None:
         return True
@@ -197,7 +196,7 @@ def _computes(node: Node) -> bool:
 
 
 def _narrows_contraction(node: Node, users: dict[Node, list[Node]]) -> bool:
-    """Whether `node` is all that is read of a contraction, in fewer bytes: then its kernel stores them."""
+    """Whether `node` is the only use of a contraction and takes fewer bytes: then its kernel stores `node`."""
     source = node.inputs[0] if node.name == "cast" else node
     return source.operation.family == "contraction" and _is_narrower(node, source) and len(users[source]) == 1
 
@@ -207,7 +206,7 @@ def _is_narrower(node: Node, other: Node) -> bool:
 
 
 def _readers(node: Node, users: dict[Node, list[Node]]) -> dict[Node, None]:
-    """Who computes with `node`: readers repeat a cast that widens it, so that what is stored is narrow."""
+    """The users that compute with `node`: they repeat a widening cast, so that the narrow value is stored."""
     readers: dict[Node, None] = {}
     for user in users[node]:
         widens = user.name == "cast" and _is_narrower(node, user)
@@ -226,7 +225,9 @@ def _grows(node: Node, users: dict[Node, list[Node]]) -> bool:
 
 
 def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partition, policy: Policy) -> Layout:
-    """Physical order of a stored node: what its kernel writes best, else what its users read best."""
+    """The physical order of a stored node: the one that its kernel writes fastest, else the one that its users read
+    fastest.
+    """
     default = Layout.row_major(node.ndim)
     if node.name == "reshape":
         return _merged_layout(node, cost, plan) or default

@@ -14,7 +14,7 @@ ALIGNMENT = 256
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Offsets in bytes, the size of the arena, and the buffers that are alive when most of it is used."""
+    """Offsets in bytes, the size of the arena, and the buffers that are alive at the peak."""
 
     offsets: dict[Buffer, int]
     size: int

@@ -1,7 +1,7 @@
-"""Prologues: element-wise work on a convolution's input that its kernels do while they copy a window of it.
+"""Prologues: element-wise work on a convolution's input, done by its kernels while they copy a window of it.
 
-What is computed that way takes no memory of its own, and no pass over memory to write it: a rectified batch norm is
-read as the convolution before it left it, by the forward pass and by the weight gradient.
+A prologue's result takes no memory and no pass over memory: for a batch norm with ReLU, the forward pass and the weight
+gradient read the stored output of the previous convolution.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def applied_to(node: Node, views: Mapping[Node, NodeView]) -> Applied | None:
 
 
 def is_all_that_is_read(node: Node, views: Mapping[Node, NodeView], users: Mapping[Node, Sequence[Node]]) -> bool:
-    """Whether only `node` is computed from a contraction's result: then its epilogue stores `node` for nothing."""
+    """Whether only `node` is computed from a contraction's result: then the epilogue stores `node` at no cost."""
     inside = reached([node], lambda each: [source for source in each.inputs if source not in views]).keys()
     bases = {views[source].base for each in inside for source in each.inputs if source in views}
     return any(base.operation.family == "contraction" and not _escapes(base, node, inside, users) for base in bases)
 
 
 def _escapes(base: Node, node: Node, inside: Set[Node], users: Mapping[Node, Sequence[Node]]) -> bool:
-    """Whether something else than `node` reads `base`, or what is computed of it on the way to `node`."""
+    """Whether anything other than `node` reads `base` or an intermediate value on the way to `node`."""
     way = reached([base], lambda each: [user for user in users[each] if user is not node and user in inside])
     return any(user not in inside for each in way for user in users[each])

@@ -1,7 +1,7 @@
-"""The order of launches: what frees more memory than it takes runs as soon as it can.
+"""The order of launches: an item that frees more memory than it takes runs as soon as possible.
 
-A graph's order puts the updates of all parameters behind the whole backward pass, so every gradient would live until
-then. Here each large one is used up right after it was made.
+A graph's order puts the updates of all parameters after the whole backward pass, so every gradient would live until
+then. This order uses each large gradient right after it is computed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What a program says of arithmetic, to any processor: plain, hashable data that says what is computed, never how."""
+"""A program's arithmetic, for any processor: plain, hashable data that describes the computation, not its
+implementation.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ class Reduction:
     """How results are combined over the reduced dimension, which is a single collapsed one of length T.
 
     `operations` has one entry for each output: "sum", "max", "min", "prod", "argmax", "argmin", "mean", "deviations".
-    "row": the reduced dimension is the innermost loop dimension, vectorised over t.
-    "column": the reduced dimension is the last but one, the innermost is kept, vectorised over kept elements.
+    "row": the reduced dimension is the innermost loop dimension, vectorized over t.
+    "column": the reduced dimension is the last but one, the innermost is kept, vectorized over kept elements.
     The bits are the same for both. Order of a sum (class "exact"): block b holds t in [b*block, (b+1)*block); within it
     16 lanes, lane l adds the terms with t % 16 == l in ascending t, starting from 0; lanes combine as
     (l, l+8), (l, l+4), (l, l+2), (l, l+1). Each block writes one partial at output[b]; a second record combines them.

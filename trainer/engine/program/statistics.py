@@ -1,6 +1,6 @@
-"""Statistics of what a convolution stores, taken by its own tasks: a pass over memory less for each batch norm.
+"""Statistics of a convolution's output, computed by its own tasks: saves one pass over memory per batch norm.
 
-A reduction over pixels that follows a convolution becomes one item with it where the target has a kernel for both.
+A reduction over pixels that follows a convolution is fused with it if the target has a kernel for both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the shared passes ask of a target: a value with its sizes, and which work it computes together."""
+"""The interface of a target for the shared passes: its sizes, and the work that it computes together."""
 
 from __future__ import annotations
 

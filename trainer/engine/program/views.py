@@ -1,7 +1,7 @@
 """Affine coordinates: how movement operations fold into the strides of a kernel's operands.
 
 A `Coordinates` gives, for each axis of a node, its index as a linear form of the kernel's iteration axes. A `NodeView`
-gives the element that a materialised array holds at each index of a node. Both are values; composing them never
+gives the element that a materialized array holds at each index of a node. Both are values; composing them never
 touches data.
 """
 

@@ -60,7 +60,7 @@ def places_of(buffers: Iterable[Buffer]) -> set[object]:
 class View:
     """An operand: the element at `index` lies `offset + sum(strides[axis] * index[axis])` elements into `buffer`.
 
-    Without a buffer that number is the operand's value itself. `name` is the node's, for labels.
+    Without a buffer this number is the operand's value. `name` is the node's, for labels.
     """
 
     buffer: Buffer | None
@@ -80,7 +80,7 @@ class View:
 
 
 class KernelSource:
-    """Code before it is rendered: equal keys are the same code. Its hash is kept: a key holds whole bodies."""
+    """The key of a kernel's code: equal keys have the same code. The hash is cached: a key holds whole bodies."""
 
     __slots__ = ("_hash", "key", "render")
 

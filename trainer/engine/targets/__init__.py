@@ -1,4 +1,4 @@
-"""The devices that evaluate graphs: `cpu` (compiled) and `reference` (NumPy, the oracle)."""
+"""The devices that evaluate graphs: `cpu` (compiled) and `reference` (NumPy, for tests)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Fence:
-    """The end of a run of a program. This one is over; an asynchronous device makes its own."""
+    """The end of a run of a program. This one has ended; an asynchronous device has its own class."""
 
     @property
     def is_ready(self) -> bool:
@@ -32,7 +32,7 @@ class Fence:
         return True
 
     def wait(self) -> None:
-        """Wait until the run has ended. Raises what it failed of."""
+        """Wait until the run has ended. Raises the run's error."""
 
 
 DONE = Fence()
@@ -41,17 +41,17 @@ DONE = Fence()
 class Run(list[Storage]):
     """The handle of a run: the storages of its results, and its end.
 
-    Reading what a run computes, the states that it updates included, waits for it and raises what it failed of.
+    Reading a run's results, and the states that it updates, waits for the run and raises its error.
     """
 
     fence: Fence = DONE
 
 
 class Device(Protocol):
-    """Evaluates graphs. What it reads moves to its memory, where results are.
+    """Evaluates graphs. Inputs are moved to its memory, where results are stored.
 
-    An asynchronous device may compute later, in the order in which it was asked to; reading waits for it. Its errors
-    are raised then, and name the line that made the operation.
+    An asynchronous device may compute later, in the order of requests; reading waits for it. Its errors are raised on
+    reading, and name the line that created the operation.
     """
 
     name: str
@@ -68,11 +68,11 @@ class Device(Protocol):
         """A program whose `run(storages of inputs)` gives a `Run` with `results` and stores `updates` in place."""
 
     def problem_of(self, source: str, name: str, pointers: int) -> str | None:
-        """Why a module in LLVM IR defines no function `name` of so many pointers and a number, or None."""
+        """The reason why LLVM IR defines no function `name` with `pointers` pointers and a number, or None."""
         return None
 
 
-# name -> (module, class): imported when first asked for, since they are heavy
+# name -> (module, class): imported on first use, since imports take long
 _CLASSES = {
     "cpu": ("trainer.engine.targets.cpu.device", "CpuDevice"),
     "reference": ("trainer.engine.targets.reference", "ReferenceDevice"),
@@ -89,7 +89,7 @@ _per_item: ContextVar[bool] = ContextVar("per_item", default=False)
 def per_item() -> Iterator[None]:
     """Compile programs, inside the `with` block, so that an item's bits do not depend on the others of its batch.
 
-    In the class "exact" that is so anyway; "fast" chooses among algorithms by the batch size too otherwise.
+    In the class "exact" this always holds; "fast" otherwise also chooses algorithms by the batch size.
     """
     token = _per_item.set(True)
     try:
@@ -103,13 +103,13 @@ is_per_item = _per_item.get
 
 
 def get(name: str | Device) -> Device:
-    """The device called `name` (one of each for the process); a device is handed back as it is."""
+    """The device called `name` (one of each per process); a device is returned unchanged."""
     if not isinstance(name, str):
         return name
     found = _devices.get(name)
     if found is None:
         if name not in _CLASSES:
-            raise refusal("device", "there is no such device", found=repr(name), expected=" or ".join(sorted(_CLASSES)))
+            raise refusal("device", "unknown device", found=repr(name), expected=" or ".join(sorted(_CLASSES)))
         module, kind = _CLASSES[name]
         found = _devices[name] = getattr(importlib.import_module(module), kind)()
     return found
@@ -121,7 +121,7 @@ def current() -> Device:
 
 
 def set_default_device(name: str | Device) -> None:
-    """Evaluate on this device from now on, in all threads, where no `device(...)` says otherwise."""
+    """Evaluate on this device from now on, in all threads, except inside `device(...)`."""
     global _default
     lines.noting += get(name).is_asynchronous - get(_default).is_asynchronous
     _default = name

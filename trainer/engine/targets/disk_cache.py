@@ -31,7 +31,7 @@ def cache_directory() -> Path:
 def private_directory(path: Path) -> Path | None:
     """`path` once it exists and only this user can write there; None, and nothing is cached, where that can't be.
 
-    Whoever can write to a folder above it can put another one in its place: `unsafe_folder` must find none.
+    Users who can write to a parent folder could replace it: `unsafe_folder` must find none.
     """
     path = path.absolute()
     try:
@@ -57,10 +57,10 @@ def private_directory(path: Path) -> Path | None:
 
 
 def unsafe_folder(path: Path) -> Path | None:
-    """The nearest of an existing folder and those above it with which others could decide what is found at `path`.
+    """The nearest of `path` and its parents that lets other users replace the content of `path`, or None.
 
     They must belong to this user or to root and not be writable by others, unless the sticky bit lets others replace
-    only what is their own (/tmp). A group of which this user is the only member is nobody else. Symbolic links must
+    only what is their own (/tmp). A group whose only member is this user is allowed. Symbolic links must
     belong to these two, and lead to where the same holds.
     """
     for each in (path, *path.parents):
@@ -103,7 +103,7 @@ def kept(key: str, suffix: str) -> bytes | None:
 
 
 def keep(key: str, content: bytes, suffix: str) -> None:
-    """Keep bytes beside the compiled kernels, for `kept`; where that can't be, nothing is kept."""
+    """Store bytes next to the compiled kernels, for `kept`; without a writable cache nothing is stored."""
     directory = private_directory(cache_directory())
     if directory is None:
         return

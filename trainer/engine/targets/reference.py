@@ -81,8 +81,8 @@ class ReferenceProgram:
     def run(self, inputs: Sequence[Storage]) -> Run:
         """Run on `inputs`, in the order and of the shapes of the leaves that the program was made for."""
         given = {node: _widened(storage) for node, storage in zip(self.inputs, inputs, strict=True)}
-        wanted = [*self.results, *(node for _, node in self.updates)]
-        values = evaluate(wanted, given, flush_subnormals=self.flush_subnormals)
+        outputs = [*self.results, *(node for _, node in self.updates)]
+        values = evaluate(outputs, given, flush_subnormals=self.flush_subnormals)
         results = Run(_stored(value, node) for value, node in zip(values, self.results, strict=False))
         news = [np.array(value) for value in values[len(self.results) :]]  # a state may get another's old value
         for (storage, node), new in zip(self.updates, news, strict=True):

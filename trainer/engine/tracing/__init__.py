@@ -1,4 +1,4 @@
-"""What is being traced now, if anything: tensors and states report reads and assignments to it."""
+"""The trace in progress, if any: tensors and states report reads and assignments to it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class ActiveTrace(Protocol):
     """The sequence of the first node of the trace: older ones come from outside."""
 
     def on_host_call(self, function: Callable[..., Any], token: Node | None) -> None:
-        """`function` is called on arrays; `token` stands for an effect, which runs whatever becomes of its results."""
+        """`function` is called on arrays; `token` stands for an effect, which runs even if its results are unused."""
 
     def on_read(self, operation: str) -> None:
-        """A tensor's value is asked for; there is none yet: raises (see `refuse_read`)."""
+        """A tensor's value is requested during tracing: raises (see `refuse_read`)."""
 
     def on_state_read(self, state: Any) -> Node:
         """`state` is used; gives the node that stands for its value at this point of the step."""

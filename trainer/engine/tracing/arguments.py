@@ -19,13 +19,13 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.storage import CHANNELS_LAST, Layout, Storage, aligned_empty
 from trainer.engine.tensor import Tensor
-from trainer.engine.tracing.plain import ARRAYS, is_module
-from trainer.engine.tracing.structure import flatten, own_attribute, slots_of
+from trainer.engine.tracing.constants import ARRAYS, is_module
+from trainer.engine.tracing.pytree import flatten, own_attribute, slots_of
 
 _EXPECTED = "arrays, tensors, numbers, strings, flags, or nested dictionaries, lists and tuples of these"
 _HINT = "Pass the arrays in a dictionary, a tuple or a namedtuple."
 _LONGEST = 4096
-"""So many values of an object's attributes are looked at for arrays."""
+"""Maximum number of attribute values of an object that are searched for arrays."""
 
 _FLAGS = (
     str, bytes, bool, type(None), enum.Enum, type, np.dtype, dtypes.DType,
@@ -35,7 +35,7 @@ _LEAF = re.compile(r"\[(?:0\]\[(\d+)|1\]\['(\w+)')\](.*)")
 
 
 def name_of(function: Callable[..., Any], where: str) -> str:
-    """A leaf of (arguments, keyword arguments) as the user knows it: `batch['image']` for `[0][0]['image']`."""
+    """The user's name of a leaf of (arguments, keyword arguments): `batch['image']` for `[0][0]['image']`."""
     found = _LEAF.match(where)
     assert found is not None, where
     position, name, rest = found.groups()
@@ -47,7 +47,7 @@ def name_of(function: Callable[..., Any], where: str) -> str:
 
 
 def as_storage(function: Callable[..., Any], where: str, value: Any) -> Storage | None:
-    """The memory of an array or tensor among the arguments of `function`; None for what is no array."""
+    """The memory of an array or tensor among the arguments of `function`; None for other values."""
     if isinstance(value, Tensor):
         read = value._read("trace")
         if not read.is_state:
@@ -69,7 +69,7 @@ def as_storage(function: Callable[..., Any], where: str, value: Any) -> Storage 
         )
     storage = Storage(array.shape, dtype)
     if array.ndim == 4 and not array.flags.c_contiguous and array.transpose(CHANNELS_LAST.order).flags.c_contiguous:
-        layout = CHANNELS_LAST  # images as they were decoded: taken as they lie, where convolutions want them
+        layout = CHANNELS_LAST  # decoded images keep their channels-last layout, which convolutions read directly
         array = array.transpose(CHANNELS_LAST.order)
     else:
         layout = Layout.row_major(array.ndim)
@@ -79,7 +79,7 @@ def as_storage(function: Callable[..., Any], where: str, value: Any) -> Storage 
 
 
 def flag(function: Callable[..., Any], where: str, value: Any) -> Hashable:
-    """What chooses the program for an argument that is neither an array nor a number.
+    """The part of the program's key for an argument that is neither an array nor a number.
 
     Values of Python's and NumPy's own classes count by their equality, other objects by their identity: their
     attributes are guarded.
@@ -91,13 +91,13 @@ def flag(function: Callable[..., Any], where: str, value: Any) -> Hashable:
     if isinstance(value, _FLAGS):
         return kind, value
     if kind.__hash__ is None:
-        raise _refused(function, where, "can't be told apart from others: it has no hash", kind.__name__)
+        raise _refused(function, where, "is not hashable, so it can't select a program", kind.__name__)
     package = kind.__module__.partition(".")[0]
     return kind, value if package == "numpy" or package in sys.stdlib_module_names else id(value)
 
 
 def check_objects(function: Callable[..., Any], value: Any, where: str = "") -> None:
-    """Refuse arguments whose arrays a program would hold as constants, and containers that can't be made anew.
+    """Refuse arguments whose arrays a program would hold as constants, and containers that can't be rebuilt.
 
     Raises:
         TrainerError: an object holds arrays, or a dictionary, list or tuple of a subclass has attributes.

@@ -1,8 +1,7 @@
-"""Guards: what a traced step was built from, checked before each replay so that no program goes stale.
+"""Guards: the objects and values that a traced step depends on, checked before each replay so that no program is stale.
 
-A replaced object (a layer, a parameter, a function, a class) means that the step has to be traced again; a Python
-number, string, flag or array that is another one is refused. What is watched is decided by what the step's code can
-see (`compile.reach`).
+If an object (a layer, a parameter, a function, a class) was replaced, the step is traced again. If a Python number,
+string, flag or array has changed, the call is refused. `tracing.dependencies` decides what is guarded.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError
-from trainer.engine.tracing.glance import ABSENT
-from trainer.engine.tracing.outlines import DECLARED, Outline
-from trainer.engine.tracing.plain import ARRAYS, PLAIN, is_constant, is_same_value
-from trainer.engine.tracing.reach import MOST_OBJECTS, Reach, Scope, walk
+from trainer.engine.tracing.constants import ARRAYS, PLAIN, is_constant, is_same_value
+from trainer.engine.tracing.containers import DECLARED, ContainerKey
+from trainer.engine.tracing.dependencies import MOST_OBJECTS, Dependencies, Scope, walk
+from trainer.engine.tracing.identity_checks import ABSENT
 
 
 class Guards:
-    """A snapshot of what `function` and the objects among its arguments (by name) see.
+    """A snapshot of the values on which `function` and the objects among its arguments (by name) depend.
 
     `ignored` collects what the step itself changes whenever it is traced; the guards of all its signatures share it.
     """
@@ -35,20 +34,20 @@ class Guards:
         self._roots += [("self" if not isinstance(target, types.FunctionType) else "", target), *arguments]
         self._place = _place_of(target)
         self._ignored, self._scope = ignored, Scope()
-        self._reach = self._walk()
-        if self._reach.is_cut_off:
+        self._dependencies = self._walk()
+        if self._dependencies.is_cut_off:
             warnings.warn(
-                f"a traced step reaches more than {MOST_OBJECTS} objects: the others are not guarded",
+                f"a traced step depends on more than {MOST_OBJECTS} objects: the others are not guarded",
                 RuntimeWarning,
                 stacklevel=4,
             )
 
     def settle(self, hosts: frozenset[types.CodeType] = frozenset()) -> None:
-        """To be called once the step has been traced: what the step itself assigns can't be watched, and what the
-        functions of its host calls (`hosts`) see need not be.
+        """Call this after the step has been traced: values that the step itself assigns can't be guarded, and those
+        that only the functions of its host calls (`hosts`) read need no guard.
 
         Raises:
-            TrainerError: it counts in a Python number, which would stand still from now on.
+            TrainerError: it counts in a Python number, which would not change during replays.
         """
         after, known = self._walk(), len(self._ignored)
         for where, value, now in self._differences(after, own=True):
@@ -60,10 +59,12 @@ class Guards:
                     hint="Make it a State (engine.State) and assign to it.",
                 )
             if not (value is ABSENT or (value is None and not is_constant(now))):
-                self._ignored.add(where)  # an object made by the first trace is guarded, one made by each trace is not
+                self._ignored.add(
+                    where
+                )  # an object created by one trace only is guarded, one created by each trace is not
         if hosts:
             self._scope = Scope(hosts=hosts)
-        self._reach = after if len(self._ignored) == known and not hosts else self._walk()
+        self._dependencies = after if len(self._ignored) == known and not hosts else self._walk()
 
     def check(self) -> str | None:
         """The name of an object that was replaced after the step was traced; None where there is none.
@@ -71,7 +72,7 @@ class Guards:
         Raises:
             TrainerError: all objects are the same, but a number, a string, a flag or an array is another one.
         """
-        if self._reach.glance.is_same():
+        if self._dependencies.checks.is_same():
             return None
         now = self._walk()
         changes = list(self._differences(now))
@@ -86,15 +87,15 @@ class Guards:
                 expected=f"{_described(value)}, as it was when the step was traced",
                 hint="Make it a State (engine.State) and assign to it, or pass it to the step as an array.",
             )
-        self._reach = now  # other objects with the same contents
+        self._dependencies = now  # other objects with the same contents
         return None
 
-    def _walk(self) -> Reach:
+    def _walk(self) -> Dependencies:
         return walk(self._roots, self._scope, frozenset(self._ignored))
 
-    def _differences(self, now: Reach, *, own: bool = False) -> Iterator[tuple[str, Any, Any]]:
-        """(name, value then, value now) of what is not the same; `own` includes what the step may assign itself."""
-        before = self._reach
+    def _differences(self, now: Dependencies, *, own: bool = False) -> Iterator[tuple[str, Any, Any]]:
+        """(name, old value, new value) of each difference; `own` includes what the step may assign itself."""
+        before = self._dependencies
         for key in before.values | now.values:
             value, new = before.values.get(key, ABSENT), now.values.get(key, ABSENT)
             is_own = key in before.skipped or key in now.skipped
@@ -117,7 +118,7 @@ def _place_of(target: Any) -> str | None:
 def _is_same(value: Any, new: Any) -> bool:
     if value is new or value is DECLARED:
         return True
-    if isinstance(value, Outline):
+    if isinstance(value, ContainerKey):
         return bool(value == new)
     return isinstance(value, PLAIN) and is_same_value(value, new)
 

@@ -1,4 +1,4 @@
-"""Whose code or object something is: the user's, which may change, the package's, or a library's."""
+"""The origin of a function or object: the user's code, which may change, this package, or a library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 @functools.lru_cache(maxsize=4096)
 def origin(module: str) -> Literal["user", "package", "library"]:
-    """Whose a function or class of `module` is; recipes are written like a user's code, and copied to become one.
+    """The origin of a function or class of `module`. Recipes count as a user's code, since users copy them.
 
     Attributes of objects of the standard library (loggers, locks) are not guarded, except SimpleNamespace and
     Namespace, which hold settings.

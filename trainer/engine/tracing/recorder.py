@@ -1,4 +1,4 @@
-"""What a step does while it is traced: the values that it reads and assigns, and the graph that comes of it."""
+"""Records a step while it is traced: the values that it reads and assigns, and the resulting graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainer.engine.graph.rewrite import replaced, typed
 from trainer.engine.graph.storage import Storage
 from trainer.engine.state import State
 from trainer.engine.tensor import Tensor
-from trainer.engine.tracing.structure import flatten
+from trainer.engine.tracing.pytree import flatten
 
 
 class Recorder:
@@ -37,7 +37,7 @@ class Recorder:
         tracing.refuse_read(operation)
 
     def on_state_read(self, state: State) -> Node:
-        """What was assigned last within the step, or a leaf of the state's memory, other than earlier handles'."""
+        """The last value assigned within the step, or a leaf of the state's memory, unlike earlier handles'."""
         node = self.current.get(state)
         if node is None:
             node = self.current[state] = self.leaves[state] = p.buffer(state.storage)
@@ -51,14 +51,14 @@ class Recorder:
         node.handle = weakref.ref(state)
 
     def on_host_call(self, function: Callable[..., Any], token: Node | None) -> None:
-        """An effect comes after the effects so far: each reads the token of the one before."""
+        """Order an effect after all earlier ones: each reads the token of the previous effect."""
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         self.hosts |= set() if code is None else {code}
         self.effect = token or self.effect
 
     @property
     def effects(self) -> list[Node]:
-        """What must be computed so that all effects happen."""
+        """The nodes that must be computed so that all effects happen."""
         return [] if self.effect is None else [self.effect]
 
     def updated(self) -> list[State]:
@@ -66,14 +66,14 @@ class Recorder:
         return [state for state, node in self.assigned.items() if p.origin(node) is not self.leaves[state]]
 
     def close(self) -> None:
-        """To be called once the step is compiled: tensors that it leaves behind have no value outside it."""
+        """Call this after the step is compiled: tensors that remain from tracing have no value outside it."""
         for state, node in self.leaves.items():
             node.value = Storage(state.shape, state.dtype, name=state.name or "a state")
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What a step computes: the structure, and for each leaf the number of the input or the memory that it reads."""
+    """A step's computation: its structure, and for each leaf the number of the input or the memory that it reads."""
 
     structure: Any
     leaves: tuple[int | np.ndarray, ...]
@@ -94,7 +94,7 @@ class Graph:
         return cls((tuple(parts), tuple([number[node] for node in outputs])), tuple(leaves))
 
     def is_same(self, other: Graph) -> bool:
-        """Whether both compute the same of the same."""
+        """Whether both compute the same function of the same inputs."""
         return self.structure == other.structure and all(
             _is_same_memory(first, second) for first, second in zip(self.leaves, other.leaves, strict=True)
         )

@@ -23,10 +23,10 @@ from trainer.engine.graph.storage import Storage
 from trainer.engine.state import State, prepare_run
 from trainer.engine.tensor import Tensor, as_tensor, watcher
 from trainer.engine.tracing.arguments import as_storage, check_objects, flag, name_of
+from trainer.engine.tracing.constants import ARRAYS, PLAIN, is_same_value
 from trainer.engine.tracing.guards import Guards
-from trainer.engine.tracing.plain import ARRAYS, PLAIN, is_same_value
+from trainer.engine.tracing.pytree import flatten, outline, rebuild
 from trainer.engine.tracing.recorder import Graph, Recorder, detached, frozen, outputs_of
-from trainer.engine.tracing.structure import flatten, outline, rebuild
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -38,7 +38,7 @@ MANY_RETRACES = 8
 
 @dataclass(slots=True)
 class _Entry:
-    """One compiled signature: the program, the states it is bound to, and how to give back what was returned.
+    """One compiled signature: the program, the states it is bound to, and how to rebuild the returned value.
 
     `leaves` are those of `returned`: which of the program's results each is, or None and the value itself.
     `compiled_at` is the number of the call, `retraces` how many entries of the same signature it replaces.
@@ -131,7 +131,7 @@ class Traced(Generic[Parameters, Result]):
         return rebuild(entry.returned, iter(filled))
 
     def _untraced(self, args: Any, kwargs: Any, leaves: Sequence[tuple[str, Any]]) -> Any:
-        """What the function gives, operation by operation (`engine.eager`)."""
+        """The function's result, computed operation by operation (`engine.eager`)."""
         handed = [as_tensor(value) if isinstance(value, np.ndarray | np.generic) else value for _, value in leaves]
         args, kwargs = rebuild((args, kwargs), iter(handed))
         returned = self.function(*args, **kwargs)
@@ -147,7 +147,7 @@ class Traced(Generic[Parameters, Result]):
     def _record(
         self, args: Any, kwargs: Any, leaves: Sequence[tuple[str, Any]], arrays: Sequence[Storage]
     ) -> tuple[Any, Recorder, list[Node]]:
-        """Run the function on placeholders: what it returned, what it did to states, and the placeholders."""
+        """Run the function on placeholders: its result, its effects on states, and the placeholders."""
         recorder = Recorder()
         placeholders: list[Node] = []
         handed: list[Any] = []
@@ -207,7 +207,7 @@ class Traced(Generic[Parameters, Result]):
         self._shapes[shapes] = None
         if len(self._shapes) == MANY_SIGNATURES:
             first = dict(next(iter(self._shapes)))
-            varying = {where: None for seen in self._shapes for where, shape in seen if first.get(where) != shape}
+            varying = {where: None for shapes in self._shapes for where, shape in shapes if first.get(where) != shape}
             names = " and ".join(name_of(self.function, where) for where in varying) or "what is in its arguments"
             warnings.warn(
                 f"a traced step has been compiled for {MANY_SIGNATURES} shapes: a new shape of {names} "
@@ -236,13 +236,13 @@ class Traced(Generic[Parameters, Result]):
     def _check(
         self, entry: _Entry, args: Any, kwargs: Any, leaves: Sequence[tuple[str, Any]], arrays: Sequence[Storage]
     ) -> None:
-        """Trace again and compare with what runs: a step that reads something that changes shows here."""
+        """Trace again and compare with the running program: this finds a step that reads a changing value."""
         returned, recorder, placeholders = self._record(args, kwargs, leaves, arrays)
         graph = Graph.of(outputs_of(returned, recorder), placeholders)
         recorder.close()
         if entry.graph is None or not entry.graph.is_same(graph):
             raise TrainerError(
-                "a traced step is not what it was when it was traced: tracing it again gave another graph",
+                "a traced step has changed since it was traced: tracing it again gave another graph",
                 where=user_line(),
                 hint="It reads a value that changes. Make it a State, or pass it as an array.",
             )
@@ -262,12 +262,12 @@ def trace(
     object that holds arrays is refused: pass them in a dictionary, tuple or namedtuple. States that the function
     assigns to are updated in place.
 
-    Guards hold what the Python code reads: globals, closure cells, attributes, slots, properties, methods, defaults,
-    items of lists, tuples, dictionaries and sets, attributes of modules, parameters and layers, also of the arguments.
-    When an object among these is replaced, the next call traces the step again; after 8 times a RuntimeWarning names
-    it.
+    Guards check the values that the Python code reads: globals, closure cells, attributes, slots, properties, methods,
+    defaults, items of lists, tuples, dictionaries and sets, attributes of modules, parameters and layers, also of the
+    arguments. When an object among these is replaced, the next call traces the step again; after 8 times a
+    RuntimeWarning names it.
 
-    Guards do not see:
+    Guards do not check:
 
     - arrays that are changed in place, and what C code, `eval`, `globals()`, `os.environ`, files or clocks give;
     - attributes whose names are computed, such as `getattr(self, f"layer{i}")`, outside of an `nn.Module`;
@@ -276,15 +276,15 @@ def trace(
     - objects of the standard library, NumPy and installed packages' modules, and code of this package; fields of frozen
       dataclasses; contents of lists and dictionaries that optimizers and other objects of this package hold.
 
-    `check_every` finds those too.
+    `check_every` finds changes of these too.
 
     Args:
-        progress: called with (kernels compiled, kernels in all, what is compiled now), and before that, while they are
-            planned, with (0, 0, how far that is). What it raises ends the call.
+        progress: called with (kernels compiled, total kernels, name of the current one), and while kernels are planned
+            with (0, 0, progress of the planning). An exception that it raises ends the call.
         check_every: with N > 0, trace again at every Nth call and raise if the graph has changed.
 
     Raises:
         TrainerError: a value is read inside the step; a number, string, flag or array that it depends on has changed
-            since; an argument can't choose a program.
+            since; an argument is not hashable.
     """
     return Traced(function, progress=progress, check_every=check_every)

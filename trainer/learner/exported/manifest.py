@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any, get_args
 
 from trainer import TrainerError
-from trainer.configs.own import names_own_class
+from trainer.configs.custom_class import names_own_class
 from trainer.learner.exported.card import Card
 from trainer.learner.exported.types import misfit
 from trainer.learner.inference import Step, steps_from_json, steps_to_json

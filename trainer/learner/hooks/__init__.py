@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
-from trainer.configs.own import own_subclass
-from trainer.learner.hooks.aside import Aside
+from trainer.configs.custom_class import own_subclass
+from trainer.learner.hooks.background_hooks import BackgroundHook
 from trainer.learner.hooks.checkpointing import SaveCheckpoints
 from trainer.learner.hooks.early_stopping import EarlyStopping
 from trainer.learner.hooks.handle import MOMENTS, Moment, TrainingHandle
@@ -51,7 +51,9 @@ class Hooks:
     """The hooks of a training, in order."""
 
     def __init__(self, hooks: Iterable[Hook]) -> None:
-        self.all = sorted((hook if hook.is_inline else Aside(hook) for hook in hooks), key=lambda hook: hook.order)
+        self.all = sorted(
+            (hook if hook.is_inline else BackgroundHook(hook) for hook in hooks), key=lambda hook: hook.order
+        )
         self._at = {name: [hook for hook in self.all if _listens(hook, name)] for name in MOMENTS}
 
     def __call__(self, name: str, training: TrainingHandle, **fields: Any) -> Verdict | None:
@@ -69,7 +71,7 @@ class Hooks:
     def close(self, training: TrainingHandle) -> None:
         """Gives hooks in background threads a little time after the last moment."""
         for hook in self.all:
-            if isinstance(hook, Aside):
+            if isinstance(hook, BackgroundHook):
                 hook.close(training)
 
 

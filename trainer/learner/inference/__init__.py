@@ -1,4 +1,4 @@
-"""Inference: from an image to a result, identical in validation, prediction and an exported model."""
+"""Inference: from an image, a text or a series to a result, identical in validation, prediction and export."""
 
 from trainer.learner.inference.finishing import (
     BoxesToPicture,
@@ -10,11 +10,13 @@ from trainer.learner.inference.finishing import (
 )
 from trainer.learner.inference.pipeline import Pipeline, finish, prepare
 from trainer.learner.inference.preparing import Decode, StretchGray, Tile, TransformPicture, preparation
+from trainer.learner.inference.sequences import Forecasting, TextClassification, TextGeneration
 from trainer.learner.inference.steps import Placement, Prepared, Step, steps_from_json, steps_to_json
 
 __all__ = [
     "BoxesToPicture",
     "Decode",
+    "Forecasting",
     "GroupInstances",
     "LabelPixels",
     "Pipeline",
@@ -24,6 +26,8 @@ __all__ = [
     "Softmax",
     "Step",
     "StretchGray",
+    "TextClassification",
+    "TextGeneration",
     "Tile",
     "ToPixels",
     "TransformPicture",

@@ -18,7 +18,7 @@ from trainer.learner.measuring import Measuring, Occasion
 from trainer.learner.plan import DataSplits
 from trainer.learner.running import Runner
 from trainer.learner.task import Task, take_facts
-from trainer.learner.worst import WORST_ITEMS
+from trainer.learner.worst_items import WORST_ITEMS
 from trainer.rundir import Event, ReportEvent, RunPaths, write_error
 
 if TYPE_CHECKING:

@@ -17,13 +17,16 @@ import numpy as np
 from trainer import TrainerError, engine
 from trainer.datasets.images import SUFFIXES
 from trainer.datasets.workers import processors
+from trainer.learner.generation import Sampling
 from trainer.learner.inference.pipeline import Kind, Pipeline, finish, prepare
-from trainer.learner.inference.results import RESULTS, Result, result_from
+from trainer.learner.inference.results import RESULTS, Result, TextClass, result_from
+from trainer.learner.inference.sequences import SequenceKind, SequencePipeline
 from trainer.learner.inference.steps import Placement
 
 if TYPE_CHECKING:
     from trainer.engine import Tensor
     from trainer.learner.inference.evaluation import EvaluationReport
+    from trainer.learner.inference.sequence_model import Forecast, SequenceModel
     from trainer.rundir import Event
 
 BATCH_SIZE = 8
@@ -33,6 +36,8 @@ MOST_THREADS = 16
 """Maximum number of threads that prepare images."""
 
 VIDEOS = frozenset({".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".wmv"})
+
+AnyPipeline = Pipeline | SequencePipeline
 
 Source = str | os.PathLike[str] | np.ndarray
 OnError = Literal["raise", "skip"]
@@ -66,7 +71,7 @@ class Model:
     """A model for prediction, created by `trainer.load_model`. Callable from any thread.
 
     Args:
-        pipeline: from an image to a result, or a function that creates it; an unsupported task raises its error on
+        pipeline: from an input to a result, or a function that creates it; an unsupported task raises its error on
             first use.
         about: its origin.
         device: for `engine.device`.
@@ -76,7 +81,7 @@ class Model:
 
     def __init__(
         self,
-        pipeline: Pipeline | Callable[[], Pipeline],
+        pipeline: AnyPipeline | Callable[[], AnyPipeline],
         about: About,
         *,
         device: Any = "cpu",
@@ -90,19 +95,78 @@ class Model:
         self._program: Callable[[Any], dict[str, Tensor]] = engine.trace(self._network)
 
     @cached_property
-    def pipeline(self) -> Pipeline:
-        """The pipeline from an image to a result. Raises `TrainerError` if the task doesn't support inference."""
-        return self._declared if isinstance(self._declared, Pipeline) else self._declared()
+    def declared(self) -> AnyPipeline:
+        """The task's pipeline, of images or of sequences. Raises `TrainerError` if the task has none."""
+        return self._declared() if callable(self._declared) else self._declared
 
     @property
-    def kind(self) -> Kind:
-        """The kind of its results: classification, detections, instances, semantic or image."""
-        return self.pipeline.kind
+    def pipeline(self) -> Pipeline:
+        """The pipeline from an image to a result. Raises `TrainerError` if the task doesn't support it."""
+        if not isinstance(self.declared, Pipeline):
+            raise TrainerError(
+                "the model's inputs are not images", where=self.about.source, found=f"a model for {self.kind}"
+            )
+        return self.declared
+
+    @cached_property
+    def _sequences(self) -> SequenceModel:
+        if isinstance(self.declared, Pipeline):
+            raise TrainerError("the model's inputs are images", where=self.about.source,
+                               found=f"a model for {self.kind}", expected="a model of texts or series")  # fmt: skip
+        from trainer.learner.inference.sequence_model import SequenceModel
+
+        return SequenceModel(self.declared, self._device, self._precision, self._lock)
+
+    @property
+    def kind(self) -> Kind | SequenceKind:
+        """The kind of its results: classification, detections, instances, semantic or image; of texts and series text,
+        text_classification or forecast.
+        """
+        return self.declared.kind
+
+    def generate(
+        self, prompt: str, *, tokens: int = 200, temperature: float = 1.0, top_k: int | None = None,
+        top_p: float | None = None, seed: int = 0, beams: int | None = None, length_penalty: float = 0.0,
+    ) -> Iterator[str]:  # fmt: skip
+        """Continues a prompt: the pieces of the text, as they are generated.
+
+        Args:
+            prompt: the start of the text, which is not repeated.
+            tokens: maximum number of tokens; the text ends before if the model says so.
+            temperature, top_k, top_p, seed: as for `trainer.learner.generation.Sampling`; temperature 0 is greedy.
+            beams: number of beams of a beam search, which returns the likeliest continuation that it finds; None: the
+                tokens are drawn.
+            length_penalty: of the beam search.
+
+        Raises:
+            TrainerError: the model doesn't generate text, or an argument is invalid.
+        """
+        sampling = Sampling(temperature, top_k, top_p, seed)
+        return self._sequences.generate(prompt, tokens, sampling, beams=beams, length_penalty=length_penalty)
+
+    def classify(self, texts: Sequence[str], *, batch_size: int = BATCH_SIZE) -> list[TextClass]:
+        """The class of each text.
+
+        Args:
+            texts: the texts. batch_size: texts per batch of the network; results don't depend on it.
+
+        Raises:
+            TrainerError: the model doesn't classify texts, or a text is empty.
+        """
+        return self._sequences.classify(texts, batch_size)
+
+    def forecast(self, table: str | os.PathLike[str]) -> Forecast:
+        """The rows that follow the last rows of a table, which has the columns and the time steps of the training data.
+
+        Raises:
+            TrainerError: the model doesn't forecast, or the table is too short or can't be used.
+        """
+        return self._sequences.forecast(Path(table))
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """The classes in the order of their numbers."""
-        return self.pipeline.class_names
+        return self.declared.class_names
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -255,11 +319,11 @@ class Model:
             path, picture = (None, source) if isinstance(source, np.ndarray) else (str(source), None)
             ids = self._category_ids()
             if isinstance(one, TrainerError):
-                yield RESULTS[self.kind](path, (0, 0), self.class_names, str(one), ids, picture)
+                yield RESULTS[pipeline.kind](path, (0, 0), self.class_names, str(one), ids, picture)
                 continue
             arrays, size = finish(pipeline, next(outputs), one[1]), one[1].size
             yield result_from(
-                self.kind, arrays, path=path, picture=picture, size=size, names=self.class_names, category_ids=ids
+                pipeline.kind, arrays, path=path, picture=picture, size=size, names=self.class_names, category_ids=ids
             )
 
     def _outputs(self, items: Sequence[np.ndarray], batch_size: int) -> Iterator[dict[str, np.ndarray]]:

@@ -219,7 +219,7 @@ def preparation(
 def _step(section: Any, largest: Size | None) -> Step:
     where = "data.transforms.valid"
     if section.is_own:
-        from trainer.configs.own import own_subclass
+        from trainer.configs.custom_class import own_subclass
 
         kind = own_subclass(section.name, Transform, "trainer.datasets.Transform")  # type: ignore[type-abstract]
         raise TrainerError(

@@ -180,6 +180,25 @@ class Classification(Result):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class TextClass(Classification):
+    """The class of a text.
+
+    Attributes:
+        text: the text.
+    """
+
+    kind: ClassVar[Any] = "text_classification"
+
+    text: str = ""
+
+    def _repr_png_(self) -> None:
+        return None
+
+    def _content(self) -> dict[str, Any]:
+        return {"text": self.text, **super()._content()}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Detections(Result):
     """Objects with boxes, sorted by decreasing score.
 

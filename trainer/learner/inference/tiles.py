@@ -11,7 +11,7 @@ import numpy as np
 from trainer import TrainerError
 from trainer.datasets import Dataset, Item, Wrapped
 from trainer.datasets.fields import IGNORED
-from trainer.datasets.known import sizes_of
+from trainer.datasets.item_properties import sizes_of
 from trainer.datasets.windows import window_of, window_places
 
 

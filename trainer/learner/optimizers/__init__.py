@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
-from trainer.configs.own import own_subclass
+from trainer.configs.custom_class import own_subclass
 from trainer.learner.optimizers.adagrad import AdaGrad
 from trainer.learner.optimizers.adam import Adam, AdamW
 from trainer.learner.optimizers.adan import Adan

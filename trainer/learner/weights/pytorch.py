@@ -24,7 +24,7 @@ from trainer import TrainerError
 from trainer.engine import DType, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
 from trainer.learner.checkpoints.format import Array
 from trainer.learner.weights.archive import Archive
-from trainer.learner.weights.pickled import unpickled
+from trainer.learner.weights.pickle_reader import unpickled
 
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_PROTOCOL = 1001
@@ -308,7 +308,7 @@ def _state_dictionary(value: Any, entry: str | None, where: str) -> Any:
 
 
 def _flat(value: Any, where: str) -> dict[str, StoredTensor]:
-    """The tensors of nested dictionaries by their keys, joined by dots; what is no tensor is left out."""
+    """The tensors of nested dictionaries by their keys, joined by dots; other values are left out."""
     found: dict[str, StoredTensor] = {}
     visits = 0
 

@@ -41,7 +41,8 @@ def selected(arrays: Mapping[str, Array], selection: Selection, part: str = "", 
 
 
 def write_weights(target: Path, arrays: Mapping[str, Array]) -> int:
-    """Write a `.safetensors` or `.npz` file in one go; its size in bytes. NumPy has no bfloat16: it gets float32.
+    """Write a `.safetensors` or `.npz` file atomically; returns its size in bytes. NumPy has no bfloat16: it gets
+    float32.
 
     Layouts are PyTorch's: weights of linear layers [out, in], of convolutions [out, in, height, width].
 

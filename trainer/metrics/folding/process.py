@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError
-from trainer.configs.own import own_packages
+from trainer.configs.custom_class import own_packages
 from trainer.metrics.folding.fold import NotANumber, Slot
 from trainer.metrics.folding.form import Form, aligned
 from trainer.metrics.folding.ring import Ring, Source, shared_memory

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.configs.own import package_for
+from trainer.configs.custom_class import package_for
 from trainer.metrics.folding.fold import Stream
 from trainer.metrics.folding.form import Form
 from trainer.metrics.folding.ring import Ring

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trainer.rundir import AutotuneEvent
 from trainer.tui.frame import Frame
+from trainer.tui.kernel_shares import name_of, shares_of
 from trainer.tui.listing import Column, Row, TableState, draw_table
 from trainer.tui.numbers import duration
-from trainer.tui.shares import name_of, shares_of
 from trainer.tui.text import Line, crop_line
 from trainer.tui.view import View, speed_up
 

@@ -215,7 +215,7 @@ def _draw_one(
     if sample is None:
         lines: list[Line] = [(("can't be read", "warn"),), ((crop(event.file, width, ellipsis), "dim"),)]
     elif sample.image is None:
-        lines = [((piece, "text"),) for line in sample.text.splitlines() for piece in wrap(printable(line), width)]
+        lines = text_lines(sample, width)
     elif hang is not None:
         from trainer.tui.annotations import legend_of
 
@@ -229,6 +229,21 @@ def _draw_one(
         room = max(1, height - bool(caption))
         lines = draw_picture(sample, width, room, frame.glyphs, has_color=frame.has_color, layers=layers)
     return [*lines[: height - 1], crop_line(caption, width, ellipsis)] if caption else lines[:height]
+
+
+def text_lines(sample: Sample, width: int) -> list[Line]:
+    """A text wrapped to `width` cells; the prompt of a generated text is bold."""
+    prompt = sample.annotations.get("prompt")
+    remaining = prompt if isinstance(prompt, int) else 0
+    lines: list[Line] = []
+    for line in sample.text.splitlines(keepends=True):
+        whole, bold, start = printable(line), len(printable(line[: max(0, remaining)])), 0
+        for piece in wrap(whole, width):
+            cut = min(len(piece), max(0, bold - start))
+            lines.append(tuple(span for span in ((piece[:cut], "strong"), (piece[cut:], "text")) if span[0]))
+            start += len(piece) + whole[start + len(piece) :].startswith(" ")
+        remaining -= len(line)
+    return lines
 
 
 def _caption(caption: str | None) -> Line:

@@ -15,10 +15,10 @@ from trainer.tui.panel import Panel
 from trainer.tui.panels.evaluation import draw_report, place_in_report, shown_view
 from trainer.tui.panels.samples import SamplesState
 from trainer.tui.panels.worst_items import draw_items, place_in_items
+from trainer.tui.pixel_pictures import HungPanel, Wall
 from trainer.tui.reports import Report, report_of
 from trainer.tui.screens.base import RunScreen, bindings_of
 from trainer.tui.text import Line
-from trainer.tui.wall import HungPanel, Wall
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard

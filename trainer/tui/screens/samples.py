@@ -21,9 +21,9 @@ from trainer.tui.panels.samples import (
     shown_samples,
     steps_with_samples,
 )
+from trainer.tui.pixel_pictures import HungPanel, Wall
 from trainer.tui.screens.base import RunScreen, bindings_of
 from trainer.tui.text import Line
-from trainer.tui.wall import HungPanel, Wall
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard

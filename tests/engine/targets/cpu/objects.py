@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from trainer.engine.program.work import KernelSource
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.engine.targets.cpu.loaded import Kernel, Kernels, Progress
+from trainer.engine.targets.cpu.loaded_kernels import Kernel, Kernels, Progress
 from trainer.engine.targets.cpu.lowering.launch import Launch
 from trainer.engine.targets.cpu.machine import NARROW
 

@@ -20,15 +20,15 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.primitives import TABLE
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.build import Request
-from trainer.engine.program.legalise import legalise
+from trainer.engine.program.legalize import legalize
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import KernelSource
 from trainer.engine.targets import disk_cache
-from trainer.engine.targets.cpu import identity, loaded, native
+from trainer.engine.targets.cpu import identity, loaded_kernels, native
 from trainer.engine.targets.cpu.kernels import elementwise
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
-from trainer.engine.targets.cpu.loaded import Kernels
+from trainer.engine.targets.cpu.loaded_kernels import Kernels
 from trainer.engine.targets.cpu.machine import host_machine
 from trainer.engine.targets.cpu.target import CpuTarget
 from trainer.engine.targets.cpu.templates.contraction import MatmulKernel
@@ -43,7 +43,8 @@ import numpy as np
 from trainer import engine
 from trainer.engine import nn
 from trainer.engine.targets.cpu import defaults
-from trainer.engine.targets.cpu import identity, loaded, native
+from trainer.engine.targets import disk_cache
+from trainer.engine.targets.cpu import identity, loaded_kernels, native
 
 work = {"rendered": 0, "chosen": 0}
 
@@ -54,7 +55,7 @@ def counted(module, name, what):
         return function(*arguments)
     setattr(module, name, counting)
 
-counted(loaded, "rendered", "rendered")
+counted(loaded_kernels, "rendered", "rendered")
 counted(defaults, "candidates", "chosen")
 net = nn.Sequential(nn.Conv2d(3, 17, 3), nn.BatchNorm2d(17), nn.ReLU(), nn.Flatten(), nn.Linear(17 * 36, 5)).set_seed(0)
 digests = set()
@@ -79,8 +80,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def count(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Grows by one with each kernel that is rendered."""
-    rendered, render = [], loaded.rendered
-    monkeypatch.setattr(loaded, "rendered", lambda source: (rendered.append(source), render(source))[1])
+    rendered, render = [], loaded_kernels.rendered
+    monkeypatch.setattr(loaded_kernels, "rendered", lambda source: (rendered.append(source), render(source))[1])
     return rendered
 
 
@@ -108,7 +109,7 @@ def test_a_second_process_renders_chooses_and_compiles_nothing(tmp_path: Path) -
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(data=st.data())
 def test_kernels_of_one_digest_are_one_and_all_have_one(name: str, data: st.DataObject) -> None:
-    (node,) = legalise([data.draw(samples(name)).node()], TARGET.features.wide_groups)
+    (node,) = legalize([data.draw(samples(name)).node()], TARGET.features.wide_groups)
     for launch in TARGET.lower(Request((node,)), Policy()).launches:
         digest = identity.digest(launch.source.key)
         assert digest is not None
@@ -189,7 +190,7 @@ def test_with_another_source_a_kernel_is_rendered_again(
     assert len(count) == 2
 
 
-@pytest.mark.parametrize("suffix", [loaded.NAMED, native.OBJECT])
+@pytest.mark.parametrize("suffix", [loaded_kernels.NAMED, native.OBJECT])
 @pytest.mark.parametrize("damage", [lambda blob: blob[:-1], lambda blob: blob[:-1] + bytes([blob[-1] ^ 1]), None])
 def test_what_is_damaged_or_gone_is_rendered_again(
     folder: Path, count: list[object], suffix: str, damage: object

@@ -12,7 +12,7 @@ from trainer.engine.program.build import Request
 from trainer.engine.program.partition import Policy
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.engine.targets.cpu.loaded import Kernels
+from trainer.engine.targets.cpu.loaded_kernels import Kernels
 from trainer.engine.targets.cpu.lowering.launch import Launch
 from trainer.engine.targets.cpu.machine import host_machine
 from trainer.engine.targets.cpu.target import CpuTarget

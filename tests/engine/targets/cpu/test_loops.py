@@ -16,21 +16,21 @@ from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.kernels.reduction_columns import STRIP_PARTS
-from trainer.engine.targets.cpu.loaded import rendered
+from trainer.engine.targets.cpu.loaded_kernels import rendered
 from trainer.engine.targets.cpu.lowering import loops
 from trainer.engine.targets.cpu.lowering.loops import ENOUGH_TASKS, STREAMED_BYTES, column_strip, kernel_of
 from trainer.engine.targets.reference import ReferenceDevice
 
 
 @pytest.mark.parametrize(
-    ("neighbours", "outer", "blocks", "expected"),
+    ("neighbors", "outer", "blocks", "expected"),
     [(16, 1, 32, 16), (4, 1, 49, 4), (5, 1, 49, 8), (8, 1, 13, 4), (8, 6, 13, 8), (1, 1, 49, 1), (32, 1, 1, 1)],
 )
-def test_a_task_takes_neighbouring_columns_while_enough_tasks_remain(
-    neighbours: int, outer: int, blocks: int, expected: int
+def test_a_task_takes_neighboring_columns_while_enough_tasks_remain(
+    neighbors: int, outer: int, blocks: int, expected: int
 ) -> None:
-    parts = neighbours * outer
-    strip = column_strip(neighbours, parts, blocks)
+    parts = neighbors * outer
+    strip = column_strip(neighbors, parts, blocks)
     assert strip == expected <= STRIP_PARTS
     assert strip == 1 or -(-parts // strip) * blocks >= ENOUGH_TASKS
 

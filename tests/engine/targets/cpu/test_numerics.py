@@ -89,7 +89,7 @@ def test_weights_are_transformed_once_for_all_levels_of_a_pyramid() -> None:
 
 
 def test_another_class_is_refused() -> None:
-    with pytest.raises(TrainerError, match="no such numerics class"):
+    with pytest.raises(TrainerError, match="unknown numerics class"):
         CpuDevice(threads=1, numerics="loose")  # type: ignore[arg-type]
 
 

@@ -82,27 +82,22 @@ def check(sample: Sample, device: CpuDevice) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(TABLE) - {"buffer"}))
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(data=st.data())
 def test_a_primitive_on_cpu_equals_the_reference(name: str, cpu: CpuDevice, data: st.DataObject) -> None:
     check(data.draw(samples(name)), cpu)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("settings_of_device", [{"narrow": True}, {"poison": True}], ids=["narrow", "poison"])
 @pytest.mark.parametrize("name", sorted(set(TABLE) - {"buffer"}))
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(data=st.data())
-def test_a_primitive_on_other_settings_equals_the_reference(
-    name: str, settings_of_device: dict[str, bool], data: st.DataObject
+def test_a_primitive_on_narrow_vectors_equals_the_reference(
+    name: str, narrow_cpu: CpuDevice, data: st.DataObject
 ) -> None:
-    check(data.draw(samples(name)), _device(tuple(settings_of_device.items())))
+    check(data.draw(samples(name)), narrow_cpu)
 
 
-_devices: dict[object, CpuDevice] = {}
-
-
-def _device(settings_of_device: tuple[tuple[str, bool], ...]) -> CpuDevice:
-    if settings_of_device not in _devices:
-        _devices[settings_of_device] = CpuDevice(threads=2, **dict(settings_of_device))
-    return _devices[settings_of_device]
+@pytest.fixture(scope="session")
+def narrow_cpu() -> CpuDevice:
+    return CpuDevice(threads=2, narrow=True, poison=True)

@@ -20,7 +20,7 @@ from trainer.engine import nn
 from trainer.engine.program.work import KernelSource
 from trainer.engine.targets.cpu import defaults, features, native
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.engine.targets.cpu.loaded import Kernels
+from trainer.engine.targets.cpu.loaded_kernels import Kernels
 from trainer.engine.targets.cpu.machine import AVX512
 from trainer.engine.targets.cpu.target import CpuTarget
 from trainer.learner.optimizers import SGD

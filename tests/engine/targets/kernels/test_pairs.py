@@ -44,7 +44,7 @@ def add(total: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def odd_first(count: int) -> list[int]:
-    """The order in which a chain takes `count` neighbours."""
+    """The order in which a chain takes `count` neighbors."""
     return [term for pair in range(0, count, 2) for term in (pair + 1, pair) if term < count]
 
 

@@ -15,7 +15,7 @@ from trainer.engine.graph.node import Node, Shape, topological, uncomputed
 from trainer.engine.graph.rewrite import replaced
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.build import Request
-from trainer.engine.program.states import settle_layouts
+from trainer.engine.program.state_layouts import settle_layouts
 from trainer.engine.program.work import Buffer, place_of
 from trainer.engine.targets import Device, Run
 from trainer.engine.targets.ptx.launch import Address, Launch

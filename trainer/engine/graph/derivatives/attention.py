@@ -39,8 +39,8 @@ class _Matrices:
         heads = self.shape[1]
         if groups == heads:
             return x
-        apart = p.reshape(x, (batch, groups, 1, *rest))
-        return p.reshape(p.expand(apart, (batch, groups, heads // groups, *rest)), (batch, heads, *rest))
+        split = p.reshape(x, (batch, groups, 1, *rest))
+        return p.reshape(p.expand(split, (batch, groups, heads // groups, *rest)), (batch, heads, *rest))
 
     def of_groups(self, x: Node) -> Node:
         """The sum of what the query heads of each key head have."""

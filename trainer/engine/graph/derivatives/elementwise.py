@@ -48,7 +48,7 @@ def _remainder(node: Node, dy: Node) -> tuple[Node, Node]:
 
 
 def _power(node: Node, dy: Node) -> tuple[Node | None, Node | None]:
-    """b·a^(b-1), and a^b·log(a); 0 where b = 0, and 0 where a = 0 (as PyTorch has it)."""
+    """b·a^(b-1), and a^b·log(a); 0 where b = 0, and 0 where a = 0 (as in PyTorch)."""
     a, b = node.inputs
     if not a.dtype.is_float:
         return None, None
@@ -60,7 +60,7 @@ def _power(node: Node, dy: Node) -> tuple[Node | None, Node | None]:
 
 
 def _greatest(node: Node, dy: Node) -> tuple[Node, Node]:
-    """The cotangent goes to the input that was taken; equal inputs share it half and half (as PyTorch has it)."""
+    """The cotangent flows to the selected input; equal inputs share it equally (as in PyTorch)."""
     a, b = node.inputs
     zero, half = p.full_like(dy, 0.0), scale(dy, 0.5)
     loser_of_a, loser_of_b = (p.less(b, a), p.less(a, b)) if node.name == "maximum" else (p.less(a, b), p.less(b, a))
@@ -75,7 +75,7 @@ def _atan2(node: Node, dy: Node) -> tuple[Node, Node]:
 
 
 def _copysign(node: Node, dy: Node) -> tuple[Node, None]:
-    """As of |a|, times the sign of b: 0 where a is 0 (as PyTorch has it)."""
+    """As of |a|, times the sign of b: 0 where a is 0 (as in PyTorch)."""
     a, b = node.inputs
     return p.multiply(dy, p.multiply(p.sign(a), p.copysign(_one(node), b))), None
 

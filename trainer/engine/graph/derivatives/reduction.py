@@ -14,7 +14,7 @@ def _sum(node: Node, dy: Node) -> tuple[Node]:
 
 
 def _extremum(node: Node, dy: Node) -> tuple[Node]:
-    """The cotangent is shared evenly by all places that hold the extremum (as PyTorch has it)."""
+    """The cotangent is shared equally by all elements equal to the extremum (as in PyTorch)."""
     x, axes = node.inputs[0], node.attributes[0]
     is_taken = p.cast(p.equal(x, spread(node, axes, x.shape)), x.dtype)
     share = p.divide(dy, p.reduce_sum(is_taken, axes))

@@ -73,8 +73,8 @@ def _check(name: str, inputs: Sequence[Node], attributes: tuple[Any, ...]) -> No
         if bias.dtype is not dtype or not fits:
             expected = f"{dtype}{list(full)}, or 1 along an axis"
             raise refusal(name, "the bias does not fit", found=describe([bias]), expected=expected)
-    wanted = {"slopes": (dtype, (heads,)), "first": (dtypes.int32, (batch,)), "dropout": (dtypes.int32, (2,))}
-    for option, (kind, shape) in wanted.items():
+    kinds = {"slopes": (dtype, (heads,)), "first": (dtypes.int32, (batch,)), "dropout": (dtypes.int32, (2,))}
+    for option, (kind, shape) in kinds.items():
         for node in options.get(option, ()):
             if (node.dtype, node.shape) != (kind, shape):
                 expected = f"{kind}{list(shape)}"
@@ -176,9 +176,9 @@ def _dtype(name: str, outputs: Any) -> Any:
 def _gradient_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
     _check("attention_gradient", inputs, attributes)
     query, rows = inputs[0], inputs[0].shape[:3]
-    wanted = ((*rows, inputs[2].shape[3]), rows, rows)
-    if [(node.dtype, node.shape) for node in inputs[3:6]] != [(query.dtype, shape) for shape in wanted]:
-        expected = f"{query.dtype} of shapes {', '.join(map(str, wanted))}"
+    expected_shapes = ((*rows, inputs[2].shape[3]), rows, rows)
+    if [(node.dtype, node.shape) for node in inputs[3:6]] != [(query.dtype, shape) for shape in expected_shapes]:
+        expected = f"{query.dtype} of shapes {', '.join(map(str, expected_shapes))}"
         raise refusal("attention_gradient", "cotangents do not fit", found=describe(inputs[3:6]), expected=expected)
     return query.dtype
 

@@ -69,7 +69,7 @@ def imag(z: Node) -> Node:
 # --- what stands for other primitives ---------------------------------------------------------------------------------
 
 
-def _apart(build: Callable[..., Node], places: int = 1) -> Callable[..., Node]:
+def _by_parts(build: Callable[..., Node], places: int = 1) -> Callable[..., Node]:
     """Real parts and imaginary parts of the first `places` inputs by themselves, as a linear function takes them."""
 
     def function(*given: Any) -> Node:
@@ -178,12 +178,12 @@ def _both(build: Callable[..., Node], join: Callable[[Node, Node], Node]) -> Cal
 OF_COMPLEX.update(
     {
         "complex": complex_,
-        "negative": _apart(elementwise.negative),
-        "add": _apart(elementwise.add, 2),
-        "subtract": _apart(elementwise.subtract, 2),
+        "negative": _by_parts(elementwise.negative),
+        "add": _by_parts(elementwise.add, 2),
+        "subtract": _by_parts(elementwise.subtract, 2),
         "multiply": _multiply,
         "divide": _divide,
-        "round": _apart(elementwise.round),
+        "round": _by_parts(elementwise.round),
         "abs": lambda z: hypot(real(z), imag(z)),
         "equal": _both(elementwise.equal, elementwise.logical_and),
         "not_equal": _both(elementwise.not_equal, elementwise.logical_or),
@@ -192,12 +192,12 @@ OF_COMPLEX.update(
         "isnan": _both(elementwise.isnan, elementwise.logical_or),
         "cast": _cast,
         "matmul": _matmul,
-        "reduce_sum": _apart(reduction.reduce_sum),
+        "reduce_sum": _by_parts(reduction.reduce_sum),
         "reduce_prod": _product,
         "cumulative_prod": _running_product,
-        "cumulative_sum": _apart(reduction.cumulative_sum),
-        "scatter_add": _apart(index.scatter_add),
-        "scatter_add_along": _apart(index.scatter_add_along),
+        "cumulative_sum": _by_parts(reduction.cumulative_sum),
+        "scatter_add": _by_parts(index.scatter_add),
+        "scatter_add_along": _by_parts(index.scatter_add_along),
         "pad": lambda z, low, high, interior, value: complex_(
             movement.pad(real(z), low, high, interior, complex(value).real),
             movement.pad(imag(z), low, high, interior, complex(value).imag),

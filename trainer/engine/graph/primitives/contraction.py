@@ -44,7 +44,7 @@ def _result_dtype(name: str, kinds: tuple[str, ...], position: int) -> DTypeRule
         if not precision.is_half or not {precision, dtypes.float32}.issuperset(source.dtype for source in inputs):
             expected = "float32 or a 16-bit float, rounded to it"
             found = f"{describe(inputs)}, precision {precision}"
-            raise refusal(name, "no such precision", found=found, expected=expected)
+            raise refusal(name, "unknown precision", found=found, expected=expected)
         return dtypes.float32
 
     return rule

@@ -75,7 +75,7 @@ def _minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Floats in float64; whole numbers wrap, and a negative exponent gives 1/a^|b| truncated, where 1/0 is 0."""
+    """Floats in float64; integers wrap, and a negative exponent gives 1/a^|b| truncated, where 1/0 is 0."""
     if a.dtype.kind == "f":
         return np.power(a.astype(np.float64), b)
     negative = b < 0
@@ -120,7 +120,7 @@ add: Binary = _binary("add", NUMERIC, np.add)
 subtract: Binary = _binary("subtract", NUMERIC, np.subtract)
 multiply: Binary = _binary("multiply", NUMERIC, np.multiply)
 divide: Binary = _binary("divide", FLOAT, np.divide)
-floor_divide: Binary = _binary("floor_divide", NUMERIC, np.floor_divide)  # whole numbers: x // 0 is 0
+floor_divide: Binary = _binary("floor_divide", NUMERIC, np.floor_divide)  # integers: x // 0 is 0
 remainder: Binary = _binary("remainder", NUMERIC, np.remainder)  # sign of the divisor; x % 0 is 0
 power: Binary = _binary("power", NUMERIC, _power)
 atan2: Binary = _binary("atan2", FLOAT, lambda a, b: np.arctan2(a.astype(np.float64), b))

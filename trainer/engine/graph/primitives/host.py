@@ -88,7 +88,7 @@ def host_dtype(dtype: DType) -> np.dtype:
 
 
 def _identity(function: Callable[..., Any]) -> Hashable:
-    """Equal for functions that do the same: a function that is defined anew whenever a step is traced is one."""
+    """Equal for functions that do the same: a function that is redefined whenever a step is traced counts as one."""
     if isinstance(function, FunctionType) and not function.__defaults__ and not function.__kwdefaults__:
         return (function.__code__, *[id(cell.cell_contents) for cell in function.__closure__ or ()])
     try:

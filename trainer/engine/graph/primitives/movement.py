@@ -183,15 +183,15 @@ def slice_(x: Node, start: Ints, stop: Ints, step: Ints) -> Node:
 def _windows_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
     (x,), (axis, size, stride, spacing) = inputs, attributes
     check_axis("windows", axis, x.ndim)
-    reach = spacing * (size - 1) + 1
-    if min(size, stride, spacing) < 1 or reach > x.shape[axis]:
+    span = spacing * (size - 1) + 1
+    if min(size, stride, spacing) < 1 or span > x.shape[axis]:
         raise refusal(
             "windows",
             "no such windows",
             found=f"{describe(inputs)}, axis {axis}, size {size}, stride {stride}, dilation {spacing}",
             expected=f"size, stride and dilation of at least 1, and dilation·(size - 1) + 1 of at most {x.shape[axis]}",
         )
-    return (*x.shape[:axis], (x.shape[axis] - reach) // stride + 1, size, *x.shape[axis + 1 :])
+    return (*x.shape[:axis], (x.shape[axis] - span) // stride + 1, size, *x.shape[axis + 1 :])
 
 
 def window_places(count: int, size: int, stride: int, spacing: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Order: where elements come when sorted, and which of overlapping candidates stay."""
+"""Order: sorting, and suppression of overlapping candidates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainer.engine.graph.primitives.table import BOOLEAN, REAL, along_axes, che
 
 
 def _argsort_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
-    """Descending is the ascending order of what is ranked backwards: equal elements keep their places either way."""
+    """Descending order is the ascending order of reversed ranks: equal elements keep their order in both."""
     axis, descending = attributes
     if not descending:
         return np.argsort(x, axis=axis, kind="stable")
@@ -64,7 +64,7 @@ def _top_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
     (x,), (axis, count, _) = inputs, attributes
     check_axis("top_k", axis, x.ndim)
     if not 0 <= count <= x.shape[axis]:
-        raise refusal("top_k", "no such number of elements", found=f"{count} of {describe(inputs)}, axis {axis}")
+        raise refusal("top_k", "wrong number of elements", found=f"{count} of {describe(inputs)}, axis {axis}")
     return (*x.shape[:axis], count, *x.shape[axis + 1 :])
 
 
@@ -102,9 +102,10 @@ _SUPPRESS = register("suppress", "index", _suppress_shape, BOOLEAN, _suppress_re
 
 
 def suppress(overlaps: Node) -> Node:
-    """Which of N candidates stay, bool [..., N]: one stays unless an earlier one that stays overlaps it.
+    """Greedy suppression: whether each of N candidates is kept, bool [..., N]; an earlier kept candidate suppresses
+    those that it overlaps.
 
-    `overlaps` is bool [..., N, N]: whether the candidate of the row, if it stays, hides that of the column. Only what
-    is right of the diagonal is read.
+    `overlaps` is bool [..., N, N]: whether the row's candidate suppresses the column's. Only the part above the
+    diagonal is read.
     """
     return make_node(_SUPPRESS, (overlaps,), ())

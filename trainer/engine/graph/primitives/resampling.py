@@ -15,7 +15,7 @@ from trainer.engine.graph.node import Node, Shape, make_node
 from trainer.engine.graph.primitives.table import FLOAT, register
 
 Run = tuple[int, tuple[float, ...]]
-"""Where neighbours begin, and their weights; none gives 0."""
+"""Where neighbors begin, and their weights; none gives 0."""
 Band = tuple[int, tuple[Run, ...]]
 """The extent of an input axis, and the run of each place of the output axis: the rows of a banded matrix."""
 

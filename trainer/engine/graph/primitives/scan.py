@@ -138,7 +138,7 @@ def scan(
 
 
 def _is_made_again(node: Node) -> bool:
-    """Whether a step computes `node` anew, which reads no memory: a number spread out, or a count.
+    """Whether a step recomputes `node`, which reads no memory: a broadcast number, or a count.
 
     Someone may ask for the derivative by one that has a handle.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.errors import DTypeError, describe, refusal
 from trainer.engine.graph.node import Family, Node, Primitive, Shape, make_node
 
 TABLE: dict[str, Primitive] = {}
@@ -114,7 +114,9 @@ def first_dtype(name: str, kinds: tuple[str, ...], result: DType | None = None) 
             if other.dtype is not dtype:
                 raise refusal(name, "dtypes differ", found=describe(inputs), expected="inputs of one dtype")
         if dtype.kind not in kinds:
-            raise refusal(name, f"does not take {dtype}", found=describe(inputs), expected=_WORDS[kinds])
+            raise refusal(
+                name, f"does not take {dtype}", found=describe(inputs), expected=_WORDS[kinds], kind=DTypeError
+            )
         return dtype if result is None else result
 
     return rule
@@ -126,7 +128,8 @@ def single_or_double(name: str) -> DTypeRule:
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
         dtype = inputs[0].dtype
         if dtype not in (dtypes.float32, dtypes.float64) or any(other.dtype is not dtype for other in inputs):
-            raise refusal(name, f"does not take {dtype}", found=describe(inputs), expected="float32 or float64")
+            found, expected = describe(inputs), "float32 or float64"
+            raise refusal(name, f"does not take {dtype}", found=found, expected=expected, kind=DTypeError)
         return dtype
 
     return rule
@@ -135,7 +138,7 @@ def single_or_double(name: str) -> DTypeRule:
 def check_index_dtype(name: str, indices: Node) -> None:
     """Raise unless `indices` is int32 or int64."""
     if indices.dtype.name not in ("int32", "int64"):
-        raise refusal(name, "indices are whole numbers", found=describe([indices]), expected="int32 or int64")
+        raise refusal(name, "indices are integers", found=describe([indices]), expected="int32 or int64")
 
 
 def axes_of(attributes: tuple[Any, ...]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MA
 
 
 class Arena:
-    """Grows in place or by being moved; programs compare `generation` and bind their addresses anew."""
+    """Grows in place or by being moved; programs compare `generation` and bind their addresses again."""
 
     def __init__(self) -> None:
         self.generation = 0
@@ -30,7 +30,7 @@ class Arena:
         Linux keeps the pages that were there: in a virtual machine the first touch of 2 MB takes up to 4 ms.
 
         Raises:
-            MemoryError: the system refuses so much.
+            MemoryError: the system refuses the allocation.
         """
         if size <= self.size:
             return

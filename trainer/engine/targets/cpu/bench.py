@@ -15,7 +15,7 @@ import numpy as np
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu import native
-from trainer.engine.targets.cpu.loaded import rendered
+from trainer.engine.targets.cpu.loaded_kernels import rendered
 from trainer.engine.targets.cpu.lowering.launch import Tunable
 
 ALIGNMENT = 64

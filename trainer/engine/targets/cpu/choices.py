@@ -1,4 +1,6 @@
-"""The cost model's choices and candidates, kept on disk: reading them takes a hundredth of computing's 2 to 13 ms."""
+"""The cost model's choices and candidates, cached on disk: reading takes a hundredth of the 2 to 13 ms of computing
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from trainer.engine.targets.cpu.templates import template_of
 CHOICE = ".choice"
 
 ENOUGH_IMAGES = 8
-"""What is chosen for so many images is chosen for more (for 36 of 44 kernels of ResNet-18 at 16 the same)."""
+"""The choice for this many images is also used for more (it is the same for 36 of 44 kernels of ResNet-18 at 16)."""
 
 
 def choose(spec: Any, machine: Machine | None = None) -> Any:

@@ -18,13 +18,13 @@ from trainer.engine.graph.signature import signature
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.build import Request
 from trainer.engine.program.partition import Policy
-from trainer.engine.program.states import settle_layouts
+from trainer.engine.program.state_layouts import settle_layouts
 from trainer.engine.targets import Device, Run, is_per_item
 from trainer.engine.targets.cpu import choices, describe, native
 from trainer.engine.targets.cpu.arena import Arena
 from trainer.engine.targets.cpu.eager import EagerProgram
 from trainer.engine.targets.cpu.executable import Program, ProgramTuner
-from trainer.engine.targets.cpu.loaded import Kernels, Progress
+from trainer.engine.targets.cpu.loaded_kernels import Kernels, Progress
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Numerics
 from trainer.engine.targets.cpu.machine import NARROW, Machine, host_machine
 from trainer.engine.targets.cpu.poison import poisoned
@@ -59,7 +59,7 @@ class CpuDevice(Device):
         self.pool: Pool = shared_pool() if threads is None else Pool(threads)
         self.policy = policy or Policy()
         if numerics not in ("exact", "fast"):
-            raise TrainerError("no such numerics class", found=repr(numerics), expected="'exact' or 'fast'")
+            raise TrainerError("unknown numerics class", found=repr(numerics), expected="'exact' or 'fast'")
         machine = NARROW if narrow else host_machine()
         _check_bfloat16(bfloat16, machine)
         self._choose = choose or functools.partial(choices.choose, machine=machine)
@@ -139,11 +139,11 @@ class CpuDevice(Device):
 def _check_bfloat16(bfloat16: Bfloat16, machine: Machine) -> None:
     """Raise where there is no such class, or the machine can't sum in it."""
     if bfloat16 not in ("pairs", "tiles"):
-        raise TrainerError("no such class of bfloat16 sums", found=repr(bfloat16), expected="'pairs' or 'tiles'")
+        raise TrainerError("unknown class of bfloat16 sums", found=repr(bfloat16), expected="'pairs' or 'tiles'")
     if bfloat16 == "tiles" and not machine.bfloat16_tiles:
         raise TrainerError(
             "bfloat16 can't be summed by tiles here",
             found="no AMX for bfloat16 that kernels may use",
             expected="a processor with AMX (Intel Xeon since 2023) under Linux 5.16 or later",
-            hint="bfloat16: pairs runs on every processor. A run that began with tiles goes on with them only.",
+            hint="bfloat16: pairs runs on every processor. A run that began with tiles can only continue with tiles.",
         )

@@ -18,40 +18,40 @@ from trainer.engine.program.work import Buffer
 from trainer.engine.targets import Run
 from trainer.engine.targets.cpu.arena import Arena
 from trainer.engine.targets.cpu.barriers import barriers
-from trainer.engine.targets.cpu.control import REPEAT
-from trainer.engine.targets.cpu.crowding import Crowding
+from trainer.engine.targets.cpu.control_block import REPEAT
 from trainer.engine.targets.cpu.describe import Compilation
-from trainer.engine.targets.cpu.loaded import Kernel
+from trainer.engine.targets.cpu.loaded_kernels import Kernel
 from trainer.engine.targets.cpu.lowering.launch import Address, Launch, Place
 from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE, Pool
 from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, Recording, room, skipped
+from trainer.engine.targets.cpu.single_thread import SingleThreadChoice
 from trainer.engine.targets.cpu.target import Lowered
 
 
 class ProgramTuner(Protocol):
-    """What a device and its programs ask of a tuner."""
+    """The interface of a tuner for a device and its programs."""
 
     def choose(self, spec: Any, otherwise: Callable[[Any], Any]) -> Any:
         """The parameters of a template: those decided, or else what `otherwise` chooses."""
 
     def adopt(self, program: Program) -> None:
-        """Take up the kernels of a program that was just compiled."""
+        """Add the kernels of a program that was just compiled."""
 
     def before(self, program: Program) -> None:
         """`program` is about to run."""
 
     def counts(self, program: Program) -> bool:
-        """Whether the next run of `program` must be stamped."""
+        """Whether the next run of `program` must be measured."""
 
     def wants_all_threads(self, program: Program) -> bool:
-        """Whether the next run of `program`, which `counts`, must not go alone."""
+        """Whether the next run of `program`, which `counts`, must use all threads."""
 
     def after(self, run: ProgramRun[Program]) -> None:
         """A program has just run."""
 
 
 class ProgramDevice(Protocol):
-    """What a program asks of the device that it runs on."""
+    """The interface of a device for its programs."""
 
     pool: Pool
     arena: Arena
@@ -111,7 +111,7 @@ class Program:
         self._kernels = [[next(given) for _ in launch.coded()] for launch in self.launches]  # holds the code
         self.single = all(launch.tasks <= 1 for launch in self.launches)
         # with more threads than two, one that is held up costs less than going on alone would
-        self._crowding = Crowding() if device.pool.threads == 2 and not self.single else None
+        self._single_thread_choice = SingleThreadChoice() if device.pool.threads == 2 and not self.single else None
         starts = np.cumsum([0, *[len(launch.words) for launch in self.launches]])
         self._words = aligned_empty(int(starts[-1]), np.dtype(np.int64))
         self._tape = aligned_empty(max(1, len(self.launches)) * RECORD_WORDS, np.dtype(np.int64))
@@ -241,7 +241,7 @@ class Program:
         if tuner is not None:
             tuner.before(self)
         counts = tuner is not None and tuner.counts(self)
-        # of a program that went alone, beside a busy process, a profile would show half the speed and no reason for it
+        # the profile of a single-threaded run next to a busy process would show half the speed without a reason
         together = recording is not None or (tuner is not None and counts and tuner.wants_all_threads(self))
         walked = self.walk(stamped=recording is not None or counts, together=together)
         if recording is not None:
@@ -251,9 +251,9 @@ class Program:
         return results
 
     def walk(self, *, stamped: bool = False, together: bool = False) -> ProgramRun[Program]:
-        """Walk the tape once, on what `run` has bound it to; with all threads, whoever else is busy, if `together`."""
-        pool, crowding = self.device.pool, None if together else self._crowding
-        alone = self.single or (crowding is not None and crowding.alone)
+        """Walk the tape once, on what `run` has bound it to; with all threads, even if busy, if `together`."""
+        pool, single_thread = self.device.pool, None if together else self._single_thread_choice
+        alone = self.single or (single_thread is not None and single_thread.alone)
         stamps, place = NO_STAMPS, 0
         versions = [storage.version for storage in self._constant_of]
         first = self.constant if versions == self._versions else 0
@@ -268,8 +268,8 @@ class Program:
         self._versions = versions
         if stamped and first:
             stamps = skipped(stamps, first)
-        if crowding is not None and not together:
-            crowding.took(spent)
+        if single_thread is not None and not together:
+            single_thread.took(spent)
         return ProgramRun(self, stamps, start, spent)
 
     def _bind_storages(self) -> None:
@@ -295,8 +295,8 @@ class Program:
         """From the next run on, have a launch's work done by another kernel (`Launch.with_parameters`)."""
         if launch.scratch > SCRATCH_BYTES:
             raise ValueError(f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}")
-        if self._crowding is not None:
-            self._crowding = Crowding()  # what it knows is how long other kernels took
+        if self._single_thread_choice is not None:
+            self._single_thread_choice = SingleThreadChoice()  # what it knows is how long other kernels took
         before, self.launches[index], self._kernels[index] = self.launches[index], launch, [kernel]
         self._tape[index * RECORD_WORDS], self._tape[index * RECORD_WORDS + 2] = kernel.address, launch.tasks
         if (before.tasks <= 1) != (launch.tasks <= 1):

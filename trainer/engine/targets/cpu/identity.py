@@ -52,7 +52,7 @@ def _write(value: object, words: list[str]) -> None:
 
 
 def _named(value: Any) -> str:
-    """A function or a class by its name; the source hash stands for what it does, so it must be the engine's."""
+    """A function or a class by its name; the source hash covers its behavior, so it must be the engine's."""
     if not value.__module__.startswith(ENGINE) or "<" in value.__qualname__:
         raise TypeError(f"{value.__qualname__} has no digest")
     return f"{value.__module__}.{value.__qualname__}"

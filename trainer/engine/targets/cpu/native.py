@@ -118,7 +118,9 @@ def compile_object(ir: str, target: Target | None = None) -> bytes:
 
 @functools.lru_cache(maxsize=256)
 def problem_of(ir: str, name: str, pointers: int) -> str | None:
-    """Why a module defines no function `name` of so many pointers and an i64 without a result, or None."""
+    """The reason why a module defines no function `name` with `pointers` pointers and an i64, without a result, or
+    None.
+    """
     try:
         with llvm.parse_assembly(_for_target(ir, host_target())) as module:
             module.verify()

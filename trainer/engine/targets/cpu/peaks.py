@@ -1,7 +1,7 @@
-"""What this machine can do at best: products and sums a second, bytes a second. Measured once, in about 0.7 s.
+"""The machine's peak speeds: multiply-adds per second and bytes per second. Measured once, in about 0.7 s.
 
-The rooflines of profiles stand on these two (Williams, Waterman & Patterson 2009). They are kept beside the compiled
-kernels, by processor features, host and thread count.
+Rooflines in profiles use both (Williams, Waterman & Patterson 2009). They are cached next to the compiled kernels, by
+processor features, host and thread count.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ STREAM_BYTES = 96 << 20
 """Of each of two arrays: more than the last-level cache holds."""
 
 STREAM_TASKS = 64
+READ_BYTES, READ_TOTAL_BYTES = 512, 64 << 20
+"""Bytes that one turn of the loop reads, and that each thread reads in all."""
+
 ROUNDS, REPETITIONS = 4, 6
 """Something else may hold up one round, not likely all."""
 
@@ -42,7 +45,7 @@ class Peaks:
     bandwidth: float
 
     def operations(self, dtype: str) -> float:
-        """Operations a second in `dtype`; whole numbers count as float32."""
+        """Operations a second in `dtype`; integers count as float32."""
         return {"float64": self.float64, "bfloat16": self.bfloat16}.get(dtype, self.float32)
 
 
@@ -83,6 +86,21 @@ def measure(pool: Pool) -> Peaks:
     rates = {name: operations[name] / seconds for name, seconds in fastest.items() if name != "stream"}
     bandwidth = 2 * STREAM_BYTES / fastest["stream"]
     return Peaks(rates["single"], rates["double"], rates.get("dot", rates["single"]), bandwidth)
+
+
+def read_bandwidth(pool: Pool, nbytes: int) -> float:
+    """Bytes a second that all threads read of an array that they share out, each its part again and again: from the
+    caches where it fits.
+    """
+    library = native.link({"read": native.compile_object(_read_ir())}, "read")
+    part = max(READ_BYTES, nbytes // pool.threads // READ_BYTES * READ_BYTES)
+    times = max(1, READ_TOTAL_BYTES // part)
+    array = aligned_empty(part * pool.threads, np.dtype(np.uint8), 4096)
+    array[:] = 0
+    words = np.array([array.ctypes.data, part, times], np.int64)
+    with pool.lock:
+        fastest = min(_best(pool, library["read"], words, pool.threads) for _ in range(ROUNDS))
+    return part * times * pool.threads / fastest
 
 
 _MULTIPLY_ADDS = {"single": "float", "double": "double"}
@@ -171,6 +189,53 @@ done:
   ret void
 }}
 !0 = !{{i32 1}}
+"""
+
+
+def _read_ir() -> str:
+    """Vectors of 64 bytes added up, eight at a time."""
+    names = range(READ_BYTES // 64)
+    kind = "<16 x i32>"
+    sums = "\n".join(f"  %s{n} = phi {kind} [ zeroinitializer, %entry ], [ %t{n}, %latch ]" for n in names)
+    inner = "\n".join(f"  %x{n} = phi {kind} [ %s{n}, %turn ], [ %t{n}, %loop ]" for n in names)
+    loads = "\n".join(
+        f"  %p{n} = getelementptr i8, ptr %from, i64 {64 * n}\n  %v{n} = load {kind}, ptr %p{n}, align 64\n"
+        f"  %t{n} = add {kind} %x{n}, %v{n}"
+        for n in names
+    )
+    stores = "\n".join(f"  store {kind} %t{n}, ptr %scratch, align 64" for n in names)
+    return f"""
+define void @read(ptr %arguments, i64 %task, ptr %scratch) {{
+entry:
+  %base = load ptr, ptr %arguments
+  %second = getelementptr i64, ptr %arguments, i64 1
+  %part = load i64, ptr %second
+  %third = getelementptr i64, ptr %arguments, i64 2
+  %times = load i64, ptr %third
+  %begin = mul i64 %task, %part
+  %own = getelementptr i8, ptr %base, i64 %begin
+  br label %turn
+turn:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %latch ]
+{sums}
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %turn ], [ %i.next, %loop ]
+{inner}
+  %from = getelementptr i8, ptr %own, i64 %i
+{loads}
+  %i.next = add i64 %i, {READ_BYTES}
+  %more = icmp slt i64 %i.next, %part
+  br i1 %more, label %loop, label %latch
+latch:
+  %n.next = add i64 %n, 1
+  %again = icmp slt i64 %n.next, %times
+  br i1 %again, label %turn, label %done
+done:
+  call void asm sideeffect "", "~{{memory}}"()
+{stores}
+  ret void
+}}
 """
 
 

@@ -25,7 +25,7 @@ from trainer.engine import targets
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.storage import aligned_empty
 from trainer.engine.targets.cpu import native
-from trainer.engine.targets.cpu.control import BARRIER, COUNT, FAILED, MASKS, READY, RECORD_WORDS, SINGLE, STAMPS
+from trainer.engine.targets.cpu.control_block import BARRIER, COUNT, FAILED, MASKS, READY, RECORD_WORDS, SINGLE, STAMPS
 from trainer.engine.targets.cpu.runtime import runtime_ir
 from trainer.engine.targets.cpu.system import processor_masks, system_functions
 
@@ -55,7 +55,7 @@ class Pool:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.lock = targets.lock
-        """Held by whoever compiles for or runs on the pool: one program at a time, whichever Python thread asks."""
+        """Held while compiling for or running on the pool: one program at a time, from any Python thread that asks."""
         self._control = aligned_empty(128, np.dtype(np.int64))
         self._failure: BaseException | None = None
         self._masks = processor_masks()

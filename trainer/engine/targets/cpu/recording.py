@@ -32,7 +32,7 @@ def skipped(stamps: np.ndarray, launches: int) -> np.ndarray:
 
 
 class Recorded(Protocol):
-    """What a run asks of its program."""
+    """The interface of a program for its runs."""
 
     @property
     def waits(self) -> np.ndarray:
@@ -52,11 +52,11 @@ class ProgramRun(Generic[AnyProgram]):
     seconds: float
 
     def launch_work(self) -> np.ndarray:
-        """Seconds of each launch by itself: the mean over the threads of how long they were at it and, where the next
-        launch waits for all, of how long they then waited for those that were still at it.
+        """Seconds of each launch by itself: the mean over the threads of their working time and, if the next launch
+        waits for all threads, of their waiting time for slower threads.
 
-        Where nothing waits, launches overlap: how late a thread came from the one before is no part of this, so what
-        runs beside a kernel does not decide how fast it is held to be.
+        Without a barrier, launches overlap: the delay of a thread by the previous launch is not counted, so that the
+        time of a kernel does not depend on concurrent kernels.
         """
         began, ended = self.stamps[:, :-1, 1], self.stamps[:, :-1, 2]
         waited = np.maximum(0, ended.max(axis=0) - np.maximum(ended, began.max(axis=0)))

@@ -11,7 +11,7 @@ repeat in turn; its table follows its words, which the outer table moves like ot
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu.control import BARRIER, RECORD_WORDS, REPEAT, SINGLE
+from trainer.engine.targets.cpu.control_block import BARRIER, RECORD_WORDS, REPEAT, SINGLE
 
 
 def repeat_ir() -> str:

@@ -2,12 +2,12 @@
 launch.
 
 The exported functions are `run` (the calling thread), `work` (the body of every other thread), `leave` (wakes them to
-go) and `ticks` (the clock of time stamps). They share the pool's control block, whose words control.py names.
+go) and `ticks` (the clock of time stamps). They share the pool's control block, whose words control_block.py names.
 """
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu import control
+from trainer.engine.targets.cpu import control_block as control
 from trainer.engine.targets.cpu.repeats import repeat_ir
 from trainer.engine.targets.cpu.system import clock_ir, floating_point_ir, placement_ir, waiting_ir
 

@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 
-from trainer.engine.targets.cpu.control import CURRENT_CPU, MASK_BYTES, MASKS, PLACE, STAMPS, WAIT
+from trainer.engine.targets.cpu.control_block import CURRENT_CPU, MASK_BYTES, MASKS, PLACE, STAMPS, WAIT
 
 _SET_FLUSHING_X86 = """define internal i64 @{name}() {{
   %slot = alloca i32

@@ -1,4 +1,4 @@
-"""The CPU as a target: what the shared passes ask of it, and the whole way from a graph to launches."""
+"""The CPU as a target: its interface for the shared passes, and the whole way from a graph to launches."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.program.build import Request, build
 from trainer.engine.program.constants import constant_first
 from trainer.engine.program.contractions import contracted
-from trainer.engine.program.legalise import legalise
+from trainer.engine.program.legalize import legalize
 from trainer.engine.program.merge import merged
 from trainer.engine.program.partition import Policy
-from trainer.engine.program.rows import chained
+from trainer.engine.program.row_chains import chained
 from trainer.engine.program.schedule import hosts_first, schedule
 from trainer.engine.program.statistics import with_statistics
 from trainer.engine.program.target import Features
@@ -62,7 +62,7 @@ class CpuTarget:
 
     def legal(self, outputs: Sequence[Node]) -> list[Node]:
         """Simplified, with convolutions that were written out, and sums of narrow types in wide ones."""
-        return legalise(contracted(simplify(outputs)), self.features.wide_groups)
+        return legalize(contracted(simplify(outputs)), self.features.wide_groups)
 
     def lower(
         self, request: Request, policy: Policy, choose: Callable[[Any], Any] | None = None,

@@ -125,7 +125,7 @@ def epilogue_arguments(epilogue: Epilogue, elements: int, channels: int) -> list
 
 
 def prepared(dtype: DType, elements: int, pairs: bool) -> Argument:
-    """An operand of so many elements of the accumulator's size: numbers, or pairs of bfloat16."""
+    """An operand of `elements` elements of the accumulator's size: numbers, or pairs of bfloat16."""
     return Argument(bfloat16, 2 * elements) if pairs else Argument(dtype, elements)
 
 

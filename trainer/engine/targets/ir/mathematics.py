@@ -1,9 +1,9 @@
-"""Exponentials, logarithms and their kin on vectors, from polynomials: a kernel calls no mathematics library.
+"""Exponentials, logarithms and related functions on vectors, from polynomials: a kernel calls no mathematics library.
 
 Each function takes `Floats` (which emits) and value names, and returns a value name. Infinities, NaN, signed zero and
 overflow follow C99's annex F. The coefficients are minimax fits (Remez, 60 digits) over the reduced range; the largest
-error found over a dense sweep of all exponents, in units in the last place of the result, stands beside each name in
-`MAXIMUM_ULP` and is what the tests hold them to.
+error found over a dense sweep of all exponents, in units in the last place of the result, is listed for each name in
+`MAXIMUM_ULP`, which the tests verify.
 """
 
 from __future__ import annotations

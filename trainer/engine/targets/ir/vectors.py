@@ -139,7 +139,7 @@ class Floats(Vectors):
         return total
 
     def estrin(self, x: str, coefficients: tuple[float, ...]) -> str:
-        """The same polynomial, neighbouring terms joined in pairs: a few products more, and half the way through.
+        """The same polynomial, neighboring terms joined in pairs: a few products more, and half the way through.
 
         A loop's vectors overlap only as far as the processor's window reaches, which a long way through stalls.
         """

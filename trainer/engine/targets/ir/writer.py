@@ -46,7 +46,7 @@ class Loop:
 
 
 class Writer:
-    """Collects the instructions of one function, from its block "entry" on, and what the module needs beside it."""
+    """Collects the instructions of one function, from its block "entry" on, and its module's declarations."""
 
     def __init__(self, parent: Writer | None = None) -> None:
         self.lines = ["entry:"]
@@ -147,7 +147,7 @@ class Writer:
         return self.helper(name, "void", parameters, build, "noinline nounwind")
 
     def constant(self, name: str, text: str) -> str:
-        """Define the module's constant `name` (`text` = type and initialiser) once; returns the reference "@name"."""
+        """Define the module's constant `name` (`text` = type and initializer) once; returns the reference "@name"."""
         self._definitions[f"constant {name}"] = f"@{name} = internal unnamed_addr constant {text}, align 64"
         return f"@{name}"
 

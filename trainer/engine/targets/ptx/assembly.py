@@ -37,7 +37,9 @@ def version(processor: str) -> str:
 
 def assembly_key(ir: str, processor: str) -> str:
     """What the PTX of a module is kept under."""
-    return hashlib.sha256(f"{llvm.llvm_version_info}|{processor}|{version(processor)}|{_OPTIMIZATION}\n{ir}".encode()).hexdigest()
+    return hashlib.sha256(
+        f"{llvm.llvm_version_info}|{processor}|{version(processor)}|{_OPTIMIZATION}\n{ir}".encode()
+    ).hexdigest()
 
 
 def assembled(ir: str, processor: str = PROCESSOR) -> str:

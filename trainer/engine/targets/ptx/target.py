@@ -1,4 +1,4 @@
-"""NVIDIA GPUs as a target: what the shared passes ask of it, and the way from a graph to launches."""
+"""The target of NVIDIA GPUs: the interface of the shared passes, and the way from a graph to launches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainer.engine.graph.node import Node
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program.build import Request, build
-from trainer.engine.program.legalise import legalise
+from trainer.engine.program.legalize import legalize
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.target import Features
 from trainer.engine.program.work import Buffer, Work
@@ -40,7 +40,7 @@ class PtxTarget:
 
     def legal(self, outputs: Sequence[Node]) -> list[Node]:
         """The graph as the kernels take it."""
-        return legalise(simplify(outputs), self.features.wide_groups)
+        return legalize(simplify(outputs), self.features.wide_groups)
 
     def takes_prologue(self, node: Node) -> bool:
         """No kernel computes element-wise work on its input yet."""

@@ -67,7 +67,7 @@ def _float_to_float(decoder: Decoder, values: np.ndarray, target: str, mode: str
 
 
 def float_to_integer(values: np.ndarray, kind: np.dtype) -> np.ndarray:
-    """Whole numbers as integers: cut at the type's range. NaN gives 0, of or to 64 bits the sign's bit alone."""
+    """Integers as integers: cut at the type's range. NaN gives 0, of or to 64 bits the sign's bit alone."""
     limits, wide = np.iinfo(kind), values.astype(np.float64)
     above = wide >= float(limits.max) + (limits.bits < 53)
     below = wide <= float(limits.min)

@@ -64,7 +64,7 @@ def steps(tile: int, total: int) -> list[int]:
 
 
 def balance(tasks: int) -> float:
-    """How much longer the slowest thread works than the mean; few tasks also wait for whoever was disturbed."""
+    """Time of the slowest thread relative to the mean; few tasks also wait for a disturbed thread."""
     return sum(math.ceil(tasks / threads) * threads / tasks for threads in THREADS) / len(THREADS) + WAIT / tasks
 
 

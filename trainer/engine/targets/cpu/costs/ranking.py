@@ -10,10 +10,12 @@ from trainer.engine.targets.cpu.machine import Machine
 
 MOST_TILES, MOST_CANDIDATES, MOST_VECTORS = 8, 10, 4
 HOPELESS = 1.4
-"""What the model holds for so many times as slow as its choice is not worth compiling."""
+"""A candidate whose estimated time exceeds the choice's by this factor is not compiled."""
 
 VARIED = 1.02
-"""The model says nothing of unrolling, copies and padding: variants of its choice come right after it."""
+"""Cost of variants in unrolling, copies and padding, which the model does not estimate: they rank right after the
+choice.
+"""
 
 Shape = TypeVar("Shape", bound=tuple[int, ...])
 Choice = TypeVar("Choice")

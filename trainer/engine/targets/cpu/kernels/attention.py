@@ -87,7 +87,7 @@ class _Forward(Blocks):
         self.fill(self.top, block, f.constant(float("-inf")))
         self.fill(self.total, block, f.constant(0.0))
         keys, values = (self.at(*operand, self.batch, group, 0, 0) for operand in (("keys", key), ("value", value)))
-        low, high = self._seen(rows)
+        low, high = self._visible(rows)
         with w.loop(low, high, BLOCK) as loop:
             place = loop.index
             if spec.keys < BLOCK:
@@ -120,7 +120,7 @@ class _Forward(Blocks):
         )  # fmt: skip
         return w.module(name, scratch=True)
 
-    def _seen(self, rows: Integer) -> tuple[Integer, Integer]:
+    def _visible(self, rows: Integer) -> tuple[Integer, Integer]:
         """The keys that some query of the block sees: from a block's first one to an end."""
         spec, w = self.spec, self.w
         low: Integer = 0
@@ -152,7 +152,7 @@ class _Forward(Blocks):
     def _adjust_all(self, place: Integer, count: Integer) -> None:
         spec, w = self.spec, self.w
         slope = self.slope(self.head)
-        places = [self.whole_numbers(w.add(self.position, start)) for start in self.vectors]
+        places = [self.integer_list(w.add(self.position, start)) for start in self.vectors]
         has_bias = "bias" in spec.operands
         base = self.at("bias", spec.bias, self.batch, self.head, self.row, place) if has_bias else ""
         with w.loop(0, count) as row:

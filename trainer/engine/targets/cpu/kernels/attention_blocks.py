@@ -23,7 +23,8 @@ from trainer.engine.targets.ir.vectors import Floats, Integers
 from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 BLOCK = GROUP
-"""Keys, and at most so many queries, of a block: scores of 16 KB in float32, which the nearest cache holds."""
+"""Number of keys, and maximum number of queries, of a block: scores of 16 KB in float32, which the nearest cache holds.
+"""
 
 Strides = tuple[int, ...]
 
@@ -89,7 +90,7 @@ class Blocks:
         return self.memory.at(self.address[name], offset)
 
     def areas(self, *sizes: int) -> list[str]:
-        """Parts of the scratch memory of so many elements each."""
+        """Parts of the scratch memory with these numbers of elements."""
         found, offset = [], 0
         for size in sizes:
             found.append(self.memory.at("%scratch", offset))
@@ -218,7 +219,7 @@ class Blocks:
         """Whether the window has an end before (0) or after (1) a query's position."""
         return self.spec.window[side] < UNLIMITED
 
-    def whole_numbers(self, start: Integer, step: int = 1) -> str:
+    def integer_list(self, start: Integer, step: int = 1) -> str:
         """start, start + step, … as i32 lanes."""
         w = self.w
         narrow = str(start) if isinstance(start, int) else w.value(f"trunc i64 {start} to i32")
@@ -253,7 +254,7 @@ class Blocks:
         return broadcast(self.w, self.element, self.w.value(f"load {self.element}, ptr {place}"), self.lanes)
 
     def bias_lanes(self, base: str, stride: int, start: Integer, first: Integer, total: Integer) -> str:
-        """Elements first + start, first + start + 1, … of an axis of the bias of so many elements, then the last one.
+        """Elements first + start, first + start + 1, … of an axis of the bias with `total` elements, then the last one.
 
         `base` is the address of the element `first`.
         """
@@ -263,7 +264,7 @@ class Blocks:
         last = w.subtract(w.subtract(total, first), 1)
         narrow = str(last) if isinstance(last, int) else w.value(f"trunc i64 {last} to i32")
         limit = broadcast(w, "i32", narrow, self.lanes)
-        places = w.apply("smin", self.whole.type, self.whole_numbers(start), limit)
+        places = w.apply("smin", self.whole.type, self.integer_list(start), limit)
         wide = vector("i64", self.lanes)
         offsets = w.value(f"mul {wide} {w.value(f'sext {self.whole.type} {places} to {wide}')}, splat (i64 {stride})")
         pointers = w.value(f"getelementptr {self.element}, ptr {base}, {wide} {offsets}")

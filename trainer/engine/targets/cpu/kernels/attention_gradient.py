@@ -44,14 +44,14 @@ class AttentionGradient:
     @property
     def splits(self) -> int:
         """Tasks that share the keys of a head."""
-        wanted = -(-FEWEST_TASKS // (self.spec.batch * self.spec.groups))
-        return -(-self.blocks // self.share) if wanted > 1 else 1
+        needed = -(-FEWEST_TASKS // (self.spec.batch * self.spec.groups))
+        return -(-self.blocks // self.share) if needed > 1 else 1
 
     @property
     def share(self) -> int:
         """Blocks of keys of a task."""
-        wanted = -(-FEWEST_TASKS // (self.spec.batch * self.spec.groups))
-        return -(-self.blocks // min(wanted, self.blocks))
+        needed = -(-FEWEST_TASKS // (self.spec.batch * self.spec.groups))
+        return -(-self.blocks // min(needed, self.blocks))
 
     @property
     def tasks(self) -> int:
@@ -233,14 +233,14 @@ class _Backward(Blocks):
                 there = w.add(w.multiply(line.index, BLOCK), start)
                 score = memory.load(self.weights, there)
                 if not is_plain:
-                    distance = whole.operation("sub", here, self.whole_numbers(w.add(self.place, start)))
+                    distance = whole.operation("sub", here, self.integer_list(w.add(self.place, start)))
                     bias = ""
                     if has_bias:  # the lanes count from the block's first key
                         bias = self.bias_lanes(across, spec.bias[3], start, 0, self.count)
                     score = self.adjusted(score, distance, bias, slope)
                     if spec.keys % BLOCK:
                         last = w.value(f"trunc i64 {w.subtract(self.count, start)} to i32")
-                        is_inside = whole.operation("icmp slt", self.whole_numbers(0), broadcast(
+                        is_inside = whole.operation("icmp slt", self.integer_list(0), broadcast(
                             w, "i32", last, self.lanes))  # fmt: skip
                         score = f.select(is_inside, score, f.constant(float("-inf")))
                 weight = mathematics.exp(f, f.subtract(score, log_sum))

@@ -57,7 +57,7 @@ class Window:
     """How a window of channels-last images is copied into scratch.
 
     Of each pixel's `channels`, the first `taken` from the given address on; scratch has `pixel`, `row` and `image`
-    elements between neighbours.
+    elements between neighbors.
     """
 
     dtype: DType
@@ -70,7 +70,7 @@ class Window:
 
 
 def define_apply(writer: Writer, window: Window, prologue: Epilogue) -> str:
-    """Define `apply(target, source, operands…, count)`: `count` neighbouring pixels, each element by the prologue.
+    """Define `apply(target, source, operands…, count)`: `count` neighboring pixels, each element by the prologue.
 
     Pixel by pixel: a column of them would walk memory in strides, and what belongs to a channel stays in the nearest
     cache.

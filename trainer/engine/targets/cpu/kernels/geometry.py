@@ -34,7 +34,7 @@ class ConvolutionSpec:
     gradient of w. The prologue works on the elements of x (in the input gradient: of dy) while a task's window of
     them is copied into scratch, before padding is written; `dtype` is what it is handed and what it gives.
 
-    pairs: both operands are bfloat16 and `dtype`, that of sums and results, is float32. Pairs are neighbours along what
+    pairs: both operands are bfloat16 and `dtype`, that of sums and results, is float32. Pairs are neighbors along what
     is summed: channels of a group in the forward pass, filters of a group in the input gradient (an even number of
     them, and the weights packed), images in the weight gradient, whose operands `interleave.py` has brought together.
 
@@ -94,7 +94,7 @@ class ConvolutionSpec:
 
     @property
     def weight_strides(self) -> tuple[int, int, int, int]:
-        """Elements between neighbours along K, C, R and S."""
+        """Elements between neighbors along K, C, R and S."""
         shape = (self.filters, self.channels // self.groups, *self.window)
         strides, step = [0] * 4, 1
         for axis in reversed(self.weight_order):
@@ -120,7 +120,7 @@ class AxisPhase:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """How one spatial axis is traversed: strides between outputs, inputs of neighbouring outputs, and taps."""
+    """How one spatial axis is traversed: strides between outputs, inputs of neighboring outputs, and taps."""
 
     extent: int
     output_extent: int
@@ -138,12 +138,12 @@ class Axis:
     def leaves_input(self) -> bool:
         """Whether some tap reads before the first or after the last input."""
         return any(
-            phase.input_start < 0 or phase.input_start + self.reach(phase.count, phase.taps) > self.extent
+            phase.input_start < 0 or phase.input_start + self.span(phase.count, phase.taps) > self.extent
             for phase in self.phases
             if phase.taps
         )
 
-    def reach(self, count: int, taps: int) -> int:
+    def span(self, count: int, taps: int) -> int:
         """Inputs from the first to the last that `count` outputs with `taps` taps read."""
         return (count - 1) * self.input_step + (max(taps, 1) - 1) * self.tap_step + 1
 

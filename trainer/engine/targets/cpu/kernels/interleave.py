@@ -1,6 +1,6 @@
 """Pairs of bfloat16 images element by element, as the weight gradient reads them (`products.py`).
 
-The source is `rows` dense images of `elements` numbers; the destination holds a pair of neighbours for each element:
+The source is `rows` dense images of `elements` numbers; the destination holds a pair of neighbors for each element:
 [ceil(rows / 2)][elements][2]. A last image without a partner is paired with zeros.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [source address, destination address].

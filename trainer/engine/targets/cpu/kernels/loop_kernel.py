@@ -1,4 +1,4 @@
-"""What the compiler asks of a loop kernel: plain, hashable data that says what is computed, never how.
+"""The specification of a loop kernel: plain, hashable data that describes the computation, not its code.
 
 A `LoopKernel` is a loop nest over an iteration space of `rank` collapsed dimensions, outermost first. Sizes,
 strides and addresses are arguments, not part of the specification, so that one compiled kernel serves every shape.

@@ -74,7 +74,7 @@ class PackSpec:
 
     @property
     def row_stride(self) -> int | None:
-        """Source elements between rows of depth, where columns are neighbours and rows are equally far apart."""
+        """Source elements between rows of depth, where columns are neighbors and rows are equally far apart."""
         if self.column_stride != 1 or len(self.blocks) != 1 or not self.depth:
             return None
         levels = merged(self.blocks[0].levels)
@@ -214,8 +214,8 @@ class _Packing:
             with w.loop(0, extent) as loop:
                 self.write_levels(tuple(inner), *places(loop.index), active)
             return
-        neighbours = stride == 2 and spec.pair_stride == 1 if spec.pair_stride else stride == 1
-        transposed = extent - extent % lanes if neighbours and spec.column_stride != 1 else 0
+        neighbors = stride == 2 and spec.pair_stride == 1 if spec.pair_stride else stride == 1
+        transposed = extent - extent % lanes if neighbors and spec.column_stride != 1 else 0
         if transposed:
             with w.loop(0, transposed, lanes) as loop:
                 pointers = places(loop.index)
@@ -226,7 +226,7 @@ class _Packing:
                 self.store(self.gathered(here, active), there)
 
     def gathered(self, source: str, active: int) -> str:
-        """One row of a panel: `active` neighbouring columns, then zeros."""
+        """One row of a panel: `active` neighboring columns, then zeros."""
         spec = self.spec
         if not spec.pair_stride or (spec.column_stride != 1 and spec.pair_stride == 1):
             return self.row(spec.dtype, source, active)

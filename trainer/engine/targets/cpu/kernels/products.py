@@ -1,5 +1,5 @@
 """How two elements of the accumulator's size are multiplied and added to a sum: numbers, or pairs and quads of smaller
-ones, which are neighbours along the reduction. So a contraction of these runs over half or a quarter as many elements,
+ones, which are neighbors along the reduction. So a contraction of these runs over half or a quarter as many elements,
 its specification counts them, and every template handles them as it does float32 and int32.
 
 Pairs of bfloat16 are summed in float32: element 2k lies in the lower half, 2k + 1 in the upper. Numerics class: one
@@ -9,11 +9,11 @@ to zero (Intel SDM, volume 2; found so on Zen 5); elsewhere both halves are wide
 subnormals are flushed, as traced programs do, the two have the same bits. AMX sums in another order, a numerics class
 of its own: `tile_registers.py`.
 
-Quads of 8-bit integers are summed in int32; the left operand is signed or unsigned, the right one (the weights) signed.
-Sums are exact modulo 2**32 and wrap, so every way has the same bits. AVX-512-VNNI's VPDPBUSD multiplies unsigned by
-signed bytes and does not saturate (Intel SDM, volume 2). For a signed left operand, 128 is added by flipping the sign
-bits, and 128 times the right operand's sum is taken off again: that sum is one more row of the tile. Elsewhere bytes
-are widened by shifts.
+Quads of 8-bit integers are summed in int32; the left operand is signed or unsigned, the right operand (the weights)
+signed. Sums are exact modulo 2**32 and wrap, so every way has the same bits. AVX-512-VNNI's VPDPBUSD multiplies
+unsigned by signed bytes and does not saturate (Intel SDM, volume 2). For a signed left operand, 128 is added by
+flipping the sign bits, and 128 times the right operand's sum is taken off again: that sum is one more row of the tile.
+Elsewhere bytes are widened by shifts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A kernel that reduces one block of a collapsed dimension, in the order that `spec.Reduction` fixes, while it is
 written: what both ways of running share. "row" keeps the 16 lanes of the order in one vector (`reduction_rows`);
-"column" keeps them as 16 rows of a scratch in the cache and is vectorised over what is kept (`reduction_columns`). Both
+"column" keeps them as 16 rows of a scratch in the cache and is vectorized over what is kept (`reduction_columns`). Both
 add the same numbers in the same order, so they give the same bits.
 
 A partial result of argmax or argmin is its position alone: where an output has several blocks, reduce the values first.
@@ -33,17 +33,17 @@ class BlockReduction:
         self.writer = Writer()
         operations = kernel.reduction.operations
         # mean and deviations of one value share an accumulator
-        wanted = [
+        terms = [
             ("moments" if operation in ("mean", "deviations") else operation, instruction)
             for operation, (instruction, _) in zip(operations, kernel.outputs, strict=True)
         ]
-        shared = list(dict.fromkeys(wanted))
+        shared = list(dict.fromkeys(terms))
         self.terms = [instruction for _, instruction in shared]
         self.accumulators = [
             (Moments if operation == "moments" else Accumulator)(operation, kernel.body[instruction].dtype)
             for operation, instruction in shared
         ]
-        self.results = [(shared.index(term), operation) for term, operation in zip(wanted, operations, strict=True)]
+        self.results = [(shared.index(term), operation) for term, operation in zip(terms, operations, strict=True)]
         self.reduced = kernel.rank - 1 - kept_inside
 
     def render(self, name: str) -> str:

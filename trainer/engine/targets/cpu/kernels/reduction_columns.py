@@ -16,13 +16,13 @@ from trainer.engine.targets.ir.writer import Integer, Typed, vector
 COLUMN_PART = 64
 """Kept elements in one part of a "column" reduction."""
 STRIP_PARTS = 16
-"""How many neighbouring parts of one task are read together: short pieces of far rows would starve on page misses."""
+"""How many neighboring parts of one task are read together: short pieces of far rows would starve on page misses."""
 PREFETCH_STEPS = 16
 _BYTES = vector("i8", LANES)
 
 
 class ColumnReduction(BlockReduction):
-    """Kept parts are COLUMN_PART neighbours of the innermost dimension."""
+    """Kept parts are COLUMN_PART neighbors of the innermost dimension."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         super().__init__(kernel, 1)

@@ -96,7 +96,7 @@ class SortRows(KeyedRows):
     def _offsets(self) -> dict[str, int]:
         """Where in the scratch each array begins, and under "end" what they take."""
         keys, order = self.length * self.keys.width // 8, 4 * self.length * self.places
-        sizes = {"keys": keys + 64 * self.keys.width // 8}  # to which the last vector of keys may be filled up
+        sizes = {"keys": keys + 64 * self.keys.width // 8}  # to which the last vector of keys may be padded
         if self.method == "selection":
             sizes |= {"best": 8 * _SELECTED, "chosen": 8 * _SELECTED}
         elif self.method == "radix":

@@ -29,7 +29,7 @@ LONG_OPERATIONS = frozenset(
 
 
 def odd_lines(elements: int, lanes: int) -> int:
-    """Whole cache lines for so many elements, an odd number of them: neighbours spread over the cache's sets."""
+    """`elements` rounded up to an odd number of cache lines, so that neighbors spread over the cache's sets."""
     return (-(-elements // lanes) | 1) * lanes
 
 
@@ -77,7 +77,7 @@ class _TileWriter:
 
     @property
     def offset_left(self) -> bool:
-        """Whether 128 is added to the left operand, so that 128 times the right one's sum is to be taken off."""
+        """Whether 128 is added to the left operand, so that 128 times the right operand's sum must be subtracted."""
         return self.tile.products == "native_signed_quads"
 
     def write(self) -> None:

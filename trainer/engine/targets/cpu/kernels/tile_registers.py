@@ -1,8 +1,8 @@
 """Products by AMX: eight registers of 16 rows by 64 bytes, and an instruction that multiplies two into a third.
 
-The left operand's register holds up to 16 rows of 16 steps, the right one's 16 steps of 16 columns, a sum's 16 rows of
-16 columns; a step is a pair of bfloat16 or a quad of bytes, 4 bytes each. That is how both operands lie in memory for
-every other way of multiplying: rows of the left one at equal distances, panels of the right one.
+The left operand's register holds up to 16 rows of 16 steps, the right operand's 16 steps of 16 columns, a sum's 16 rows
+of 16 columns; a step is a pair of bfloat16 or a quad of bytes, 4 bytes each. That is how both operands lie in memory
+for every other way of multiplying: rows of the left operand at equal distances, panels of the right operand.
 
 Numerics class of bfloat16, "tiles": along each run of the innermost level, blocks of 16 pairs from its beginning, the
 last one shorter. Of a block the even elements are one chain of fused multiply-adds from zero and the odd ones another,
@@ -89,7 +89,7 @@ class Assignment:
 
 
 def assign(parts: Sequence[Rows], vectors: int, steps: int) -> Assignment | None:
-    """Registers for these parts at once, of runs of so many steps; None where they don't suffice."""
+    """Registers for these parts at once, with runs of `steps` steps; None if they don't suffice."""
     whole, tail = steps >= STEPS, steps % STEPS
     heights = sorted({part.count for part in parts})
     kinds = int(whole) + bool(tail)
@@ -143,7 +143,7 @@ def passes(rows: Sequence[int], vectors: int, steps: int) -> list[tuple[list[Row
 
 
 def suits(steps: int) -> bool:
-    """Whether the "tiles" class sums runs of so many pairs by tiles; others are summed by pairs there too."""
+    """Whether the "tiles" class sums runs of `steps` pairs with tiles; it sums shorter runs by pairs."""
     return steps >= LEAST_STEPS
 
 

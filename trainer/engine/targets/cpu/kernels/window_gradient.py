@@ -24,19 +24,19 @@ from trainer.engine.targets.ir.writer import vector
 def covering(
     windows: Shape, window: Pair, strides: Pair, padding: Padding, dilation: Pair, spatial: Pair
 ) -> tuple[Band, Band]:
-    """For each row and column of the picture, the run of windows [N, C, P, Q] that reach over it."""
-    reaches = [spacing * (size - 1) for size, spacing in zip(window, dilation, strict=True)]
-    axes = zip(windows[2:], spatial, padding, reaches, strides, strict=True)
+    """For each row and column of the picture, the run of windows [N, C, P, Q] that cover it."""
+    spans = [spacing * (size - 1) for size, spacing in zip(window, dilation, strict=True)]
+    axes = zip(windows[2:], spatial, padding, spans, strides, strict=True)
     rows, columns = (
-        (count, tuple(_run(place + low, count, reach, step) for place in range(extent)))
-        for count, extent, (low, _), reach, step in axes
+        (count, tuple(_run(place + low, count, span, step) for place in range(extent)))
+        for count, extent, (low, _), span, step in axes
     )
     return rows, columns
 
 
-def _run(place: int, count: int, reach: int, step: int) -> tuple[int, tuple[float, ...]]:
-    """The windows that begin at most `reach` before `place` of the padded axis."""
-    first, last = max(0, -(-(place - reach) // step)), min(count - 1, place // step)
+def _run(place: int, count: int, span: int, step: int) -> tuple[int, tuple[float, ...]]:
+    """The windows that begin at most `span` before `place` of the padded axis."""
+    first, last = max(0, -(-(place - span) // step)), min(count - 1, place // step)
     return (first, (1.0,) * (last - first + 1)) if first <= last else (0, ())
 
 

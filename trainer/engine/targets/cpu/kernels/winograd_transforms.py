@@ -26,7 +26,7 @@ from trainer.engine.targets.ir.vectors import Floats
 from trainer.engine.targets.ir.writer import Writer
 
 PAIRS = {2: (Fraction(1),), 4: (Fraction(5, 8), Fraction(3, 2))}
-"""By m: the points beside 0 and infinity, each with its negative."""
+"""By m: the points other than 0 and infinity, each with its negative."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,8 +101,9 @@ class Tunable:
 class Launch:
     """One kernel: its code, argument words, grid of tasks, scratch bytes of a thread, and the item that it computes.
 
-    The kernel of a launch that is `tunable` may be made again with other parameters: `with_parameters`. A repeat has
-    launches as its `body`, whose words are the first of its own, and no kernel; its tasks are the most that one has.
+    The kernel of a `tunable` launch can be rebuilt with other parameters: `with_parameters`. A repeat has
+    launches as its `body`, whose words are the first of its own, and no kernel; its tasks are the maximum over the
+    body.
     """
 
     work: Work

@@ -219,12 +219,13 @@ def candidates(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ..
     return sized(tiles, sizes, variants)
 
 
-def _reads(operand: int, beside: int, passes: int, machine: Machine) -> float:
-    """What `passes` passes over an operand cost, in reads from the second-level cache; `beside` bytes are used between.
+def _reads(operand: int, others: int, passes: int, machine: Machine) -> float:
+    """The cost of `passes` passes over an operand, in reads from the second-level cache; `others` bytes are used
+    between them.
 
     Tasks walk the columns of b before the next rows of a: what doesn't stay in that cache is read again each time.
     """
-    if operand + beside <= machine.level2_bytes:
+    if operand + others <= machine.level2_bytes:
         return 1
     return passes if operand <= FAR_BYTES else passes * costs.STREAM_BYTES_PER_CYCLE / costs.SHARED_BYTES_PER_CYCLE
 
@@ -232,11 +233,11 @@ def _reads(operand: int, beside: int, passes: int, machine: Machine) -> float:
 def operands(spec: MatmulSpec) -> list[Argument]:
     """The arrays in the order of the argument block."""
 
-    def reach(extents: Sequence[int], strides: Sequence[int]) -> int:
+    def span(extents: Sequence[int], strides: Sequence[int]) -> int:
         return 1 + sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=True))
 
-    a = reach((*spec.batch, spec.rows, spec.depth), (*spec.a_batch, *spec.a_strides))
-    b = reach((*spec.batch, spec.depth, spec.columns), (*spec.b_batch, *spec.b_strides))
+    a = span((*spec.batch, spec.rows, spec.depth), (*spec.a_batch, *spec.a_strides))
+    b = span((*spec.batch, spec.depth, spec.columns), (*spec.b_batch, *spec.b_strides))
     elements = math.prod(spec.batch) * spec.rows * spec.columns
     return [
         Argument(bfloat16 if spec.pairs else spec.dtype, a),

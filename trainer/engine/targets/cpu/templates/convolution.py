@@ -108,8 +108,8 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
         self.copied = form.leaves_input or parameters.copy or bool(spec.prologue.body)
         if self.copied:
             self.pixel = form.group_inputs + parameters.pixel_padding
-            self.row = self.pixel * _reach(form.columns, parameters.task_columns)
-            self.image = self.row * _reach(form.rows, parameters.task_rows)
+            self.row = self.pixel * _span(form.columns, parameters.task_columns)
+            self.image = self.row * _span(form.rows, parameters.task_rows)
         else:
             self.pixel, self.row = form.inputs, form.columns.extent * form.inputs
             self.image = form.rows.extent * self.row
@@ -235,7 +235,7 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
 
     @property
     def is_dense(self) -> bool:
-        """Whether the inputs of neighbouring taps follow one another."""
+        """Whether the inputs of neighboring taps follow one another."""
         return self.form.columns.tap_step * self.pixel == self.form.group_inputs
 
     def widths(self, columns: Bounds, column: Integer, trimmed: bool) -> Iterator[tuple[int, int]]:
@@ -270,7 +270,7 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
         return tuple(levels), names
 
     def trimmed_runs(self, places: list[tuple[int, int]], left: int) -> tuple[LevelPart, ...]:
-        """For each tap the pixels of a tile at column `left` that it meets in the image; alike neighbours as one."""
+        """For each tap the pixels of a tile at column `left` that it meets in the image; alike neighbors as one."""
         axis, phase, inputs = self.form.columns, self.form.columns.phases[0], self.form.group_inputs
         runs: list[LevelPart] = []
         for tap in range(phase.taps):
@@ -284,9 +284,9 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
         return tuple(run for run in runs if run.rows)
 
 
-def _reach(axis: Axis, share: int) -> int:
+def _span(axis: Axis, share: int) -> int:
     """The most inputs that a task of `share` outputs reads."""
-    return max(axis.reach(min(share, phase.count), phase.taps) for phase in axis.phases)
+    return max(axis.span(min(share, phase.count), phase.taps) for phase in axis.phases)
 
 
 def _inputs(w: Writer, axis: Axis, part: Bounds) -> tuple[Integer, Integer]:
@@ -361,7 +361,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
     height, width = form.rows.most_outputs, form.columns.most_outputs
     depth = form.packing.depth / len(form.phases)
     pixels = form.images * form.groups * len(form.phases)
-    in_place, apart = not (form.leaves_input or spec.prologue.body), form.columns.input_step * form.inputs * itemsize
+    in_place, distance = not (form.leaves_input or spec.prologue.body), form.columns.input_step * form.inputs * itemsize
     by_tiles = costs.uses_tile_registers(spec, machine)
     tiles = []
     for v in range(1, min(vectors, 4) + 1):
@@ -376,7 +376,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
                     cycles = tile_shapes.cycles(cuts, costs.pieces(vectors, v), form.group_inputs, runs)
                 else:
                     cycles = costs.cut_cycles(cuts, costs.pieces(vectors, v), depth * met)
-                    if in_place and apart % PAGE_BYTES == 0 and tile_rows * tile_columns >= WAYS:
+                    if in_place and distance % PAGE_BYTES == 0 and tile_rows * tile_columns >= WAYS:
                         cycles *= CROWDED
                 tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
     narrow = len(form.phases) == 1 and spec.window[1] > 1 and form.group_inputs >= TRIMMED_CHANNELS and not by_tiles
@@ -414,7 +414,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
 
 
 def _rows_inside(axis: Axis, tile_rows: int) -> float:
-    """The share of rows of taps that tiles of so many rows compute: those wholly in the padding are left out."""
+    """The share of rows of taps that tiles of `tile_rows` rows compute: those entirely in the padding are left out."""
     if len(axis.phases) > 1 or not axis.leaves_input:
         return 1.0
     phase, met = axis.phases[0], 0

@@ -179,7 +179,7 @@ class DepthwiseKernel(TemplateKernel[DepthwiseSpec, DepthwiseParameters]):
 
 def _taps_inside(w: Writer, axis: Axis, phase: AxisPhase, start: Integer) -> tuple[Integer, Integer]:
     """The first tap that meets the image where tap 0 reads `start`, and how many do."""
-    inside = phase.input_start >= 0 and phase.input_start + axis.reach(phase.count, phase.taps) <= axis.extent
+    inside = phase.input_start >= 0 and phase.input_start + axis.span(phase.count, phase.taps) <= axis.extent
     if inside or not phase.taps:
         return 0, phase.taps
     return taps_inside(w, axis, phase.taps, start)

@@ -44,17 +44,17 @@ from trainer.engine.targets.ir.writer import Integer, Writer
 BLOCK_PIXELS = 256
 MOST_GROUPS = 16
 WINDOW_ELEMENTS = 3 << 17
-"""At most so many elements of x that a block reads, where one pixel allows it: they are copied into scratch."""
+"""Maximum number of elements of x that a block reads (if one pixel fits): they are copied into scratch."""
 
 TOTALS_ELEMENTS = 1 << 20
-"""At most so many elements of totals beside the result: more groups cost memory traffic."""
+"""Maximum number of elements of totals in addition to the result: more groups cost memory traffic."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightGradientParameters:
     """How it is computed; any values give the same bits.
 
-    A tile is tile_rows weights of neighbouring input channels (or taps) by tile_vectors vectors of filters. A task
+    A tile is tile_rows weights of neighboring input channels (or taps) by tile_vectors vectors of filters. A task
     covers one group of blocks, task_lines lines of weights (a line shares its row of taps) and task_vectors vectors
     (a multiple of the tile's). `copy` brings x into scratch even where nothing is padded, its pixels `pixel_padding`
     elements further apart. `native` multiplies pairs by AVX-512-BF16's instruction.
@@ -102,7 +102,7 @@ def pixel_blocks(spec: ConvolutionSpec) -> PixelBlocks:
         whole = (_images(spec), rows, columns)
         block_rows, block_columns = min(rows, max(1, BLOCK_PIXELS // columns)), columns
         block_images = min(whole[0], max(1, BLOCK_PIXELS // (rows * columns)))
-        while math.prod(_reach(spec, block_rows, block_columns)) * block_images * spec.channels > WINDOW_ELEMENTS:
+        while math.prod(_span(spec, block_rows, block_columns)) * block_images * spec.channels > WINDOW_ELEMENTS:
             if block_images > 1:
                 block_images = -(-block_images // 2)
             elif block_rows > 1:
@@ -123,12 +123,12 @@ def groups_of(blocks: int, weights: int) -> int:
 
 
 def _images(spec: ConvolutionSpec) -> int:
-    """Images, or pairs of them, the last filled up with zeros."""
+    """Images, or pairs of them; the last pair is padded with zeros."""
     return -(-spec.images // spec.unit)
 
 
-def _reach(spec: ConvolutionSpec, rows: int, columns: int) -> tuple[int, int]:
-    """Rows and columns of x that so many rows and columns of y read."""
+def _span(spec: ConvolutionSpec, rows: int, columns: int) -> tuple[int, int]:
+    """Rows and columns of x that `rows` rows and `columns` columns of y read."""
     down, right = (
         (extent - 1) * spec.strides[axis] + (spec.window[axis] - 1) * spec.dilation[axis] + 1
         for axis, extent in enumerate((rows, columns))
@@ -167,9 +167,9 @@ def coded(spec: ConvolutionSpec) -> ConvolutionSpec:
 class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParameters]):
     """Weights, tile by tile, over the pixels of one block after the other.
 
-    Where x is read (in scratch if it is `copied`), there are `pixel`, `row` and `image` elements between neighbours.
+    Where x is read (in scratch if it is `copied`), there are `pixel`, `row` and `image` elements between neighbors.
     `lines` are (offset into x, offset into the weights, first row of y, last row + 1) of runs of `run` weights; the
-    other rows of y meet only padding there. `places` are a tile's rows in x. A run's inputs are neighbours, unless one
+    other rows of y meet only padding there. `places` are a tile's rows in x. A run's inputs are neighbors, unless one
     tile holds all weights: then its rows lie wherever their taps do.
     """
 
@@ -181,7 +181,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
         self.channels, self.filters = spec.channels // spec.groups, spec.filters // spec.groups
         self.vectors = -(-self.filters // self.lanes)
         self.copied = spec.is_padded or parameters.copy or bool(spec.prologue.body)
-        height, width = _reach(spec, *self.blocks.block[1:]) if self.copied else spec.spatial
+        height, width = _span(spec, *self.blocks.block[1:]) if self.copied else spec.spatial
         self.pixel = self.channels + parameters.pixel_padding if self.copied else spec.channels
         self.row = self.pixel * width
         self.image = self.row * height
@@ -321,7 +321,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
         return tuple(Level(variable or part, *step) for variable, part, step in extents), variables
 
     def copy_input(self, x: str, starts: list[Integer], extents: list[Integer], applied: OperandPointers) -> None:
-        """Bring the input of a block into scratch, zeros where it reaches beyond the image."""
+        """Bring the input of a block into scratch, zeros where it extends beyond the image."""
         spec, w = self.spec, self.w
         spatial = spec.spatial if not self.spec.is_product else (1, self.blocks.whole[2])
         window = copies.Window(self.dtype, spatial, spec.channels, self.channels, self.pixel, self.row, self.image)

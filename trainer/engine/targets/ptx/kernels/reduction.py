@@ -74,14 +74,14 @@ class _Rendering:
     def __init__(self, kernel: ReductionKernel) -> None:
         self.kernel, self.w = kernel, KernelWriter()
         names = ["moments" if name in ("mean", "deviations") else name for name in kernel.operations]
-        wanted = list(zip(names, (instruction for instruction, _ in kernel.outputs), strict=True))
-        distinct = list(dict.fromkeys(wanted))  # mean and deviations of one value share an accumulator
+        terms = list(zip(names, (instruction for instruction, _ in kernel.outputs), strict=True))
+        distinct = list(dict.fromkeys(terms))  # mean and deviations of one value share an accumulator
         self.terms = [instruction for _, instruction in distinct]
         self.accumulators = [
             (Moments if name == "moments" else Accumulator)(name, kernel.body[instruction].dtype, 1)
             for name, instruction in distinct
         ]
-        self.results = [distinct.index(each) for each in wanted]
+        self.results = [distinct.index(each) for each in terms]
 
     def render(self, name: str) -> str:
         kernel, w = self.kernel, self.w

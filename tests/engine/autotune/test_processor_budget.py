@@ -1,10 +1,10 @@
-"""The helper's allowance: a share of wall time, half of idle time, and no more."""
+"""The helper's budget: a share of wall time, half of idle time, and no more."""
 
 from __future__ import annotations
 
 import pytest
 
-from trainer.engine.autotune.allowance import LOOK_SECONDS, Allowance, idle_seconds
+from trainer.engine.autotune.processor_budget import READ_SECONDS, ProcessorBudget, idle_seconds
 
 
 class Machine:
@@ -24,26 +24,26 @@ class Machine:
 
 def test_a_busy_machine_gives_the_share_alone() -> None:
     machine = Machine()
-    allowance = Allowance(0.05, machine.idle, machine.now)
-    assert allowance.seconds() == 0
+    budget = ProcessorBudget(0.05, machine.idle, machine.now)
+    assert budget.seconds() == 0
     machine.time += 20
-    assert allowance.seconds() == pytest.approx(1.0)
+    assert budget.seconds() == pytest.approx(1.0)
 
 
 def test_half_of_what_idles_is_added() -> None:
     machine = Machine()
-    allowance = Allowance(0.05, machine.idle, machine.now)
+    budget = ProcessorBudget(0.05, machine.idle, machine.now)
     machine.time, machine.idled = machine.time + 20, machine.idled + 10
-    assert allowance.seconds() == pytest.approx(1.0 + 5.0)
+    assert budget.seconds() == pytest.approx(1.0 + 5.0)
 
 
 def test_the_system_is_asked_a_few_times_a_second() -> None:
     machine = Machine()
-    allowance = Allowance(0.05, machine.idle, machine.now)
+    budget = ProcessorBudget(0.05, machine.idle, machine.now)
     looks = machine.looks
     for _ in range(100):
-        machine.time += LOOK_SECONDS / 10
-        allowance.seconds()
+        machine.time += READ_SECONDS / 10
+        budget.seconds()
     assert machine.looks - looks <= 10
 
 
@@ -53,6 +53,6 @@ def test_idle_time_never_runs_backwards() -> None:
 
 
 def test_processors_that_are_not_all_ours_are_not_held_to_be_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer.engine.autotune.allowance.available_threads", lambda: 1)
+    monkeypatch.setattr("trainer.engine.autotune.processor_budget.available_threads", lambda: 1)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     assert idle_seconds() == 0

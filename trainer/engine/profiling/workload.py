@@ -1,4 +1,4 @@
-"""What an item has to do, whatever time it takes: operations, and bytes that it must read and write at least."""
+"""The work of an item, independent of its time: operations, and minimum bytes read and written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Load:
 
 
 def load_of(work: Work) -> Load:
-    """What one item has to do. Bytes that are read again come from caches and don't count."""
+    """The work of one item. Bytes that are read again come from caches and are not counted."""
     if work.parts:
         parts = [load_of(part) for part in work.parts]
         times = work.spec.count if work.kind == "repeat" else 1
@@ -66,7 +66,7 @@ def _dtype(spec: MatmulSpec | ConvolutionSpec) -> str:
 
 
 def _products(spec: ConvolutionSpec) -> int:
-    """Products with pixels that there are: those with padding need not be computed (18 % of a 3x3 window on 7x7)."""
+    """Products with pixels inside the image: those with padding need not be computed (18 % of a 3x3 window on 7x7)."""
     inside = [
         sum(
             0 <= output * spec.strides[axis] - spec.padding[axis][0] + tap * spec.dilation[axis] < spec.spatial[axis]

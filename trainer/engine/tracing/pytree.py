@@ -43,7 +43,7 @@ def rebuild(value: Any, leaves: Iterator[Any]) -> Any:
 
 
 def _dictionary(value: Any, kind: type, leaves: Iterator[Any]) -> Any:
-    """A dictionary of a subclass, made without its `__init__` and `__setitem__`, which may want or do anything."""
+    """A dictionary of a subclass, created without its `__init__` and `__setitem__`, which may take or do anything."""
     base: Any = next((each for each in (OrderedDict, defaultdict) if issubclass(kind, each)), dict)
     made = base.__new__(kind)
     if base is defaultdict:
@@ -54,7 +54,7 @@ def _dictionary(value: Any, kind: type, leaves: Iterator[Any]) -> Any:
 
 
 def outline(value: Any) -> Any:
-    """A hashable outline of the nesting, without the leaves: classes, lengths, keys with their types."""
+    """A hashable key of the nesting without the leaves: classes, lengths, keys with their types."""
     if isinstance(value, dict):
         items = tuple([(_typed(key), outline(item)) for key, item in value.items()])
         return (type(value), getattr(value, "default_factory", None), own_attribute(value), items)

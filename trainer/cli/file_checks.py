@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
 from trainer.configs import Loaded, Problem, RecipeIndex
-from trainer.configs.awaited import no_validation, share_of_train
 from trainer.configs.checks import sections_of
-from trainer.configs.own import names_own_class
+from trainer.configs.custom_class import names_own_class
+from trainer.configs.monitored_metrics import no_validation, share_of_train
 from trainer.configs.problems import KeyPath, did_you_mean
 from trainer.configs.readers.splits import SPLIT, TRAIN, VALID, split_words
 from trainer.configs.schedules import OwnSchedule

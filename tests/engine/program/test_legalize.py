@@ -10,7 +10,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.storage import Storage
-from trainer.engine.program.legalise import legalise
+from trainer.engine.program.legalize import legalize
 from trainer.engine.targets.reference import evaluate
 
 
@@ -35,7 +35,7 @@ ACCUMULATIONS = {
 @pytest.mark.parametrize("name", sorted(ACCUMULATIONS))
 def test_narrow_types_accumulate_in_wide_ones_and_round_once(name: str, dtype: DType, wide: DType) -> None:
     node = ACCUMULATIONS[name](leaf((8, 8), dtype))
-    (legal,) = legalise([node])
+    (legal,) = legalize([node])
     assert legal.name == "cast" and legal.dtype == dtype
     accumulation = legal.inputs[0]
     assert (accumulation.name, accumulation.dtype) == (name, wide)
@@ -47,23 +47,23 @@ def test_narrow_types_accumulate_in_wide_ones_and_round_once(name: str, dtype: D
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64])
 def test_wide_types_stay_as_they_are(dtype: DType) -> None:
     node = p.reduce_sum(leaf((4,), dtype), (0,))
-    assert legalise([node]) == [node]
+    assert legalize([node]) == [node]
 
 
 def test_what_does_not_accumulate_stays_narrow() -> None:
     x = leaf((4,), dtypes.bfloat16)
     node = p.reduce_max(p.add(x, x), (0,))
-    assert legalise([node]) == [node]
+    assert legalize([node]) == [node]
 
 
 def test_spent_markers_go_and_barriers_stay() -> None:
     x = leaf((4,), dtypes.float32)
-    (legal,) = legalise([p.negative(p.barrier(p.stop_gradient(p.exp(x)), "here"))])
+    (legal,) = legalize([p.negative(p.barrier(p.stop_gradient(p.exp(x)), "here"))])
     assert [node.name for node in topological([legal])] == ["buffer", "exp", "barrier", "negative"]
 
 
 def test_shared_nodes_stay_shared() -> None:
     x = p.stop_gradient(leaf((4,), dtypes.float32))
     y = p.exp(x)
-    first, second = legalise([p.negative(y), p.sin(y)])
+    first, second = legalize([p.negative(y), p.sin(y)])
     assert first.inputs == second.inputs

@@ -1,4 +1,6 @@
-"""What a function can see: closure cells, globals that its code reads, attributes that it names, and so on."""
+"""The values on which a function depends: closure cells, globals that its code reads, attributes that it names, and so
+on.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainer.engine.tensor import Tensor
-from trainer.engine.tracing.glance import ABSENT, Glance
+from trainer.engine.tracing.constants import ARRAYS, PLAIN, is_constant, is_module
+from trainer.engine.tracing.containers import DECLARED, entries, fields_of, is_frozen, is_long, outline_of
+from trainer.engine.tracing.identity_checks import ABSENT, IdentityChecks
 from trainer.engine.tracing.names import names_of
 from trainer.engine.tracing.origin import is_closed, origin
-from trainer.engine.tracing.outlines import DECLARED, entries, fields_of, is_frozen, is_long, outline_of
-from trainer.engine.tracing.plain import ARRAYS, PLAIN, is_constant, is_module
-from trainer.engine.tracing.structure import slots_of
+from trainer.engine.tracing.pytree import slots_of
 
 Key = tuple[str, int]
 """Where a value was found, as the user writes it, and its number among the values with that name."""
@@ -47,39 +49,39 @@ class Scope:
     stored: set[str] = field(default_factory=set)
     stored_by_packages: set[str] = field(default_factory=set)
     hosts: frozenset[types.CodeType] = frozenset()
-    """Functions of host calls: what they see is theirs, whenever they run."""
+    """Functions of host calls: what they read is not guarded."""
 
     def __len__(self) -> int:
         return len(self.users) + len(self.packages) + len(self.stored) + len(self.stored_by_packages)
 
 
-class Reach:
+class Dependencies:
     """One walk from `roots`, objects by name: the values that were found, and columns to compare them by.
 
     `skipped` are the keys of values that the step assigns itself: they are in `values` so that counters are found.
-    `is_cut_off` says that more is in reach than is guarded. `scope` grows; a walk in which it grew has to be done again
-    (`walk`).
+    `is_cut_off` says that more values are reachable than are guarded. `scope` grows; a walk in which it grew has to be
+    done again (`walk`).
     """
 
     def __init__(self, roots: Iterable[tuple[str, Any]], scope: Scope, ignored: frozenset[str]) -> None:
         self.values: dict[Key, Any] = {}
         self.skipped: set[Key] = set()
-        self.glance = Glance()
+        self.checks = IdentityChecks()
         self._scope, self._ignored = scope, ignored
         self._counts: dict[str, int] = {}
-        self._seen: dict[tuple[int, bool], Any] = {}
+        self._visited: dict[tuple[int, bool], Any] = {}
         self._classes: set[type] = set()
         self._inherited: dict[type, dict[str, Any]] = {}
         self._waiting = [(value, where, True) for where, value in roots][::-1]
-        while self._waiting and len(self._seen) < MOST_OBJECTS:
+        while self._waiting and len(self._visited) < MOST_OBJECTS:
             self._visit(*self._waiting.pop())
         self.is_cut_off = bool(self._waiting)
-        self._seen.clear()
+        self._visited.clear()
 
-    # --- what is noted ------------------------------------------------------------------------------------------------
+    # --- recording ------------------------------------------------------------------------------------------------
 
     def _note(self, where: str, value: Any, *, is_skipped: bool = False, opens: bool = True) -> bool:
-        """Note a value, and look into it later; False where it is one of those that are not guarded.
+        """Record a value and visit it later; False if values of its kind are not guarded.
 
         `opens` says whether the contents of a container are guarded.
         """
@@ -96,7 +98,7 @@ class Reach:
     ) -> None:
         value = holder.get(key, ABSENT)
         if self._note(where, value, is_skipped=is_skipped, opens=opens):
-            self.glance.items.add(holder, key, value)
+            self.checks.items.add(holder, key, value)
 
     def _attribute(self, where: str, holder: Any, name: str, *, is_skipped: bool = False, opens: bool = True) -> None:
         try:
@@ -104,14 +106,18 @@ class Reach:
         except (AttributeError, ValueError):
             return  # a slot or a cell that is filled later
         if self._note(where, value, is_skipped=is_skipped, opens=opens):
-            self.glance.attributes.add(holder, name, value)
+            self.checks.attributes.add(holder, name, value)
 
-    # --- where a value leads ------------------------------------------------------------------------------------------
+    # --- following ------------------------------------------------------------------------------------------
 
     def _visit(self, value: Any, where: str, opens: bool) -> None:
-        if isinstance(value, (*PLAIN, *ARRAYS)) or (id(value), True) in self._seen or (id(value), opens) in self._seen:
+        if (
+            isinstance(value, (*PLAIN, *ARRAYS))
+            or (id(value), True) in self._visited
+            or (id(value), opens) in self._visited
+        ):
             return
-        self._seen[id(value), opens] = value
+        self._visited[id(value), opens] = value
         if isinstance(value, list | tuple | dict | set | frozenset):
             self._container(value, where, opens)
         elif isinstance(value, types.FunctionType):
@@ -138,10 +144,10 @@ class Reach:
             self._object(value, where)
         if is_long(value):
             if opens and not isinstance(value, tuple | frozenset):
-                self.glance.sized.add(value, len(value))
+                self.checks.sized.add(value, len(value))
             return
         if opens:
-            self.glance.contents(value)
+            self.checks.contents(value)
         for key, item in entries(value):
             if opens:
                 self._note(f"{where}[{key!r}]", item)
@@ -190,15 +196,15 @@ class Reach:
             if at == "library" or base.__module__ == "trainer.engine.nn.module":
                 continue
             if at == "user" and base not in self._classes:
-                self.glance.sized.add(namespace, len(namespace))
-                self.glance.attributes.add(base, "__mro__", base.__mro__)
+                self.checks.sized.add(namespace, len(namespace))
+                self.checks.attributes.add(base, "__mro__", base.__mro__)
                 self.values[f"{base.__name__}.__mro__", id(base)] = base.__mro__
             for name, value in tuple(namespace.items()):
                 is_read = base not in self._classes and self._is_named(name, value)
                 if not (constructs if name in _CONSTRUCTION else is_read):
                     continue
                 if at == "user" and self._note(f"{base.__name__}.{name}", value, is_skipped=self._is_own(name, value)):
-                    self.glance.class_items.add(namespace, name, value)
+                    self.checks.class_items.add(namespace, name, value)
                 elif at == "package" and isinstance(value, _FUNCTIONS):
                     self._waiting.append((value, f"{base.__name__}.{name}", True))
             self._classes.add(base)
@@ -217,10 +223,10 @@ class Reach:
             return
         self._class(kind, constructs=False)
         if not is_frozen(kind):
-            self.glance.instances.add(value, kind)
-            self.glance.sized.add(fields, len(fields))
+            self.checks.instances.add(value, kind)
+            self.checks.sized.add(fields, len(fields))
             if at == "user" and fields:
-                self.glance.attributes.add(value, "__dict__", fields)
+                self.checks.attributes.add(value, "__dict__", fields)
         self._entries_named(fields, where, kind)
         if at == "user":
             for name, slot in slots_of(value):
@@ -236,12 +242,12 @@ class Reach:
         """The parameters, buffers and layers of a `Module`."""
         for name, state in module._states.items():
             self._note(f"{where}.{name}", state if isinstance(state, Tensor) else DECLARED)
-            self.glance.items.add(module._states, name, state)
-        self.glance.sized.add(module._states, len(module._states))
+            self.checks.items.add(module._states, name, state)
+        self.checks.sized.add(module._states, len(module._states))
         if module._children:
-            self.glance.contents(module._children)
+            self.checks.contents(module._children)
         else:
-            self.glance.sized.add(module._children, len(module._children))
+            self.checks.sized.add(module._children, len(module._children))
         for name, child in module._children.items():
             self._note(f"{where}.{name}", child)
 
@@ -277,11 +283,11 @@ class Reach:
         return self._inherited[kind]
 
 
-def walk(roots: Iterable[tuple[str, Any]], scope: Scope, ignored: frozenset[str]) -> Reach:
-    """What is in reach of `roots`, once `scope` has the names of all functions in reach."""
+def walk(roots: Iterable[tuple[str, Any]], scope: Scope, ignored: frozenset[str]) -> Dependencies:
+    """Everything reachable from `roots`, once `scope` has the names of all reachable functions."""
     roots = tuple(roots)
     while True:
         names = len(scope)
-        found = Reach(roots, scope, ignored)
+        found = Dependencies(roots, scope, ignored)
         if len(scope) == names:
             return found

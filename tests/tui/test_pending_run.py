@@ -13,11 +13,11 @@ from pseudo_terminal import Terminal
 from recorded_terminal import Screen
 
 from trainer.tui.ansi import place
-from trainer.tui.awaited import Awaited
 from trainer.tui.frame import frame_of
 from trainer.tui.glyphs import UNICODE
 from trainer.tui.overview import draw_overview
 from trainer.tui.palette import RICH
+from trainer.tui.pending_run import PendingRun
 
 # Its options are read as slowly as the test wants, and its task has a mistake, so that no run trains on.
 OPTIONS = """
@@ -135,7 +135,7 @@ def test_the_last_words_of_a_worker_that_dies_early_are_kept(tmp_path: Path) -> 
 @pytest.mark.parametrize("size", [(60, 24), (80, 24), (160, 50)])
 def test_it_says_what_is_awaited_and_for_how_long(size: tuple[int, int]) -> None:
     now = [1000.0]
-    run = Awaited("night.yaml", lambda: now[0], age=1.0)
+    run = PendingRun("night.yaml", lambda: now[0], age=1.0)
     now[0] = 1002.0
     screen = Screen(*size)
     frame = frame_of(run, glyphs=UNICODE, pane="phases", is_first=True)

@@ -1,4 +1,4 @@
-"""Whether everything that a step read is still the same object: columns, which the interpreter compares in C."""
+"""Checks that everything a step read is still the same object: columns, which the interpreter compares in C."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from itertools import chain, repeat
 from operator import eq, getitem, is_
 from typing import Any
 
-from trainer.engine.tracing.plain import PLAIN, is_same_value
+from trainer.engine.tracing.constants import PLAIN, is_same_value
 
 ABSENT: Any = object()
-"""Stands for the value of what is not there."""
+"""The value of an absent key or attribute."""
 
 
 class Columns(tuple[list[Any], ...]):
@@ -21,8 +21,8 @@ class Columns(tuple[list[Any], ...]):
             column.append(value)
 
 
-class Glance:
-    """Columns of places and of the objects that were found there; `is_same` looks again."""
+class IdentityChecks:
+    """Columns of places and of the objects found there; `is_same` compares again."""
 
     def __init__(self) -> None:
         self.items = Columns(([], [], []))
@@ -54,7 +54,7 @@ class Glance:
             self.sized.add(value, len(value))
 
     def is_same(self) -> bool:
-        """False where something may have changed: it is another object, but may be an equal one."""
+        """False if something may have changed: the object is another one, but may be equal."""
         items, class_items, attributes = self.items, self.class_items, self.attributes
         try:
             return (
@@ -72,7 +72,7 @@ class Glance:
             return False  # it is gone
 
     def _are_equal(self) -> bool:
-        """Whether entries of dictionaries that are other objects are equal plain values, as a number set anew is."""
+        """Whether replaced entries of dictionaries are equal plain values, such as a number that was set again."""
         for holder, key, value in zip(*self.items, strict=True):
             now = holder.get(key, ABSENT)
             if now is not value and not (isinstance(value, PLAIN) and is_same_value(value, now)):

@@ -7,8 +7,8 @@ there is one clock. One rule for all callers:
     its heartbeat was seen to move         it is alive until the heartbeat stops for GONE_AFTER_SECONDS
     otherwise                              by the two clocks; an old one is watched for WATCHED_SECONDS first
 
-Programs that follow a run (a dashboard, `trainer watch`) keep a `Pulse`; single checks (`trainer runs`, a new owner)
-may wait for `moving_heartbeats`.
+Programs that follow a run (a dashboard, `trainer watch`) keep a `HeartbeatMonitor`; single checks (`trainer runs`, a
+new owner) may wait for `moving_heartbeats`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _heartbeat(lock: Path) -> float | None:
     return None
 
 
-class Pulse:
+class HeartbeatMonitor:
     """The heartbeat of a run, observed from here.
 
     Args:
@@ -107,7 +107,7 @@ class Pulse:
         self._first = self._moved = -math.inf
         self._behind = math.inf
 
-    def feel(self, lock: LockState | None, now: float) -> LockState | None:
+    def check(self, lock: LockState | None, now: float) -> LockState | None:
         """The state of a lock with the observations so far; `now` in seconds since 1970, here."""
         if lock is None or lock.is_within_sight or not lock.pid:
             return lock

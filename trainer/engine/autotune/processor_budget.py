@@ -1,4 +1,4 @@
-"""What the helper may use: a share of wall time, and half of what the processors idle."""
+"""The processor time that the helper may use: a share of wall time, and half of the idle time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pathlib import Path
 from trainer.engine.targets.cpu.pool import available_threads
 
 IDLE_SHARE = 0.5
-"""Of what nobody uses. It runs below everybody else, so it is at once out of the way of who comes."""
+"""Usable share of idle processor time. The helper has the lowest priority, so any other process preempts it at once."""
 
-LOOK_SECONDS = 0.25
-"""The system counts processor time in hundredths of a second, and asking it takes 0.05 ms."""
+READ_SECONDS = 0.25
+"""Seconds between readings of the idle time: the system counts in hundredths of a second, and a reading takes 0.05 ms.
+"""
 
 
 def idle_seconds() -> float:
-    """What all processors have idled so far; 0 where unknown, or where they are not all for this process."""
+    """Idle seconds of all processors so far; 0 if unknown, or if this process may not use all processors."""
     if available_threads() < (os.cpu_count() or 1):
         return 0.0
     try:
@@ -28,17 +29,17 @@ def idle_seconds() -> float:
     return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")  # nothing to do, and waiting for a disk
 
 
-class Allowance:
-    """Processor time that the helper may have used so far, from when this is made."""
+class ProcessorBudget:
+    """Processor time that the helper may have used since this object was created."""
 
     def __init__(self, share: float, idle: Callable[[], float], now: Callable[[], float] = time.monotonic) -> None:
         self._share, self._idle, self._now = share, idle, now
-        self._began = self._looked = now()
+        self._began = self._read_at = now()
         self._idle_at_first = self._idle_now = idle()
 
     def seconds(self) -> float:
-        """The allowance by now."""
+        """The budget so far, in seconds."""
         now = self._now()
-        if now - self._looked >= LOOK_SECONDS:
-            self._looked, self._idle_now = now, self._idle()
+        if now - self._read_at >= READ_SECONDS:
+            self._read_at, self._idle_now = now, self._idle()
         return self._share * (now - self._began) + IDLE_SHARE * max(0.0, self._idle_now - self._idle_at_first)

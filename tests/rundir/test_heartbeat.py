@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer.rundir import LockState, LogEvent, Pulse, Record, RunPaths, host_name, moving_heartbeats
-from trainer.rundir.pulse import WATCHED_SECONDS
+from trainer.rundir import HeartbeatMonitor, LockState, LogEvent, Record, RunPaths, host_name, moving_heartbeats
+from trainer.rundir.heartbeat import WATCHED_SECONDS
 
 NOW = 1_000_000.0
 MINUTES = (-7 * 60.0, 0.0, 7 * 60.0)
@@ -23,52 +23,52 @@ def remote(heartbeat: float) -> LockState:
 
 @pytest.mark.parametrize("skew", MINUTES)
 def test_a_heartbeat_that_moves_is_alive_whatever_its_clock_says(skew: float) -> None:
-    pulse = Pulse()
+    monitor = HeartbeatMonitor()
     for second in range(40):
-        felt = pulse.feel(remote(NOW + skew + second // 2 * 2), NOW + second)
-        assert felt is not None and felt.alive
-    assert NOW + 39 - felt.heartbeat <= 2, "when it was seen to move, by the clock here"
+        checked = monitor.check(remote(NOW + skew + second // 2 * 2), NOW + second)
+        assert checked is not None and checked.alive
+    assert NOW + 39 - checked.heartbeat <= 2, "when it was seen to move, by the clock here"
 
 
 @pytest.mark.parametrize("skew", MINUTES)
 def test_a_heartbeat_that_stands_still_is_dead_after_a_minute_here(skew: float) -> None:
-    pulse = Pulse()
-    pulse.feel(remote(NOW + skew - 2), NOW - 2)
-    states = [pulse.feel(remote(NOW + skew), NOW + second) for second in range(70)]
+    monitor = HeartbeatMonitor()
+    monitor.check(remote(NOW + skew - 2), NOW - 2)
+    states = [monitor.check(remote(NOW + skew), NOW + second) for second in range(70)]
     assert [state is not None and state.alive for state in states] == [True] * 60 + [False] * 10
 
 
 @pytest.mark.parametrize(("age", "patience"), [(86_400.0, 8), (-86_400.0, 8), (5.0, 55)])
 def test_an_old_heartbeat_is_watched_before_it_is_called_dead(age: float, patience: int) -> None:
-    pulse = Pulse()
-    states = [pulse.feel(remote(NOW - age), NOW + second) for second in range(70)]
+    monitor = HeartbeatMonitor()
+    states = [monitor.check(remote(NOW - age), NOW + second) for second in range(70)]
     assert [state is not None and state.alive for state in states] == [True] * patience + [False] * (70 - patience)
 
 
 def test_on_this_machine_the_system_says_who_lives() -> None:
     here = LockState(7, host_name(), NOW - 3600, alive=True, is_within_sight=True)
-    assert Pulse().feel(here, NOW) is here and Pulse().feel(None, NOW) is None
+    assert HeartbeatMonitor().check(here, NOW) is here and HeartbeatMonitor().check(None, NOW) is None
 
 
 def test_the_workers_clock_is_told_by_its_freshest_record() -> None:
-    pulse = Pulse()
-    assert pulse.clock_of("elsewhere", NOW) == NOW
+    monitor = HeartbeatMonitor()
+    assert monitor.clock_of("elsewhere", NOW) == NOW
     for late in (4.0, 0.5, 30.0):  # attributes of a shared file system are seconds old
-        pulse.receive(Record(LogEvent("here"), NOW - 420 - late, 0.0, 1), NOW)
-    assert pulse.clock_of("elsewhere", NOW + 10) == NOW - 420.5 + 10
-    assert pulse.clock_of(host_name(), NOW) == NOW
+        monitor.receive(Record(LogEvent("here"), NOW - 420 - late, 0.0, 1), NOW)
+    assert monitor.clock_of("elsewhere", NOW + 10) == NOW - 420.5 + 10
+    assert monitor.clock_of(host_name(), NOW) == NOW
 
 
 def test_who_does_not_trust_calls_an_old_heartbeat_alive_once_it_has_moved() -> None:
-    pulse = Pulse(is_trusting=False)
-    states = [pulse.feel(remote(NOW - 420 + max(0, second - 4)), NOW + second) for second in range(8)]
+    monitor = HeartbeatMonitor(is_trusting=False)
+    states = [monitor.check(remote(NOW - 420 + max(0, second - 4)), NOW + second) for second in range(8)]
     assert [state is not None and state.alive for state in states] == [False] * 5 + [True] * 3
 
 
 def test_an_owner_in_another_container_of_this_name_is_told_by_its_heartbeat() -> None:
-    pulse, old = Pulse(is_trusting=False), LockState(7, host_name(), NOW - 420, alive=False)
-    assert not getattr(pulse.feel(old, NOW), "alive", None)
-    moved = pulse.feel(LockState(7, host_name(), NOW - 418, alive=False), NOW + 2)
+    monitor, old = HeartbeatMonitor(is_trusting=False), LockState(7, host_name(), NOW - 420, alive=False)
+    assert not getattr(monitor.check(old, NOW), "alive", None)
+    moved = monitor.check(LockState(7, host_name(), NOW - 418, alive=False), NOW + 2)
     assert moved is not None and moved.alive
 
 

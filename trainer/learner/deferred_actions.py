@@ -19,7 +19,7 @@ Read = Callable[[State], np.ndarray]
 """Returns the value of a state: the current one, or that of a `Snapshot`."""
 
 
-class Late:
+class DeferredActions:
     """Actions that need the end of the last step, in order, until one of them returns a verdict.
 
     Order of calls: submitted(fence of a run) → add(action), … → submitted(fence of the next run) → …

@@ -1,8 +1,9 @@
-"""What the templates take: products and sums of narrow types are computed in wide ones, by cast nodes that round where
-the graph says.
+"""Rewrites a graph for the templates: products and sums of narrow types are computed in wide ones, with cast nodes
+where the graph rounds.
 
 A contraction of bfloat16 becomes one of precision bfloat16 whose operands are bfloat16, along an even number of terms
-(`kernels/products.py`); or where pairs can't be had, one of float32 on the same values. One of float16 always becomes
+(`kernels/products.py`); or, where pairs are impossible, one of float32 on the same values. One of float16 always
+becomes
 that: the products of two float16 are exact in float32.
 """
 
@@ -34,7 +35,7 @@ _PAIRED_AXES = {"matmul": (-1, -2), "convolution": (1, 1), "convolution_input_gr
 """The axis of each operand along which pairs are summed."""
 
 
-def legalise(outputs: Sequence[Node], wide_groups: Sequence[int] = ()) -> list[Node]:
+def legalize(outputs: Sequence[Node], wide_groups: Sequence[int] = ()) -> list[Node]:
     """Graph to graph: sums of 16-bit floats in float32, of bytes in int32, as of `wide_groups`; no markers."""
     common = Common()
     return rebuilt(outputs, lambda node, inputs: common.of(_legal(node, inputs, wide_groups)))
@@ -87,7 +88,7 @@ def _has_groups_of(sizes: Sequence[int], node: Node, operands: Sequence[Node]) -
 
 
 def narrowed(node: Node, dtype: DType = dtypes.bfloat16) -> Node:
-    """`node` rounded to a `dtype` of 16 bits; what was widened or only moved is not rounded or stored anew."""
+    """`node` rounded to a 16-bit `dtype`; a value that was only widened or moved is not rounded or stored again."""
     if node.dtype is dtype:
         return node
     if node.name == "cast" and node.inputs[0].dtype is dtype:

@@ -1,4 +1,4 @@
-"""What guards note of a container, so that one with equal contents counts as the same; the attributes of objects."""
+"""Keys of containers for guards, equal for equal contents; the attributes of objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class ContainerKey:
     """Class and keys of a container, whose items are compared one by one: equal contents count as the same."""
 
     kind: type
@@ -21,18 +21,18 @@ class Outline:
 
 
 DECLARED: Any = object()
-"""A parameter that has not been made yet; no program depends on it."""
+"""A parameter that has not been created yet; no program depends on it."""
 
 
 def outline_of(value: Any) -> Any:
-    """The outline of a container; any other value itself."""
+    """The key of a container; any other value itself."""
     if not isinstance(value, list | tuple | dict | set | frozenset):
         return value
     if is_long(value):
-        return Outline(type(value), (id(value), len(value)))
+        return ContainerKey(type(value), (id(value), len(value)))
     if isinstance(value, dict):
-        return Outline(type(value), tuple([id(key) if isinstance(key, Tensor) else key for key in value]))
-    return Outline(type(value), len(value) if isinstance(value, list | tuple) else frozenset(value))
+        return ContainerKey(type(value), tuple([id(key) if isinstance(key, Tensor) else key for key in value]))
+    return ContainerKey(type(value), len(value) if isinstance(value, list | tuple) else frozenset(value))
 
 
 def is_long(value: Any) -> bool:

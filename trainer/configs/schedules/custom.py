@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from trainer.configs.own import PATTERN, names_own_class, own_class
+from trainer.configs.custom_class import PATTERN, names_own_class, own_class
 from trainer.configs.schedules.schedule import Schedule, Stretch
 
 

@@ -21,7 +21,7 @@ MOST_MOVED = 8
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """How a loop runs over rows: `inner` elements each, done in `blocks` blocks, and what it touches there."""
+    """How a loop runs over rows: `inner` elements each, in `blocks` blocks, and the elements that it touches."""
 
     count: int
     inner: int
@@ -32,7 +32,7 @@ class _Rows:
 
 @dataclass(slots=True)
 class _Chain:
-    """A chain that may grow: its loops, what goes before and behind it, and all of them in their own order."""
+    """A chain that may grow: its loops, the items before and after it, and all of them in order."""
 
     count: int
     members: list[tuple[Work, _Rows]] = field(default_factory=list)
@@ -66,12 +66,12 @@ class _Chain:
 
     def shared(self) -> int:
         """Bytes of the largest array that two members touch."""
-        seen: set[object] = set()
+        touched: set[object] = set()
         most = 0
         for member, _ in self.members:
             buffers = {place_of(buffer): buffer for buffer in member.buffers}
-            most = max([most, *(buffer.nbytes for place, buffer in buffers.items() if place in seen)])
-            seen |= buffers.keys()
+            most = max([most, *(buffer.nbytes for place, buffer in buffers.items() if place in touched)])
+            touched |= buffers.keys()
         return most
 
 
@@ -114,7 +114,7 @@ def _joined(chain: _Chain, uses: Counter[Buffer], features: Features) -> Work:
     local = [buffer for buffer in touched if all(own.local.get(place_of(buffer), True) for _, own in chain.members)]
     row_bytes = {buffer: buffer.nbytes // chain.count for buffer in local}
     share = max(1, min(features.task_bytes // max(1, sum(row_bytes.values())), chain.count // features.fewest_tasks))
-    kept = [buffer for buffer in local if buffer.in_arena and uses[buffer] == touched[buffer]]  # nobody else reads it
+    kept = [buffer for buffer in local if buffer.in_arena and uses[buffer] == touched[buffer]]  # no other item reads it
     if sum(-(-share * row_bytes[buffer] // 64) * 64 for buffer in kept) > features.scratch_bytes:
         kept = []
     rows = [own for _, own in chain.members]
@@ -157,12 +157,12 @@ def _rows(work: Work, count: int) -> _Rows | None:
         if buffer is None:
             continue
         if rank == 1:
-            pitch, reach = inner * steps[0], (inner - 1) * steps[0]
+            pitch, span = inner * steps[0], (inner - 1) * steps[0]
         else:
             extent = blocks if reduces and number >= len(work.reads) else length
             is_even = all(steps[axis] == steps[axis + 1] * work.extents[axis + 1] for axis in range(rank - 2))
-            pitch, reach = steps[-2] if is_even else 0, (extent - 1) * steps[-1]
-        fits = pitch * count == buffer.size and min(view.offset, reach) >= 0 and view.offset + reach < pitch
+            pitch, span = steps[-2] if is_even else 0, (extent - 1) * steps[-1]
+        fits = pitch * count == buffer.size and min(view.offset, span) >= 0 and view.offset + span < pitch
         place = place_of(buffer)
         local[place] = fits and view.dtype.itemsize == buffer.dtype.itemsize and local.get(place, True)
     return _Rows(count, inner, blocks, local)

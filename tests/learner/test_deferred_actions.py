@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainer.learner import TrainingFailure, Verdict
-from trainer.learner.late import Late
+from trainer.learner.deferred_actions import DeferredActions
 
 
 class Running:
@@ -13,7 +13,7 @@ class Running:
 
 
 def test_a_verdict_stays_until_it_is_cleared_and_nothing_is_done_meanwhile() -> None:
-    late, run, done, verdict = Late(), Running(), list[str](), Verdict(TrainingFailure("bad"))
+    late, run, done, verdict = DeferredActions(), Running(), list[str](), Verdict(TrainingFailure("bad"))
     late.submitted(run)  # type: ignore[arg-type]
     assert late.add(lambda: done.append("first")) is None and not done
     late.add(lambda: verdict)

@@ -1,9 +1,9 @@
-"""Whether a program runs faster alone: on two cores of which a busy process takes one, waiting costs more than help
-brings.
+"""Decides whether a program runs on one thread: if a busy process takes one of two cores, waiting costs more than a
+second thread saves.
 
-Two threads that meet at barriers are as slow as the slower of them, and a thread that shares its core with a busy
-process stands still for whole time slices. So when a program takes much longer than it did, it is tried on the calling
-thread alone, and stays there for a while if that is faster. Its results are the same either way.
+Two threads that meet at barriers are as slow as the slower one, and a thread that shares its core with a busy process
+pauses for whole time slices. So when a program takes much longer than before, it is tried on the calling thread only,
+and stays there for a while if that is faster. Its results are the same in both cases.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 import statistics
 
 SLOWER = 1.6
-"""How much longer than at its best a program must take before running alone is tried."""
+"""Factor over its best time that a program must take before a single thread is tried."""
 
 PROBE, TRIAL, STAY, STAY_SECONDS = 4, 3, 64, 1.0
-"""Launches to judge a program by, to try alone, and for which a decision holds, a second at most."""
+"""Runs to judge a program by, runs to try on one thread, and runs for which a decision holds, for at most a second."""
 
 FORGETTING = 1.0005
-"""By how much the best time is let go each launch: what a program did long ago may be out of reach."""
+"""Growth of the best time per run, since an old best time may not be possible any more."""
 
 
-class Crowding:
-    """The choice for one program; tell it how long each launch took, ask it about the next."""
+class SingleThreadChoice:
+    """The choice for one program: receives the time of each run, decides about the next one."""
 
     def __init__(self) -> None:
         self.alone = False
@@ -32,7 +32,7 @@ class Crowding:
         self._left = 0.0
 
     def took(self, seconds: float) -> None:
-        """The launch that has just ended took so long."""
+        """Record the duration of the run that has just ended."""
         if self._stay:
             self._left -= seconds
             self._stay = self._stay - 1 if self._left > 0 else 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from trainer.configs.awaited import awaited_metrics
 from trainer.configs.declaration import Declaration, Returns
 from trainer.configs.metrics import METRICS, MetricConfig, metric_config
+from trainer.configs.monitored_metrics import awaited_metrics
 from trainer.configs.problems import KeyPath, Problem, dotted
 from trainer.configs.run import RunConfig
 

@@ -9,7 +9,7 @@ from trainer.tui.status import STARTING, Status
 from trainer.tui.view import View
 
 
-class Awaited:
+class PendingRun:
     """Replaces a `Feed` for the first frame; its one record says that the configuration is being read.
 
     Args:

@@ -1,4 +1,4 @@
-"""Plain Python values, which a traced step keeps as constants, and when two of them are the same."""
+"""Python values that a traced step keeps as constants, and their comparison."""
 
 from __future__ import annotations
 

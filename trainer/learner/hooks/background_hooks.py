@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 10.0
 """Seconds that the end of a run waits for hooks that are still working."""
 
 
-class Aside(Hook):
+class BackgroundHook(Hook):
     """Calls another hook in a thread, in order. The loop never waits for it.
 
     Moments are skipped and counted if the hook is too slow. If it raises, a warning is logged and it is not called

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainer.engine.targets.cpu.crowding import Crowding
+from trainer.engine.targets.cpu.single_thread import SingleThreadChoice
 
 MILLISECOND = 1e-3
 
 
 def alone_share(launches: int, together: Callable[[int], float], alone: float, unit: float = MILLISECOND) -> float:
     """The share of launches run alone, where a launch takes `together(number)` or `alone` units of so many seconds."""
-    crowding, count = Crowding(), 0
+    single_thread, count = SingleThreadChoice(), 0
     for number in range(launches):
-        count += crowding.alone
-        crowding.took(unit * (alone if crowding.alone else together(number)))
+        count += single_thread.alone
+        single_thread.took(unit * (alone if single_thread.alone else together(number)))
     return count / launches
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from trainer.rundir import AutotuneEvent, StepEvent
+from trainer.tui.kernel_shares import shares_of
 from trainer.tui.listing import ordered
 from trainer.tui.panels.kernels import BY_SHARE, kernel_rows
-from trainer.tui.shares import shares_of
 from trainer.tui.view import View
 
 

@@ -1,0 +1,124 @@
+"""Three small tasks: a language model, a classifier of texts, a forecast."""
+
+from __future__ import annotations
+
+from trainer import engine
+from trainer.datasets import Scaling, Vocabulary, loaders
+from trainer.engine import float32, int32, nn
+from trainer.learner import DataSplits, Task, inference
+from trainer.metrics import Mean, Predictions
+
+
+class Letters(Task):
+    """Predicts the next token from the last one and a running mean of the others."""
+
+    def data(self):
+        splits = self.read_splits("tokens")
+        vocabulary = splits["train"].vocabulary
+        self.unit, self.tokens = vocabulary.unit, vocabulary.tokens
+        return DataSplits(**loaders(splits, self.config))
+
+    def build(self):
+        self.net = nn.Sequential(nn.Embedding(len(self.tokens), 8), nn.Linear(8, len(self.tokens)))
+        self.optimizer = self.optimizer_for(self.net)
+
+    def train_step(self, batch):
+        returned = self.valid_step(batch)
+        self.optimizer.minimize(returned["loss"].value)
+        return returned
+
+    def valid_step(self, batch):
+        tokens = batch["tokens"]
+        logits = engine.permute_dims(self.net(tokens[:, :-1]), (0, 2, 1))
+        losses = nn.cross_entropy(logits, tokens[:, 1:], reduction="none")
+        return {
+            "loss": Mean(losses, batch["weight"]),
+            "next": Predictions(logits=logits, labels=tokens[:, 1:], weight=batch["weight"]),
+        }
+
+    def pipeline(self):
+        return inference.TextGeneration(
+            Vocabulary(self.unit, self.tokens),
+            begin=lambda rows: {"mean": engine.zeros((rows, len(self.tokens)), dtype=float32)},
+            step=self.step,
+        )
+
+    def step(self, state, tokens):
+        logits = self.net(tokens)
+        mean = 0.5 * state["mean"] + 0.5 * logits
+        return {"mean": mean}, logits + 0.1 * mean
+
+    def samples(self, batch):
+        yield self.pipeline().sample("text", batch["tokens"].numpy()[0, :5], tokens=9)
+
+
+class Classes(Task):
+    """The mean of a text's embeddings, then a linear layer."""
+
+    def data(self):
+        splits = self.read_splits("tokens", "label")
+        vocabulary = splits["train"].dataset.vocabulary
+        self.unit, self.tokens = vocabulary.unit, vocabulary.tokens
+        self.class_names = tuple(splits["train"].class_names)
+        return DataSplits(**loaders(splits, self.config))
+
+    def build(self):
+        self.net = nn.Sequential(nn.Embedding(len(self.tokens), 16), nn.Linear(16, len(self.class_names)))
+        self.optimizer = self.optimizer_for(self.net)
+
+    def train_step(self, batch):
+        returned = self.valid_step(batch)
+        self.optimizer.minimize(returned["loss"].value)
+        return returned
+
+    def valid_step(self, batch):
+        logits = self.logits(batch["tokens"], batch["length"])["logits"]
+        losses = nn.cross_entropy(logits, batch["label"], reduction="none")
+        classes = Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])
+        return {"loss": Mean(losses, batch["weight"]), "classes": classes}
+
+    def logits(self, tokens, length):
+        places = engine.reshape(engine.arange(tokens.shape[1], dtype=int32), (1, -1))
+        is_token = (places < engine.reshape(length, (-1, 1)).astype(int32)).astype(float32)
+        total = engine.sum(self.net[0](tokens) * engine.expand_dims(is_token, axis=2), axis=1)
+        return {"logits": self.net[1](total / engine.reshape(length, (-1, 1)).astype(float32))}
+
+    def pipeline(self):
+        return inference.TextClassification(
+            self.class_names, Vocabulary(self.unit, self.tokens), self.logits, lengths=(8, 16)
+        )
+
+
+class Line(Task):
+    """A linear map from the history to the future."""
+
+    def data(self):
+        splits = self.read_splits("history", "future")
+        whole = splits["train"]
+        scaling = whole.scaling
+        self.scaling = (scaling.columns, scaling.means, scaling.deviations)
+        self.targets, self.lengths = len(whole.targets), (whole.input_length, whole.forecast_length)
+        return DataSplits(**loaders(splits, self.config))
+
+    def build(self):
+        history, future = self.lengths
+        self.net = nn.Linear(history * len(self.scaling[0]), future * self.targets)
+        self.optimizer = self.optimizer_for(self.net)
+
+    def train_step(self, batch):
+        returned = self.valid_step(batch)
+        self.optimizer.minimize(returned["loss"].value)
+        return returned
+
+    def valid_step(self, batch):
+        errors = engine.square(self.future(batch["history"]) - batch["future"])
+        return {"loss": Mean(engine.mean(errors, axis=(1, 2)), batch["weight"])}
+
+    def future(self, history):
+        flat = engine.reshape(history, (history.shape[0], -1))
+        return engine.reshape(self.net(flat), (history.shape[0], self.lengths[1], self.targets))
+
+    def pipeline(self):
+        return inference.Forecasting(
+            Scaling(*self.scaling), self.targets, self.lengths[0], self.future, self.config.data.reader.date
+        )

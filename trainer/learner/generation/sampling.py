@@ -1,0 +1,122 @@
+"""Generates token by token: greedy, or at random with a temperature, top-k and top-p."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.engine.random import philox4x32
+
+Step = Callable[[Any, np.ndarray], tuple[Any, Any]]
+"""(state, tokens int32 [B]) to (next state, logits [B, V] of the token that follows), as arrays or tensors."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is chosen from its logits.
+
+    The random number of a token depends only on `seed` and on its position, so the same prompt gives the same text.
+
+    Args:
+        temperature: divides the logits: below 1 likely tokens become likelier. 0: greedy, always the likeliest token.
+        top_k: only the k likeliest tokens are drawn; None: all.
+        top_p: only the likeliest tokens whose probabilities first sum to at least this are drawn (nucleus sampling,
+            Holtzman et al. 2020); None: all. After `top_k`.
+        seed: of the random numbers.
+        exclude: tokens that are never drawn, such as the padding and unknown tokens.
+
+    Raises:
+        TrainerError: an argument is out of its range.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int = 0
+    exclude: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, value, is_valid, expected in (
+            ("temperature", self.temperature, 0 <= self.temperature < np.inf, "a number from 0 on"),
+            ("top_k", self.top_k, self.top_k is None or self.top_k >= 1, "at least 1"),
+            ("top_p", self.top_p, self.top_p is None or 0 < self.top_p <= 1, "above 0, at most 1"),
+        ):
+            if not is_valid:
+                raise TrainerError(f"invalid {name}", found=value, expected=expected)
+
+    def probabilities(self, logits: np.ndarray) -> np.ndarray:
+        """float64 [V]: the probability with which each token is drawn. Of equal logits the first token counts as the
+        likelier one.
+
+        Raises:
+            TrainerError: a logit is NaN, or every token is excluded.
+        """
+        values = np.array(logits, np.float64)
+        values[list(self.exclude)] = -np.inf
+        if np.isnan(values).any() or not np.isfinite(values).any():
+            raise TrainerError(
+                "the model gives no probabilities", found="NaN" if np.isnan(values).any() else "no token"
+            )
+        order = np.argsort(-values, kind="stable")
+        if self.temperature == 0:
+            order = order[:1]
+        else:
+            values = (values - values[order[0]]) / self.temperature
+        if self.top_k is not None:
+            order = order[: self.top_k]
+        weights = np.exp(values[order] - values[order[0]])
+        weights /= weights.sum()
+        if self.top_p is not None:
+            kept = int(np.searchsorted(np.cumsum(weights), self.top_p)) + 1
+            order, weights = order[:kept], weights[:kept] / weights[:kept].sum()
+        found = np.zeros(len(values))
+        found[order] = weights
+        return found
+
+    def choose(self, logits: np.ndarray, position: int) -> int:
+        """The token at a position, drawn by its logits [V]."""
+        upper = np.cumsum(self.probabilities(logits))
+        number = int(np.searchsorted(upper, uniform(self.seed, position) * upper[-1], side="right"))
+        return min(number, int(np.searchsorted(upper, upper[-1])))  # rounding may reach beyond the last token
+
+
+def uniform(seed: int, position: int) -> float:
+    """The random number of a position, uniform in [0, 1)."""
+    low = 0xFFFFFFFF
+    counter = [np.array([value], np.uint32) for value in (position & low, position >> 32 & low, 0, 0)]
+    bits = philox4x32(tuple(counter), (np.uint32(seed & low), np.uint32(seed >> 32 & low)))
+    return float((int(bits[0][0]) << 32 | int(bits[1][0])) >> 11) * 2.0**-53
+
+
+def generate(
+    step: Step, state: Any, prompt: Sequence[int], count: int, *, sampling: Sampling = Sampling(),
+    end: int | None = None,
+) -> Iterator[int]:  # fmt: skip
+    """The tokens that follow a prompt, one by one.
+
+    Args:
+        step: the model's step, for one row.
+        state: the state before the prompt.
+        prompt: its tokens, at least one.
+        count: maximum number of tokens.
+        end: the token that ends the text; it is not returned. None: no token does.
+
+    Raises:
+        TrainerError: the prompt is empty.
+    """
+    if not len(prompt):
+        raise TrainerError("the prompt is empty", expected="at least one token")
+    logits: Any = None
+    for token in prompt:
+        state, logits = step(state, np.array([token], np.int32))
+    for position in range(len(prompt), len(prompt) + count):
+        token = sampling.choose(np.asarray(logits)[0], position)
+        if token == end:
+            return
+        yield token
+        if position + 1 < len(prompt) + count:
+            state, logits = step(state, np.array([token], np.int32))
