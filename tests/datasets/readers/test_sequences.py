@@ -347,5 +347,5 @@ def test_one_length_and_several_are_not_set_together():
     from trainer.configs import ConfigError, config_from
 
     data = {"max_tokens": 8, "length_steps": [8, 16]}
-    with pytest.raises(ConfigError, match="set together with .max_tokens."):
+    with pytest.raises(ConfigError, match="set together with 'max_tokens'"):
         config_from({"data": data, "optimizer": {"name": "sgd"}, "train": {"steps": 1}})
