@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -37,12 +38,24 @@ def grid(files: Sequence[Path], *, widest: int = 900) -> Image.Image:
 
 def drawn(file: Path, largest: int) -> Image.Image:
     """A sample's picture with what the dashboard draws over it, its shorter side no longer than `largest` pixels."""
+    if file.suffix == ".txt":
+        return written(file.read_text(encoding="utf-8"))
     sample = read_sample(file)
     if sample is None or sample.image is None:
         raise ValueError(f"{file} is no picture")
     height, width = sample.size
     scale = min(1.0, largest / min(height, width))
     return Image.fromarray(render(sample, round(scale * width), round(scale * height), Layers()))
+
+
+def written(text: str, *, columns: int = 96, lines: int = 24) -> Image.Image:
+    """The beginning of a text, black on white."""
+    shown = [part for line in text.splitlines() for part in textwrap.wrap(line, columns) or [""]][:lines]
+    font = ImageFont.load_default(13)
+    size = ImageDraw.Draw(Image.new("RGB", (1, 1))).multiline_textbbox((0, 0), "\n".join(shown), font=font)
+    whole = Image.new("RGB", (round(size[2]) + 24, round(size[3]) + 24), "white")
+    ImageDraw.Draw(whole).multiline_text((12, 12), "\n".join(shown), fill="#222222", font=font)
+    return whole
 
 
 def curves(series: Mapping[str, Sequence[tuple[float, float]]], title: str) -> Image.Image:

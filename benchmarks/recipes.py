@@ -46,6 +46,7 @@ from typing import Any
 
 import ledger
 import provenance
+from baselines import against_forecasts, against_n_grams
 from harness import DISTURBED_SHARE, ROOT, as_json, checkout_environment, exit_code, largest
 from load import machine_seconds, own_seconds
 
@@ -127,7 +128,37 @@ def frechet_by_its_first(run: Run) -> dict[str, float]:
     return {"frechet_by_first": values[-1] / first, "late_frechet_by_first": largest(late) / first}
 
 
+_OF_TOKENS = (*SHORT, "data.batch_size=8", "data.reader.length=33", "optimizer.learning_rate=0.01")
+
 ROWS = {
+    "adding": Row(
+        300,
+        "valid/loss",
+        (Bar("test/loss", most=0.01),),
+        short=("train.epochs=null", "train.steps=80", "train.log_every_steps=10", "options.length=10"),
+    ),
+    "forecast": Row(
+        120,
+        "valid/ema/mean_absolute_error",
+        (Bar("error_by_naive", most=1.0), Bar("error_by_autoregressive", most=1.0)),
+        further=against_forecasts,
+    ),
+    "names": Row(240, "valid/ema/f1", (Bar("f1_above_n_grams", least=0.01),), further=against_n_grams),
+    "shakespeare": Row(
+        600, "valid/loss", (Bar("test/loss", most=1.55),), short=(*_OF_TOKENS, "options.units=32", "options.shown=20")
+    ),
+    "transformer": Row(
+        600,
+        "valid/loss",
+        (Bar("test/loss", most=1.62),),
+        short=(*_OF_TOKENS, "options.width=24", "options.depth=1", "options.context=64", "options.shown=20"),
+    ),
+    "vit": Row(
+        900,
+        "valid/ema/accuracy",
+        (Bar("test/ema/accuracy", least=1.0, by_peer=True),),
+        short=(*SHORT, "options.width=32", "options.depth=1"),
+    ),
     "clothes": Row(
         900, "valid/ema/accuracy", (Bar("test/ema/accuracy", least=0.74),), short=(*SHORT, "options.width=8")
     ),

@@ -1,43 +1,60 @@
-"""Training steps of recurrent layers against PyTorch's best, and their scans against what the machine allows.
+"""Sequence models against PyTorch's best, and scans against what the machine allows.
 
-python benchmarks/sequences.py [lstm_512 relu_1152 … bound] [--peer-python PATH] [--json] [--rounds N]
+python benchmarks/sequences.py [lstm_512 attention generation … bound] [--peer-python PATH] [--json] [--rounds N]
 
     lstm_512, gru_512     128 steps of 4 rows of 512 units: at least 1.5 times PyTorch's speed
     relu_1152             a ReLU RNN, 128 steps of 4 rows of 1,152 units: at least 3.5 times
     lstm_256_ragged       64 rows of 20 to 200 steps of 256 units: at least 1.5 times
     lstm_512_bfloat16     at least 1.3 times
+    attention[_causal]    forward and backward of scaled dot-product attention, batch 4, 8 heads, 1,024 tokens of width
+                          64: at least 1.2 times
+    decoder_step          a training step of 4 layers of width 256 with rotary positions, batch 8, 256 tokens: at least
+                          1.2 times
+    generation            tokens of the same decoder one by one, with a key-value cache: at least twice
     bound                 the scans of each case of float32, forward and back, as a fraction of the speed that measured
                           multiply-adds and the caches that hold the weights allow: at least 0.6
+    attention_memory      memory of causal attention, forward and backward, at 4,096 tokens relative to 1,024: at most
+                          4.2, so linear in tokens
+    attention_layers      largest difference of outputs and gradients of MultiheadAttention, encoder and decoder layers
+                          from PyTorch's in float64: at most 1e-9 (the ratio is that by the difference)
 
-A step is forward, backward and SGD, traced here. PyTorch's is the best of its ways (`workloads/sequences.py`), its
-threads waiting by either policy; it comes from the environment of `--peer-python`. Both get as many threads.
+A step is forward, backward and an optimizer's update, traced here. PyTorch's is the best of its ways
+(`workloads/sequences.py`, `workloads/attention.py`), its threads waiting by either policy; it comes from the environment
+of `--peer-python`. Both get as many threads.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+import tempfile
 
 from harness import ROOT, BestPolicy, Companion, Figure, run_figures
 
 from trainer.engine.targets.cpu.pool import available_threads
 
-SCRIPT = str(ROOT / "benchmarks" / "workloads" / "sequences.py")
+WORKLOADS = ROOT / "benchmarks" / "workloads"
+RECURRENT, ATTENTION = str(WORKLOADS / "sequences.py"), str(WORKLOADS / "attention.py")
 BARS = {"lstm_512": 1.5, "relu_1152": 3.5, "gru_512": 1.5, "lstm_256_ragged": 1.5, "lstm_512_bfloat16": 1.3}
+ATTENTION_BARS = {"attention": 1.2, "attention_causal": 1.2, "decoder_step": 1.2, "generation": 2.0}
+COMPILED = ("decoder_step", "generation")
+"""Cases that PyTorch computes eagerly or compiled."""
 OF_THE_BOUND = 0.6
+LINEAR = 4.2
+EQUAL = 1e-9
 
 
 @functools.cache
-def ours() -> Companion:
+def ours(script: str = RECURRENT) -> Companion:
     """The engine."""
-    return Companion(sys.executable, SCRIPT, "trainer")
+    return Companion(sys.executable, "-P", script, "trainer")
 
 
 @functools.cache
-def in_torch(python: str) -> BestPolicy:
+def in_torch(python: str, script: str = RECURRENT) -> BestPolicy:
     """PyTorch, its threads waiting by either policy."""
     threads = str(available_threads())
-    return BestPolicy(python, SCRIPT, "torch", OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads)
+    return BestPolicy(python, "-P", script, "torch", OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads)
 
 
 def step(case: str, bar: float) -> Figure:
@@ -45,14 +62,50 @@ def step(case: str, bar: float) -> Figure:
     return Figure(case, lambda: ours()(case), lambda python: in_torch(python)(case), bar)
 
 
+def of_attention(case: str, bar: float) -> Figure:
+    """A case against the fastest of PyTorch's ways."""
+    ways = (case, f"{case}_compiled") if case in COMPILED else (case,)
+    return Figure(
+        case, lambda: ours(ATTENTION)(case), lambda python: min(in_torch(python, ATTENTION)(way) for way in ways), bar
+    )
+
+
 def bound(case: str) -> Figure:
     """A scan against the machine."""
     return Figure(f"bound/{case}", lambda: ours()(f"bound {case}"), bar=OF_THE_BOUND, better="higher", unit="of 1")
 
 
+def difference_from_torch(python: str) -> float:
+    """Largest of outputs and gradients of layers, whose weights and inputs PyTorch draws."""
+    with tempfile.TemporaryDirectory() as folder:
+        request = f"layers {folder}/layers.npz"
+        torch = Companion(python, "-P", ATTENTION, "torch")
+        torch(request)
+        torch.close()
+        return ours(ATTENTION)(request)
+
+
 FIGURES = [
     *[step(case, bar) for case, bar in BARS.items()],
+    *[of_attention(case, bar) for case, bar in ATTENTION_BARS.items()],
     *[bound(case) for case in BARS if not case.endswith("bfloat16")],
+    Figure(
+        "attention_memory",
+        lambda: ours(ATTENTION)("arena_4096") / ours(ATTENTION)("arena_1024"),
+        bar=LINEAR,
+        unit="times",
+        rounds=1,
+        is_timing=False,
+    ),
+    Figure(
+        "attention_layers",
+        lambda: EQUAL,
+        difference_from_torch,
+        better="higher",
+        unit="allowed",
+        rounds=1,
+        is_timing=False,
+    ),
 ]
 
 

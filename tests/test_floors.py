@@ -28,13 +28,14 @@ FLOORS = {
 }  # fmt: skip
 
 # Inside the engine: folders and files, each importing only from lower floors. A package's `__init__` hands on names of
-# modules inside it, so it is above them: nothing inside the engine imports `trainer.engine` itself. Only that of
-# `tracing`, which says what is being traced now, is below the rest of its folder, because tensors ask it.
+# modules inside it, so it is above them: nothing inside the engine imports `trainer.engine` itself. Of
+# `tracing`, what says what is being traced now, and nested values as lists, are below the rest of the folder.
 ENGINE_FLOORS = {
     "graph": 0,                                                                     # nodes, primitives, derivatives
     "program": 1,                                                                   # graph -> items of work, memory
     "targets": 2,                                                                   # devices: kernels and running
     "collection": 3, "history": 3, "promotion": 3, "safetensors": 3, "tracing/__init__": 3,
+    "tracing/pytree": 3,
     "evaluation": 4,
     "tensor": 5,
     "autocast": 6, "gradients": 6, "state": 6,

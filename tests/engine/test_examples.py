@@ -55,7 +55,7 @@ def test_every_public_name_has_a_docstring():
     assert not [name for name in public_names() if not docstring(name)]
 
 
-SHAPES = re.compile(r"\[[A-Z.0-9…*][^\]]*\]|\bshapes?\b|\bax[ei]s\b|\bextents?\b")
+SHAPES = re.compile(r"\[[A-Z.0-9…*][^\]]*\]|\b[Ss]hapes?\b|\bax[ei]s\b|\bextents?\b")
 DTYPES = re.compile(r"dtype|float|integer|whole|number|bool|complex|\bu?int\d")
 OF_NO_ARRAYS = {"engine.__array_namespace_info__", "engine.custom", "engine.host_call", "engine.isdtype"}
 NEVER_FAIL = {"engine.barrier", "engine.stop_gradient"}

@@ -118,7 +118,11 @@ def assert_measured(figures: list[str], known: list[float]) -> None:
 
 @pytest.mark.parametrize("name", GALLERY.names())
 def test_figures_that_a_readme_quotes_were_measured(name: str) -> None:
-    assert_measured(quoted((GALLERY.folder(name) / "README.md").read_text(encoding="utf-8")), measured(name))
+    figures = quoted((GALLERY.folder(name) / "README.md").read_text(encoding="utf-8"))
+    if results(name):
+        assert_measured(figures, measured(name))
+    else:
+        assert set(figures) <= {f"{bar:g}" for bar in bars(name)}
 
 
 @pytest.mark.parametrize("name", GALLERY.names())
@@ -126,6 +130,9 @@ def test_the_projects_readme_tells_of_a_recipe_what_was_measured_and_its_time(na
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     (row,) = (line for line in readme.splitlines() if line.startswith(f"| [`{name}`]"))
     assert f"| {listing(name).time} |" in row
+    assert ("not measured yet" in row) == (not results(name))
+    if not results(name):
+        return
     assert_measured(re.findall(r"\d+\.\d+", row), measured(name))
 
 
@@ -168,6 +175,9 @@ def test_what_a_recipes_config_names_of_another_comes_with_its_copy(name: str, t
     loaded = load(str(tmp_path / "mine" / "config.yaml"))
     assert loaded.task.folder == tmp_path / "mine"
     root = loaded.config.data.root
+    if root is None:  # the task makes its data
+        assert not loaded.declaration.reads
+        return
     assert root is not None and root.is_relative_to(tmp_path / "mine") and any(root.iterdir())
     assert "../" not in (tmp_path / "mine" / "config.yaml").read_text(encoding="utf-8")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from trainer.datasets.readers.picture_reader import PictureReader
 
 _DRAWN = ("boxes", "mask", "masks", "keypoints")
 MOST_NAMED = 5
+MOST_UNKNOWN = 0.01
+"""Fraction of unknown tokens above which there is a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,9 @@ def inspect_splits(
             ))  # fmt: skip
         findings += _classes(split, found)
         findings += _ids(split, found)
+        findings += _unknown(split, found)
     findings += _copies(owners, inspections)
+    findings += _shared_texts(inspections)
     return inspections, findings
 
 
@@ -107,6 +112,31 @@ def _copies(owners: Mapping[str, str], inspections: Mapping[str, Inspection]) ->
                 "Remove them from one of the two splits.",
             )
         findings.append(Finding(message, shown, hint, is_error=one != other))
+    return findings
+
+
+def _unknown(split: str, found: Inspection) -> list[Finding]:
+    """Many tokens that the vocabulary lacks."""
+    tokens = found.found.get("texts", {}).get("tokens", 0)
+    if found.unknown_tokens <= MOST_UNKNOWN * tokens:
+        return []
+    share = found.unknown_tokens / tokens
+    return [Finding(
+        f"{split}: {share:.1%} of the tokens are unknown", f"{found.unknown_tokens} of {tokens}",
+        "Raise data.reader.vocabulary_size, or use unit: byte_pairs, which has no unknown tokens.", is_error=False,
+    )]  # fmt: skip
+
+
+def _shared_texts(inspections: Mapping[str, Inspection]) -> list[Finding]:
+    """Labeled texts that are in two splits."""
+    findings = []
+    for one, other in combinations(inspections, 2):
+        count = len(inspections[one].texts & inspections[other].texts)
+        if count:
+            findings.append(Finding(
+                f"{count} texts are both in {one} and in {other}", f"{len(inspections[other].texts)} texts of {other}",
+                "Remove them from one of the two splits, or take splits by data.reader.fractions.", is_error=False,
+            ))  # fmt: skip
     return findings
 
 

@@ -47,7 +47,7 @@ class Sizes:
         if not self._sizes:
             return None
         every = np.array(list(self._sizes.elements()))
-        common = {f"{width} x {height}": count for (height, width), count in self._sizes.most_common(_MOST_SIZES)}
+        common = {f"{width}x{height}": count for (height, width), count in self._sizes.most_common(_MOST_SIZES)}
         return {
             "width": spread(every[:, 1]),
             "height": spread(every[:, 0]),
@@ -91,9 +91,9 @@ class Boxes:
                 "width": spread(extents[:, 0]),
                 "height": spread(extents[:, 1]),
                 "fraction of the image": spread(np.concatenate(self._areas)),
-                "small (below 32 x 32)": int((pixels < _SMALL).sum()),
+                "small (below 32x32)": int((pixels < _SMALL).sum()),
                 "medium": int(((pixels >= _SMALL) & (pixels < _MEDIUM)).sum()),
-                "large (from 96 x 96)": int((pixels >= _MEDIUM).sum()),
+                "large (from 96x96)": int((pixels >= _MEDIUM).sum()),
             }
         return found
 
@@ -147,7 +147,7 @@ class Tokens:
 
 
 class Numbers:
-    """Ranges of numbers in tables."""
+    """Ranges of numbers in tables, and of the targets of series as they are scaled."""
 
     name = "numbers"
 
@@ -158,12 +158,14 @@ class Numbers:
         for field in ("features", "value"):
             if field in item:
                 self._values.setdefault(field, []).append(item[field])
+        self._values.setdefault("future", []).extend(item.get("future", ()))
 
     def result(self, class_names: Sequence[str]) -> dict[str, Any] | None:
-        if not self._values:
+        known = {field: rows for field, rows in self._values.items() if rows}
+        if not known:
             return None
         found = {}
-        for field, rows in self._values.items():
+        for field, rows in known.items():
             columns = np.stack(rows).reshape(len(rows), -1)
             for place, column in enumerate(columns.T):
                 found[f"{field}[{place}]" if columns.shape[1] > 1 else field] = spread(column)

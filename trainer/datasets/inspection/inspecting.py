@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,9 @@ from trainer import TrainerError
 from trainer.datasets.dataset import Dataset
 from trainer.datasets.fields import check_item
 from trainer.datasets.inspection.collectors import COLLECTORS
+from trainer.datasets.item_properties import vocabulary_of
 from trainer.datasets.readers.opening import Progress
+from trainer.datasets.readers.vocabulary import UNKNOWN
 
 
 @dataclass(slots=True)
@@ -35,6 +38,10 @@ class Inspection:
     """Indices of unusable items."""
     image_ids: list[int] = field(default_factory=list)
     """The `image_id` of each usable item that has one."""
+    unknown_tokens: int = 0
+    """Number of tokens that the vocabulary lacks."""
+    texts: set[bytes] = field(default_factory=set)
+    """A digest of each labeled text."""
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -63,6 +70,8 @@ def inspect(dataset: Dataset, *, most: int | None = None, progress: Progress | N
     chosen = np.arange(count) if most is None or most >= count else np.linspace(0, count - 1, most).astype(np.int64)
     inspection = Inspection(count, len(chosen), dataset.class_names)
     collectors = [kind() for kind in COLLECTORS]
+    vocabulary = vocabulary_of(dataset)
+    has_unknown = vocabulary is not None and UNKNOWN in vocabulary.tokens[1:2]
     for done, index in enumerate(chosen.tolist(), 1):
         source = dataset.source(index)
         try:
@@ -80,8 +89,14 @@ def inspect(dataset: Dataset, *, most: int | None = None, progress: Progress | N
         inspection.usable.append(index)
         if "image_id" in item:
             inspection.image_ids.append(int(item["image_id"]))
+        if has_unknown:
+            inspection.unknown_tokens += int(np.count_nonzero(item["tokens"] == 1))
+        if "tokens" in item and "label" in item:
+            inspection.texts.add(hashlib.blake2b(item["tokens"].tobytes(), digest_size=16).digest())
         for collector in collectors:
             collector.see(item)
     results = {collector.name: collector.result(dataset.class_names) for collector in collectors}
     inspection.found = {name: result for name, result in results.items() if result is not None}
+    if has_unknown and "texts" in inspection.found:
+        inspection.found["texts"]["unknown"] = inspection.unknown_tokens
     return inspection

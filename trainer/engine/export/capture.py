@@ -18,6 +18,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import merged
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.primitives.host import HOST_CALLS
 from trainer.engine.graph.storage import Storage
 from trainer.engine.safetensors import Arrays
 from trainer.engine.tensor import Tensor
@@ -186,7 +187,7 @@ def _capture(
                 expected="operations of docs/program.md",
                 hint="Save the function with a Python loop over the steps in place of the scan.",
             )
-    calls = [*recorder.effects, *(node for node in order if node.name in ("host_call", "host_effect"))]
+    calls = [*recorder.effects, *(node for node in order if node.name in HOST_CALLS)]
     if calls:
         raise TrainerError(
             "save_program: a host call runs Python code, which a program file can't contain",

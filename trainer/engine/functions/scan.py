@@ -16,16 +16,13 @@ from trainer.engine.graph.dtypes import int32
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, uncomputed
 from trainer.engine.graph.primitives.scan import placeholder
-from trainer.engine.random import bits
+from trainer.engine.graph.scan_gradient import of_scan
 from trainer.engine.tensor import Tensor, as_tensor, watcher, wrapped
 from trainer.engine.tracing.pytree import flatten, outline, rebuild
 
 Tensors = list[Tensor]
 Stepped = Callable[[Tensors, Tensors], tuple[Tensors, Tensors]]
 """(carried values, slices of the inputs) -> (carried values after the step, outputs)"""
-
-_FOLDED = 0x5CA4
-"""The second word of the counter that makes a step's key: no draw of a layer has this many micro-steps."""
 
 _steps: ContextVar[tuple[Tensor, ...]] = ContextVar("scan_steps", default=())
 
@@ -87,11 +84,9 @@ def scan(
     return _filled(carry, ended), _filled(shape[0], outputs)
 
 
-def key_of_step(key: Any) -> Any:
-    """`key` for the steps of the scans that are being recorded: another one at each step; itself outside of scans."""
-    for number in _steps.get():
-        key = bits(key, stack([number, as_tensor(_FOLDED, int32)]), (2,))
-    return key
+def steps() -> tuple[Tensor, ...]:
+    """The number of the step of each scan that is being recorded, the outermost first; int32 of shape ()."""
+    return _steps.get()
 
 
 @contextmanager
@@ -147,7 +142,7 @@ def _recorded(
         results = [each.node for each in (*after, *outputs)]
     starts = dict(zip(before, [each.node for each in carried], strict=True))
     given = dict(zip(slices, [each.node for each in inputs], strict=True))
-    bundle = p.scan(results, starts, given, length, reverse=reverse, keep=keep)
+    bundle = p.scan(results, starts, given, length, gradient=of_scan, reverse=reverse, keep=keep)
     made = [wrapped(p.output(bundle, place)) for place in range(len(results))]
     oldest = min(node.sequence for node in uncomputed([bundle]) if node.value is None)
     for each in made:

@@ -21,10 +21,13 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine import functions, random
-from trainer.engine.functions.scan import key_of_step
+from trainer.engine.functions.scan import steps
 from trainer.engine.graph.dtypes import int32
 from trainer.engine.state import State
 from trainer.engine.tensor import Tensor
+
+_FOLDED = 0x5CA4
+"""The second word of the counter that makes the key of a scan's step: no draw of a layer has so many micro-steps."""
 
 _active: ContextVar[RandomState | None] = ContextVar("random_state", default=None)
 
@@ -76,7 +79,10 @@ class RandomState:
     def _key(self, path: str) -> np.ndarray | Tensor:
         draw = self._draws.get(path, 0)
         self._draws[path] = draw + 1
-        return key_of_step(random.key_for(self.seed, path, draw))
+        key: np.ndarray | Tensor = random.key_for(self.seed, path, draw)
+        for number in steps():  # another key at each step of a scan
+            key = random.bits(key, functions.stack([number, functions.asarray(_FOLDED, dtype=int32)]), (2,))
+        return key
 
 
 def active() -> RandomState:

@@ -216,8 +216,8 @@ class LSTM(_Recurrent):
     (Sak et al. 2014).
 
     With (i, f, g, o) = x·weight_ihᵀ + bias_ih + h·weight_hhᵀ + bias_hh: c = σ(f)·c + σ(i)·tanh(g), h = σ(o)·tanh(c).
-    Shapes and parameters as of `RNN`, with 4·H rows, and weight_hr_lk [proj_size, H]. Returns (outputs, (last h, last c)); outputs
-    and h have proj_size features where that isn't 0.
+    Shapes and parameters as of `RNN`, with 4·H rows, and weight_hr_lk [proj_size, H]. Returns (outputs, (last h, last
+    c)); outputs and h have proj_size features where that isn't 0.
     """
 
     cell = "lstm"

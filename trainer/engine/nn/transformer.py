@@ -89,7 +89,8 @@ class TransformerEncoderLayer(_Block):
 class TransformerDecoderLayer(_Block):
     """Self-attention, attention to a memory, then two linear layers, each with dropout, residual connection and norm.
 
-    Arguments and shapes as of `TransformerEncoderLayer`; `rotary`, `num_kv_heads` and `window_size` concern self-attention.
+    Arguments and shapes as of `TransformerEncoderLayer`; `rotary`, `num_kv_heads` and `window_size` concern
+    self-attention.
     """
 
     is_decoder = True

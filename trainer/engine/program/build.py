@@ -10,6 +10,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Shape, topological
 from trainer.engine.graph.primitives import outputs_of
+from trainer.engine.graph.primitives.host import HOST_CALLS
 from trainer.engine.graph.primitives.scan import Step
 from trainer.engine.graph.primitives.table import axes_of
 from trainer.engine.graph.rewrite import replaced
@@ -268,7 +269,8 @@ class _Builder:
             for node in (*self.request.results, *(node for _, node in self.request.updates))
             if node in self.plan.views and self.plan.views[node].base.operation.family == "leaf"
         }
-        hosted = set(topological([source for node in self.plan.roots if node.is_bundle for source in node.inputs]))
+        calls = [node for node in self.plan.roots if node.name in HOST_CALLS]
+        hosted = set(topological([source for node in calls for source in node.inputs]))
         for storage, node in self.request.updates:
             position = owner.get(node)
             if position is None or node in self.buffers or storage in copied_leaves:

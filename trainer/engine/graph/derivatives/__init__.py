@@ -18,7 +18,6 @@ from trainer.engine.graph.derivatives import (
     recurrent,
     reduction,
 )
-from trainer.engine.graph.derivatives.scan import of_scan
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Gradient, Node
 from trainer.engine.graph.primitives.custom import CustomKernel
@@ -58,7 +57,7 @@ GRADIENTS: dict[str, Gradient | None] = {
     **attention.GRADIENTS,
     **dict.fromkeys(("host_call", "host_effect"), _of_host_call),
     "custom": _of_custom,
-    "scan": of_scan,
+    "scan": lambda node, cotangents: node.attributes[0].gradient(node, cotangents),
     "with_gradient": lambda node, dy: (None, *node.attributes[0](dy, node, node.inputs[1:])),
     "output": lambda node, dy: (dy,),  # `differentiate` gathers these for the bundle
     **dict.fromkeys(("buffer", "constant", "iota", "random_bits")),

@@ -117,7 +117,10 @@ def _primitive(name: str, *, effect: bool) -> Primitive:
     )  # fmt: skip
 
 
-_HOST_CALL, _HOST_EFFECT = _primitive("host_call", effect=False), _primitive("host_effect", effect=True)
+HOST_CALLS = ("host_call", "host_effect")
+"""Their names: what calls Python, in order of its effects where it has any."""
+
+_HOST_CALL, _HOST_EFFECT = (_primitive(name, effect=name == "host_effect") for name in HOST_CALLS)
 
 
 def host_call(call: HostFunction, inputs: Sequence[Node]) -> Node:

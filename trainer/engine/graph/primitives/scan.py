@@ -5,7 +5,7 @@ The primitive is in no table: a file of a program has no place for a graph withi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,9 @@ from trainer.engine.graph.primitives.output import bundle_dtype
 from trainer.engine.graph.primitives.sources import buffer
 from trainer.engine.graph.rewrite import replaced, typed
 from trainer.engine.graph.storage import Storage
+
+StepGradient = Callable[[Node, Sequence[Node | None]], Sequence[Node | None]]
+"""(bundle, cotangents of its outputs) -> a node or None (zero) for each input."""
 
 _KEPT = ("contraction", "reduction", "window", "index", "output")
 """Families whose values the derivative of a step reads rather than computes again."""
@@ -36,6 +39,7 @@ class Step:
     results: tuple[Node, ...]
     kept: tuple[Node, ...]
     keep: bool
+    gradient: StepGradient
     identity: Hashable = field(init=False)
     _hash: int = field(init=False)
 
@@ -108,7 +112,7 @@ def placeholder(shape: Shape, dtype: DType, name: str) -> Node:
 
 def scan(
     results: Sequence[Node], carried: Mapping[Node, Node], inputs: Mapping[Node, Node], length: int, *,
-    reverse: bool = False, keep: bool = True, outside: Mapping[Node, Node] | None = None,
+    gradient: StepGradient, reverse: bool = False, keep: bool = True, outside: Mapping[Node, Node] | None = None,
 ) -> Node:  # fmt: skip
     """The bundle of `length` steps that compute `results`: carried values, then outputs, which are stacked.
 
@@ -117,6 +121,7 @@ def scan(
     Args:
         carried: parameter -> value before the first step, in the order of `results`.
         inputs: parameter -> value whose slices along its first axis the steps read.
+        gradient: the derivative of the scan; it is not among the primitives, since it differentiates the step.
         reverse: begin with the last slice.
         outside: other leaves of `results` -> the values that they stand for.
     """
@@ -132,7 +137,7 @@ def scan(
     used = {parameter: value for parameter, value in inputs.items() if parameter in nodes}
     costly = [node for node in nodes if keep and node.operation.family in _KEPT]
     parameters = (*leaves, *carried, *used)
-    step = Step(parameters, len(fixed), len(carried), tuple(own), (*carried, *costly), keep)
+    step = Step(parameters, len(fixed), len(carried), tuple(own), (*carried, *costly), keep, gradient)
     constants = replaced(fixed, outside) if outside else fixed
     return make_node(_SCAN, (*constants, *carried.values(), *used.values()), (step, length, reverse))
 

@@ -2,10 +2,11 @@
 follows of it, fused. A repeat (`repeats.py`) walks it over all steps: thread t does the tasks t, t + threads, … of
 every step, so the panels of a task stay in the cache of one core for the whole sequence.
 
-A panel holds the weights of a few vectors of units, of all their gates: [depth][gate][units of the panel]. The rows of
-a batch are multiplied by it some at a time; sums go through scratch memory, so what follows is written once, for one
-row. Numerics class "exact": one chain of fused multiply-adds for each element, ascending, started from zero; whatever
-is added comes after. Both sides are rounded to `precision` where there is one.
+Weights lie as `pack` makes them, a matrix for each gate: [gate][vector of units][depth][lanes]. A panel is the same few
+vectors of units of all gates. The rows of a batch are multiplied by it some at a time; sums go through scratch memory,
+so what follows is written once, for one row. Numerics class "exact": one chain of fused multiply-adds for each element,
+ascending, started from zero; whatever is added comes after. Both sides are rounded to `precision` where there is one,
+and multiplied in pairs (`products.py`) where that is bfloat16.
 
 Function: `void name(ptr arguments, i64 task, ptr scratch)`. Argument words: the time step, then the addresses of
 `operands`. Of ragged rows "rows" holds, as int64, the rows with the longest ones first, then for each step, and one
@@ -21,9 +22,10 @@ from typing import Literal
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels import mathematics
-from trainer.engine.targets.cpu.kernels.access import Elements
-from trainer.engine.targets.cpu.kernels.expression import MEMORY, cast, lanes_of
+from trainer.engine.targets.cpu.kernels.access import Elements, store_vector
+from trainer.engine.targets.cpu.kernels.expression import MEMORY, cast, lanes_of, narrow
 from trainer.engine.targets.cpu.kernels.loops import broadcast
+from trainer.engine.targets.cpu.kernels.products import multiply_add
 from trainer.engine.targets.cpu.kernels.vectors import Floats
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
@@ -58,7 +60,8 @@ class ScanStep:
     """A step of `kind`: sums over `depth` for `units` units, each with its gates.
 
     neighbor: how many steps away, in time, the states lie that a step of the scan itself began with; `with_states`:
-    an LSTM's output is its state (and comes from there on the way back), it has no projection.
+    an LSTM's output is its state (and comes from there on the way back), it has no projection. native: AVX-512-BF16's
+    instruction multiplies pairs.
     """
 
     kind: Kind
@@ -72,6 +75,7 @@ class ScanStep:
     neighbor: int
     ragged: bool
     with_states: bool = True
+    native: bool = False
 
     @property
     def gates(self) -> int:
@@ -98,9 +102,18 @@ class ScanStep:
         return -(-self.units // self.panel_units)
 
     @property
-    def panel_size(self) -> int:
-        """Elements of a panel."""
-        return self.depth * self.vectors * lanes_of(self.dtype)
+    def gate_vectors(self) -> int:
+        """Vectors of units, in panels that may have places left."""
+        return -(-self.units // lanes_of(self.dtype))
+
+    @property
+    def pairs(self) -> bool:
+        return self.precision is dtypes.bfloat16 and self.depth % 2 == 0
+
+    @property
+    def terms(self) -> int:
+        """Numbers along the depth, or pairs of them."""
+        return self.depth // 2 if self.pairs else self.depth
 
     @property
     def rows(self) -> int:
@@ -113,7 +126,7 @@ class ScanStep:
 
     @property
     def panels_per_task(self) -> int:
-        cycles = self.batch * self.depth * self.vectors
+        cycles = self.batch * self.terms * self.vectors
         return min(self.panels, -(-_TASK_CYCLES // max(1, cycles)))
 
     @property
@@ -123,7 +136,7 @@ class ScanStep:
     @property
     def scratch(self) -> int:
         """Bytes: the sums of some rows, then these rows rounded to the precision."""
-        rounded = 0 if self.precision is None else self.rows * self.depth
+        rounded = 0 if self.precision is None else self.rows * self.terms
         return (self.rows * self.vectors * lanes_of(self.dtype) + rounded) * self.dtype.itemsize
 
     @property
@@ -158,6 +171,8 @@ class _StepWriter:
         self.lanes = lanes_of(kernel.dtype)
         self.elements = Elements(self.writer, kernel.dtype)
         self.floats = Floats(self.writer, MEMORY[kernel.dtype.name], self.lanes)
+        kind = "native_pairs" if kernel.native else "widened_pairs"
+        self.products = kind if kernel.pairs else "single"
 
     def render(self, name: str) -> str:
         kernel, writer = self.kernel, self.writer
@@ -166,7 +181,7 @@ class _StepWriter:
         active = self._count_at(0)
         first, last = writer.share("%task", kernel.panels_per_task, kernel.panels)
         with writer.loop(first, last) as panel:
-            weights = self.elements.at(self.places["panels"], writer.multiply(panel.index, kernel.panel_size))
+            weights = self._weights(panel.index)
             with writer.loop(0, active, kernel.rows) as block:
                 self._multiply(weights, block.index, active)
                 count = writer.minimum(kernel.rows, writer.subtract(active, block.index))
@@ -236,14 +251,26 @@ class _StepWriter:
 
     # The product.
 
-    def _multiply(self, weights: str, block: Integer, active: Integer) -> None:
+    def _weights(self, panel: Integer) -> list[str]:
+        """Where each vector of a panel lies; past the last one of units that one again."""
+        kernel, writer = self.kernel, self.writer
+        found = []
+        for gate in range(kernel.gates):
+            for number in range(kernel.unit_vectors):
+                vector = writer.add(writer.multiply(panel, kernel.unit_vectors), number)
+                place = writer.add(writer.minimum(vector, kernel.gate_vectors - 1), gate * kernel.gate_vectors)
+                start = self.elements.at(self.places["panels"], writer.multiply(place, kernel.terms * self.lanes))
+                found.append(writer.opaque("ptr", start))
+        return found
+
+    def _multiply(self, weights: Sequence[str], block: Integer, active: Integer) -> None:
         """Put the sums of some rows into the scratch."""
         kernel, writer, elements, kind = self.kernel, self.writer, self.elements, self.floats.type
         rows = self._sources(block, active)
         if kernel.precision is not None:
             rows = [self._rounded(row, number) for number, row in enumerate(rows)]
         sums = ["zeroinitializer"] * (kernel.rows * kernel.vectors)
-        whole = kernel.depth // _UNROLLED * _UNROLLED
+        whole = kernel.terms // _UNROLLED * _UNROLLED
         if whole:
             with writer.loop(0, whole, _UNROLLED, [(kind, value) for value in sums]) as loop:
                 sums = loop.carried
@@ -251,32 +278,40 @@ class _StepWriter:
                     sums = self._multiply_one(weights, rows, writer.add(loop.index, number), sums)
                 loop.next = sums
             sums = loop.next
-        for number in range(whole, kernel.depth):
+        for number in range(whole, kernel.terms):
             sums = self._multiply_one(weights, rows, number, sums)
         for number, value in enumerate(sums):
             elements.store(value, "%scratch", number * self.lanes)
 
-    def _multiply_one(self, weights: str, rows: Sequence[str], depth: Integer, sums: Sequence[str]) -> list[str]:
-        kernel, writer, elements = self.kernel, self.writer, self.elements
-        line = elements.at(weights, writer.multiply(depth, kernel.vectors * self.lanes))
-        vectors = [elements.load(line, number * self.lanes) for number in range(kernel.vectors)]
+    def _multiply_one(
+        self, weights: Sequence[str], rows: Sequence[str], term: Integer, sums: Sequence[str]
+    ) -> list[str]:
+        kernel, writer, elements, kind = self.kernel, self.writer, self.elements, self.floats.type
+        vectors = [elements.load(each, writer.multiply(term, self.lanes)) for each in weights]
         found = []
         for number, row in enumerate(rows):
-            scalar = writer.value(f"load {elements.element}, ptr {elements.at(row, depth)}")
+            scalar = writer.value(f"load {elements.element}, ptr {elements.at(row, term)}, align 4")
             value = broadcast(writer, elements.element, scalar, self.lanes)
             own = sums[number * kernel.vectors :][: kernel.vectors]
-            found += [self.floats.fma(value, vector, total) for vector, total in zip(vectors, own, strict=True)]
+            found += [
+                multiply_add(writer, self.products, kernel.dtype, kind, value, vector, total)
+                for vector, total in zip(vectors, own, strict=True)
+            ]
         return found
 
     def _rounded(self, row: str, number: int) -> str:
         """A row rounded to the precision, in the scratch."""
-        kernel, elements = self.kernel, self.elements
+        kernel, writer, elements = self.kernel, self.writer, self.elements
         assert kernel.precision is not None
-        start = kernel.rows * kernel.vectors * self.lanes + number * kernel.depth
-        target = elements.at("%scratch", start)
+        target = elements.at("%scratch", kernel.rows * kernel.vectors * self.lanes + number * kernel.terms)
         for place, active in self._vectors_of(kernel.depth):
-            value = elements.load(row, place, active)
-            elements.store(cast(self.writer, value, kernel.dtype, kernel.precision, self.lanes), target, place, active)
+            value = cast(writer, elements.load(row, place, active), kernel.dtype, kernel.precision, self.lanes)
+            if kernel.pairs:
+                there = writer.pointer(target, place, MEMORY[kernel.precision.name])
+                value = narrow(writer, value, kernel.precision, self.lanes)
+                store_vector(writer, kernel.precision, value, there, self.lanes, active)
+            else:
+                elements.store(value, target, place, active)
         return target
 
     def _vectors_of(self, length: int) -> Iterator[tuple[Integer, int | None]]:

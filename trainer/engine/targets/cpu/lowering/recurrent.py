@@ -11,7 +11,7 @@ from trainer.engine.graph.storage import Layout
 from trainer.engine.program import loops
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import Buffer, KernelSource, View, Work
-from trainer.engine.targets.cpu.kernels.expression import lanes_of
+from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.kernels.recurrent import RaggedRows, ScanStep, Source
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine
@@ -114,6 +114,7 @@ def _transposed(view: View) -> View:
 
 def _repeat(expansion: Expansion, work: Work, parts: Sequence[Step], lengths: View | None, *, descending: bool) -> None:
     """The parts as a repeat over all time steps."""
+    parts = [(replace(step, native=step.pairs and expansion.machine.bfloat16), *rest) for step, *rest in parts]
     kernel = parts[0][0]
     if kernel.batch == 0 or kernel.steps == 0:
         return
@@ -144,22 +145,22 @@ def _zeros(expansion: Expansion, size: int, dtype: DType) -> View:
 
 
 def _packed(expansion: Expansion, step: ScanStep, weights: View) -> View:
-    """Weights [gates·units, depth] as panels, which zeros fill up."""
-    buffer = Buffer(step.panels * step.panel_size, step.dtype, "panels")
-    width, line = step.panel_units, step.vectors * lanes_of(step.dtype)
+    """Weights [gates·units, depth] in panels of vectors, rounded to the precision where there is one."""
+    if step.precision is not None:
+        dtype = step.precision if step.pairs else step.dtype
+        target = View(Buffer(weights.size, dtype, "rounded weights"), dtype, weights.shape, _dense(weights))
+        body = [Instruction("load", (), step.dtype, (0,)), Instruction("cast", (0,), step.precision)]
+        body += [] if step.pairs else [Instruction("cast", (1,), step.dtype)]
+        expansion.add(loops.loop(weights.shape, body, [weights], [target], [len(body) - 1], "round weights"))
+        weights = target
     across, along = weights.strides
-    whole, rest = divmod(step.units, width)
-    if rest:
-        expansion.fill(buffer, 0)
-    for panels, units, first in ((whole, width, 0), (1, rest, whole)):
-        if panels * units == 0:
-            continue
-        shape = (panels, step.depth, step.gates, units)
-        strides = (width * across, along, step.units * across, across)
-        source = replace(weights, shape=shape, strides=strides, offset=weights.offset + first * width * across)
-        target = View(buffer, step.dtype, shape, (step.panel_size, line, width, 1), first * step.panel_size)
-        body = [Instruction("load", (), step.dtype, (0,))]
-        if step.precision is not None:
-            body += [Instruction("cast", (0,), step.precision), Instruction("cast", (1,), step.dtype)]
-        expansion.add(loops.loop(shape, body, [source], [target], [len(body) - 1], "pack scan"))
-    return View(buffer, step.dtype, (buffer.size,), (1,))
+    block = pack.Block(0, ((step.terms, 2 * along if step.pairs else along),))
+    gates = ((step.gates, step.units * across),)
+    spec = pack.PackSpec(step.dtype, gates, step.units, across, (block,), along if step.pairs else 0)
+    return expansion.prepared(weights, spec, "pack scan", "panels")
+
+
+def _dense(view: View) -> tuple[int, int]:
+    """Strides of a dense copy of a matrix, in the order in which it lies."""
+    rows, columns = view.shape
+    return (columns, 1) if view.strides[1] <= view.strides[0] else (1, rows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph.differentiate import pullback
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.primitives.scan import Step, placeholder
 from trainer.engine.graph.rewrite import replaced
@@ -16,8 +17,6 @@ from trainer.engine.graph.rewrite import replaced
 
 def of_scan(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None]:
     """The rule: cotangents of all outputs -> those of the inputs."""
-    from trainer.engine.graph.differentiate import pullback  # which reads the table that this rule is in
-
     step: Step = node.attributes[0]
     length, reverse = node.attributes[1:]
     constants, before, slices = step.split(step.parameters)
@@ -52,7 +51,14 @@ def of_scan(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | No
     stacks |= kept | dict(zip(slices, step.split(node.inputs)[2], strict=True))
     outside = dict(zip(constants, step.split(node.inputs)[0], strict=True))
     back = p.scan(
-        replaced(results, instead), ends, stacks, length, reverse=not reverse, keep=step.keep, outside=outside
+        replaced(results, instead),
+        ends,
+        stacks,
+        length,
+        reverse=not reverse,
+        keep=step.keep,
+        outside=outside,
+        gradient=of_scan,
     )
     places = {each: place for place, each in enumerate(each for each in before if each.dtype.is_inexact)}
     places |= totals | outputs

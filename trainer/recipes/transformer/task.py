@@ -1,0 +1,109 @@
+"""Models a text letter by letter with a transformer (Vaswani et al. 2017), as GPT does: blocks of attention to earlier
+tokens, norms first, and rotary positions (Su et al. 2021).
+"""
+
+from __future__ import annotations
+
+from trainer import engine
+from trainer.datasets import Vocabulary, loaders
+from trainer.datasets.item_properties import vocabulary_of
+from trainer.engine import Tensor, nn
+from trainer.learner import Batch, DataSplits, Sample, Task, inference
+from trainer.metrics import Mean, Predictions
+from trainer.recipes.parts.language import of_next_tokens, written
+
+from .options import DECLARATION, Options
+
+State = dict[str, Tensor]
+
+
+class Transformer(Task):
+    """Predicts the next token of a text."""
+
+    options: Options
+
+    def data(self) -> DataSplits:
+        splits = self.read_splits(*DECLARATION.fields)
+        vocabulary = vocabulary_of(splits["train"])
+        assert vocabulary is not None
+        self.unit, self.tokens = vocabulary.unit, vocabulary.tokens
+        return DataSplits(**loaders(splits, self.config))
+
+    def build(self) -> None:
+        self.network = LanguageModel(self.options, len(self.tokens))
+        self.optimizer = self.optimizer_for(self.network)
+
+    def train_step(self, batch: Batch) -> dict[str, Mean]:
+        loss, _ = of_next_tokens(self.network, batch)
+        self.optimizer.minimize(loss.value)
+        return {"loss": loss}
+
+    def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
+        loss, following = of_next_tokens(self.network, batch)
+        return {"loss": loss, "next": following}
+
+    def pipeline(self) -> inference.TextGeneration:
+        return inference.TextGeneration(
+            Vocabulary(self.unit, self.tokens), begin=self.network.begin, step=self.network.step,
+            capacity=self.options.context,
+        )  # fmt: skip
+
+    def samples(self, batch: Batch) -> list[Sample]:
+        """A text that the model writes."""
+        options, network = self.options, self.network
+        vocabulary = Vocabulary(self.unit, self.tokens)
+        return written(vocabulary, network.begin, network.step, options.prompt, options.shown, self.config.seed)
+
+
+class LanguageModel(nn.Module):
+    """Tokens [N, L] to logits [N, L, V] of the next ones."""
+
+    def __init__(self, options: Options, tokens: int) -> None:
+        width, self.heads, self.context = options.width, options.heads, options.context
+        self.head_width = width // options.heads
+        self.embedding, self.dropout = nn.Embedding(tokens, width), nn.Dropout(options.dropout)
+        self.embedding.weight = nn.declare((tokens, width), nn.initializers.normal(std=0.02))
+        self.blocks = nn.ModuleList(
+            [
+                nn.TransformerEncoderLayer(
+                    width, options.heads, 4 * width, dropout=options.dropout, activation="gelu", batch_first=True,
+                    norm_first=True, rotary=nn.RotaryEmbedding(self.head_width, options.context),
+                )
+                for _ in range(options.depth)
+            ]
+        )  # fmt: skip
+        self.norm, self.logits = nn.LayerNorm(width), nn.Linear(width, tokens)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.dropout(self.embedding(tokens))
+        for block in self.blocks:
+            x = block(x, is_causal=True)
+        return self.logits(self.norm(x))
+
+    def begin(self, rows: int) -> State:
+        """Room for the keys and values of `context` tokens in every block, and how many there are."""
+        shape = (rows, len(self.blocks), self.heads, self.context, self.head_width)
+        length = engine.zeros((rows,), dtype=engine.int32)
+        return {"keys": engine.zeros(shape), "values": engine.zeros(shape), "length": length}
+
+    def step(self, state: State, tokens: Tensor) -> tuple[State, Tensor]:
+        """The state after `tokens` [N], and the logits [N, V] of the next ones."""
+        x = self.embedding(engine.expand_dims(tokens, axis=1))
+        caches = [Held(state["keys"][:, n], state["values"][:, n], state["length"]) for n in range(len(self.blocks))]
+        for block, cache in zip(self.blocks, caches, strict=True):
+            x = block(x, cache=cache)
+        keys, values = (engine.stack([getattr(cache, part) for cache in caches], axis=1) for part in ("key", "value"))
+        return {"keys": keys, "values": values, "length": state["length"] + 1}, self.logits(self.norm(x))[:, 0]
+
+
+class Held:
+    """Keys and values [N, heads, context, width] of earlier tokens, as values: a new one takes the place after them."""
+
+    def __init__(self, key: Tensor, value: Tensor, length: Tensor) -> None:
+        self.key, self.value, self.length = key, value, length
+
+    def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        places = engine.arange(self.key.shape[2], dtype=engine.int32)
+        is_next = engine.reshape(places == engine.expand_dims(self.length, axis=1), (-1, 1, len(places), 1))
+        self.key, self.value = engine.where(is_next, key, self.key), engine.where(is_next, value, self.value)
+        return self.key, self.value, self.length

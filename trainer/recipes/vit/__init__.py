@@ -1,0 +1,4 @@
+"""Photos of clothes, classified by a vision transformer trained from scratch.
+
+Time: 15 minutes.
+"""
