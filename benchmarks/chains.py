@@ -1,4 +1,4 @@
-"""Element-wise chains beside the machine's memory: the best of a plain copy and a non-temporal one, in the same run.
+"""Element-wise chains relative to the machine's memory: the best of a plain and a non-temporal copy, in the same run.
 
 python benchmarks/chains.py [gelu_25mb …] [--json] [--rounds N]
 

@@ -1,4 +1,4 @@
-"""Our contractions beside the peers': convolutions in three directions and matrix products, packing included.
+"""Our contractions compared with the peers': convolutions in three directions and matrix products, packing included.
 
 Each is a figure of its own; `FAMILIES` hold the geometric mean over the layers of ResNet-50 at batch 8, and over
 products from 64 to 4096, against PyTorch and against NumPy's BLAS; also over depthwise layers and small groups, and

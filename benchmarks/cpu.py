@@ -1,5 +1,5 @@
 """What the CPU engine must show: contractions, training steps, memory, waiting and element-wise chains beside
-PyTorch in the same run, and tuning beside none.
+PyTorch in the same run, and tuning compared with none.
 
 python benchmarks/cpu.py [conv_forward matmul resnet50 …] --peer-python PATH [--json] [--rounds N]
 

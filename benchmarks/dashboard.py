@@ -12,7 +12,7 @@ cold start    a task like pix2pix's, and two recipes, with nothing compiled: the
 charts        redrawing 20 charts of 100,000 points each
 flood         a run that writes 10,000 records a second: how soon a key is answered, by how much the dashboard's memory
               grows meanwhile, what a record costs its writer, and how many steps a training makes that writes them,
-              both beside the same without a dashboard
+              both compared with the same without a dashboard
 """
 
 from __future__ import annotations
@@ -397,7 +397,7 @@ def flood_training_alone(_: str) -> float:
 
 
 def twenty_charts() -> float:
-    """Milliseconds to draw 20 charts of 100,000 points anew: each has just got one more."""
+    """Milliseconds to draw 20 charts of 100,000 points again: each has just got one more."""
     return _draw_charts()()
 
 

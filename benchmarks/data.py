@@ -1,11 +1,11 @@
-"""Data: indexing a COCO file beside pycocotools, and loading JPEG files beside PyTorch's DataLoader.
+"""Data: indexing a COCO file compared with pycocotools, and loading JPEG files compared with PyTorch's DataLoader.
 
 python benchmarks/data.py [coco_index_time …] [--json] [--rounds N] [--peer-python PATH]
 
 Each indexing (100,000 images, 800,000 annotations) is a process of its own; the memory is the most that it needed
 beyond its imports, the file's pages in it.
 
-Loading is an epoch of 512 photographs of 640 x 480 that become batches of 32 at 224 x 224 (random resized crop, flip,
+Loading is an epoch of 512 photographs of 640x480 that become batches of 32 at 224x224 (random resized crop, flip,
 color jitter), by 2 worker processes that are there already. `loader_same` calls the very function that the peer's data
 set calls, `loader_ours` is our reader with our transforms, `loader_scaled` the same with scaled decoding. The
 photographs are scikit-learn's, which the extra `dev` has; the peer's interpreter needs torch.
@@ -74,7 +74,7 @@ def loading(kind: str, python: str) -> Companion:
 
 
 def loading_figure(kind: str, bar: float) -> Figure:
-    """Images a second of one of our ways to load, beside the peer's."""
+    """Images a second of one of our ways to load, compared with the peer's."""
     return Figure(
         f"loader_{kind}",
         ours=lambda: loading(kind, sys.executable)(),

@@ -81,7 +81,7 @@ _pairs: dict[str, tuple[Measured, Measured]] = {}
 
 
 def epoch_error(name: str) -> float:
-    """The relative error of the time of an epoch, measured anew."""
+    """The relative error of the time of an epoch, measured again."""
     said, taken = _pairs[name] = pair(name)
     return abs(said.epoch / taken.epoch - 1)
 

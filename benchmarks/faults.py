@@ -101,7 +101,7 @@ def well_taken_models() -> float:
 
 
 def _problems(once: Callable[[], str], count: int) -> int:
-    """How many of `count` calls returned a problem; each is told of on standard error."""
+    """How many of `count` calls returned a problem; each is reported on standard error."""
     problems = [problem for problem in (once() for _ in range(count)) if problem]
     for problem in problems:
         print(ascii(problem), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Products of int8 matrices beside PyTorch's `torch._int_mm`, in GOP/s; the weights are packed beforehand.
+"""Products of int8 matrices compared with PyTorch's `torch._int_mm`, in GOP/s; the weights are packed beforehand.
 
 python benchmarks/int8.py [square_1024 …] [--json] [--peer-python PATH] [--rounds N]
 """

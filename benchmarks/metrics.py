@@ -1,4 +1,4 @@
-"""Metrics: COCO evaluation beside pycocotools, and what evaluating costs a training beside it.
+"""Metrics: COCO evaluation compared with pycocotools, and the cost of evaluations for a training.
 
 python benchmarks/metrics.py [coco_boxes coco_masks …] [--json] [--rounds N]
 
@@ -6,7 +6,7 @@ coco_boxes, coco_masks   both evaluate the same rows in the same process, from m
                          not counted. The figures of both are compared: a difference ends the benchmark
 training_beside_coco     the share of its speed that training (ResNet-50, batch 8) keeps while validations of COCO size
                          are gathered and evaluated in the metrics' process, one after the other
-coco_and_training        so many steps and evaluations at once, against one after the other
+coco_and_training        steps and evaluations at once, against one after the other
 loop_ten_metrics         what ten metrics add to a step's processor time outside the program
 """
 
@@ -128,7 +128,7 @@ class Beside:
         folder.values("valid").result()
 
     def share(self) -> float:
-        """Steps a second beside evaluations, by steps a second alone."""
+        """Steps a second during evaluations, relative to steps a second alone."""
         folder, alone = self.folder, self.training()
         is_over = threading.Event()
 

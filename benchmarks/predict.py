@@ -1,4 +1,4 @@
-"""Predictions for a folder of 500 JPEG files of a megapixel, beside PyTorch's; and how long the first one takes.
+"""Predictions for a folder of 500 JPEG files of a megapixel, compared with PyTorch's; and how long the first one takes.
 
 python benchmarks/predict.py [resnet50 …] [--json] [--rounds N] [--peer-python PATH]
 
@@ -70,7 +70,7 @@ def peer(kind: str, python: str) -> Companion:
 
 
 def speed(kind: str) -> Figure:
-    """Images a second of a model, beside the peer's."""
+    """Images a second of a model, compared with the peer's."""
     return Figure(
         kind,
         ours=lambda: ours(kind)(),

@@ -141,7 +141,7 @@ def accuracy_difference(recipe: str, python: str) -> float:
             theirs.append(twins["accuracy"])
             images += twins["images"]
     mean = sum(ours + theirs) / len(ours + theirs)
-    print(f"{recipe}: accuracy {ours} beside PyTorch's {theirs}", file=sys.stderr)
+    print(f"{recipe}: accuracy {ours} compared with PyTorch's {theirs}", file=sys.stderr)
     return abs(sum(ours) - sum(theirs)) / len(SEEDS) / math.sqrt(mean * (1 - mean) / images)
 
 

@@ -84,7 +84,7 @@ def look(name: str, process: psutil.Process, seconds: float) -> Look:
 
 
 def watch(roots: dict[str, psutil.Process], seconds: float) -> Watched:
-    """Look at processes and all below them for so long."""
+    """Watch processes and all their children for a number of seconds."""
     looks: list[Look] = []
     blocks: list[tuple[float, int]] = []
     names: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""Whole training steps beside PyTorch: their time, their memory, and the time until the first of them."""
+"""Whole training steps compared with PyTorch: their time, their memory, and the time until the first of them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Transforms: one chain beside the same work in Pillow alone, and a table of what each takes.
+"""Transforms: one chain compared with the same work in Pillow alone, and a table of what each takes.
 
 python benchmarks/transforms.py [augmentation] [--json] [--rounds N]
 python benchmarks/transforms.py --table
 
-The figure is an image of 640 x 480 to 224 x 224 by a random resized crop, a flip and color jitter in one process, ours
-from array to array, Pillow's from its image to an array. The table has microseconds an item, from 640 x 480 and at 224
+The figure is an image of 640x480 to 224x224 by a random resized crop, a flip and color jitter in one process, ours
+from array to array, Pillow's from its image to an array. The table has microseconds an item, from 640x480 and at 224
 x 224, with an image and its label, with eight boxes, and with eight boxes and masks.
 """
 

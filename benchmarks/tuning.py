@@ -52,7 +52,7 @@ def step(workload: str, mode: str) -> Companion:
 
 
 def against(name: str, ours: Callable[[], float], peer: Callable[[], float], most: float, rounds: int = 7) -> Figure:
-    """A figure that may be at most so many times another of our own."""
+    """a figure with an upper bound relative to another of our own."""
     return Figure(name, ours, lambda _: peer(), bar=1 / most, needs_peer_python=False, rounds=rounds)
 
 

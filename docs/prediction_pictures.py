@@ -1,8 +1,9 @@
-"""A picture of docs/inference.md and docs/export.md: what a trained run's model predicts, drawn from its exported file.
+"""Pictures of the manual: predictions of trained runs, drawn from their exported files.
 
     cd trainer/recipes
     draw="python ../../docs/prediction_pictures.py"
     $draw RUN detection/data/images/BloodImage_00007.jpg predicted-boxes.jpg
+    $draw RUN segmentation/data/images/test/tile8_part9.jpg predicted-segmentation.jpg
     $draw RUN nuclei/data/images/test/nuc_0298.png predicted-instances.jpg
 
 The run must predict the same as the file, to the last bit.

@@ -65,6 +65,10 @@ PHRASES: Mapping[str, str] = {
     r"\bhighest learning rate by\b": "initial learning rate as a fraction of the peak",
     r"\bmeasurements? (without|at the beginning|after|since)\b": "validations without improvement",
     r"\b(that are|is) borne\b": "allowed",
+    # shapes: sizes as 8x3x224x224, axes as [N, C, H, W]
+    r"\d( x | ?× ?)\d": "sizes joined by x, without spaces: 8x3x224x224",
+    r"(?<![<\[])\{\} x \{\}": "sizes joined by x, without spaces: {}x{}",
+    r"\((N|B|batch), ?(C|H|channels|height)\b": "axes in brackets: [N, C, H, W]",
     # people's verbs for things
     r"\bhears?\b": "receives",
     r"\b(nobody else|whoever)\b": "name who or what; no other item",
@@ -193,6 +197,7 @@ def test_every_phrase_is_found_in_a_text_that_has_it() -> None:
         "Measurements without an improvement that are borne.", "How many times the median of late a spike is.",
         "The learning rate after a rollback, by the former.", "No more than so many.", "Least and largest factor.",
         "Labels that count for nothing.", "Receives what hears.", "The image's colour.", "Code of one's own.",
+        "Images of 3 x 64 x 64.", "Logits (N, C).",
     ):  # fmt: skip
         assert problems(text, "somewhere.md"), text
     assert not problems("Maximum number of pasted objects; 0: none.", "somewhere.md")

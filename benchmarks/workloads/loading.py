@@ -1,4 +1,4 @@
-"""Loads an epoch of JPEG files of 640 x 480 as augmented batches of 224 x 224 for each line of input: images a second.
+"""Loads an epoch of JPEG files of 640x480 as augmented batches of 224x224 for each line of input: images a second.
 
 python benchmarks/workloads/loading.py same|ours|scaled|peer FOLDER PILLOW
 python benchmarks/workloads/loading.py write FOLDER

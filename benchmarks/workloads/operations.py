@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 LEAST_CALLS, MOST_CALLS, SECONDS = 3, 40, 0.25
-"""A question is answered after so many calls, or so long."""
+"""Minimum and maximum number of calls that are timed for an answer, and maximum seconds."""
 
 Cases = dict[str, Callable[[], Callable[[], object]]]
 """What makes the data of a case, and gives what is timed."""

@@ -46,7 +46,7 @@ class Workload:
 
 
 def conv_bn_relu_conv() -> Workload:
-    """Convolution, batch norm, ReLU, convolution on 8 x 64 x 56 x 56, mean square, SGD with momentum."""
+    """Convolution, batch norm, ReLU, convolution on 8x64x56x56, mean square, SGD with momentum."""
     network = nn.Sequential(
         nn.Conv2d(64, 64, 3, padding=1, bias=False),
         nn.BatchNorm2d(64),
@@ -83,7 +83,7 @@ def mlp() -> Workload:
 
 
 def resnet50() -> Workload:
-    """ResNet-50 on 8 x 3 x 224 x 224, 1,000 classes, SGD with momentum and weight decay."""
+    """ResNet-50 on 8x3x224x224, 1,000 classes, SGD with momentum and weight decay."""
     network = ResNet()
     optimizer = SGD(network, 0.1, momentum=0.9, weight_decay=1e-4)
     random = np.random.default_rng(0)
@@ -98,7 +98,7 @@ def resnet50() -> Workload:
 
 
 def inference(batch: int) -> Workload:
-    """ResNet-50 on `batch` x 3 x 224 x 224, as in an evaluation."""
+    """ResNet-50 on `batch` x 3x224x224, as in an evaluation."""
     network = ResNet().eval()
     x = np.random.default_rng(0).standard_normal((batch, 3, 224, 224), dtype=np.float32)
     return Workload(engine.trace(lambda image: engine.max(network(image))), (x,))
@@ -113,7 +113,7 @@ def resnet50_inference_8() -> Workload:
 
 
 def resnet18() -> Workload:
-    """ResNet-18 on 8 x 3 x 224 x 224, 1,000 classes, SGD with momentum."""
+    """ResNet-18 on 8x3x224x224, 1,000 classes, SGD with momentum."""
     network = BasicResNet((2, 2, 2, 2))
     optimizer = SGD(network, 0.1, momentum=0.9)
 
@@ -139,7 +139,7 @@ def second_signature(workload: Workload) -> float:
 
 
 def pix2pix() -> Workload:
-    """pix2pix on one pair of 256 x 256: U-Net of depth 8 and PatchGAN of 64 filters, an Adam for each."""
+    """pix2pix on one pair of 256x256: U-Net of depth 8 and PatchGAN of 64 filters, an Adam for each."""
     generator, discriminator = UNet(), patch_discriminator()
     first, second = (Adam(network, 2e-4, betas=(0.5, 0.999)) for network in (generator, discriminator))
     a, b = np.random.default_rng(0).standard_normal((2, 1, 3, 256, 256), dtype=np.float32)
@@ -159,7 +159,7 @@ def pix2pix() -> Workload:
 
 
 def lsgan() -> Workload:
-    """LSGAN on 16 x 3 x 112 x 112 (Mao et al. 2017), noise of 1,024, an Adam for each network."""
+    """LSGAN on 16x3x112x112 (Mao et al. 2017), noise of 1,024, an Adam for each network."""
     generator, discriminator = lsgan_generator(), lsgan_discriminator()
     first, second = (Adam(network, 2e-4, betas=(0.5, 0.999)) for network in (generator, discriminator))
     random = np.random.default_rng(0)

@@ -79,7 +79,7 @@ def patch_discriminator(filters: int = 64) -> nn.Sequential:
 
 
 def lsgan_generator(filters: int = 64, noise: int = 1024) -> nn.Sequential:
-    """LSGAN's generator for 112 x 112 (Mao et al. 2017)."""
+    """LSGAN's generator for 112x112 (Mao et al. 2017)."""
     wide = 4 * filters
     layers: list[nn.Module] = [nn.Linear(noise, 7 * 7 * wide), nn.Unflatten(1, (wide, 7, 7))]
     layers += [nn.BatchNorm2d(wide), nn.ReLU()]

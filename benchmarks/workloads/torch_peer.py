@@ -50,7 +50,7 @@ class Options:
 
 
 def conv_bn_relu_conv(options: Options) -> Callable[[], object]:
-    """Convolution, batch norm, ReLU, convolution on 8 x 64 x 56 x 56, mean square, SGD with momentum."""
+    """Convolution, batch norm, ReLU, convolution on 8x64x56x56, mean square, SGD with momentum."""
     network = options.network(
         nn.Sequential(
             nn.Conv2d(64, 64, 3, padding=1, bias=False),
@@ -92,7 +92,7 @@ def mlp(options: Options) -> Callable[[], object]:
 
 
 def resnet50(options: Options) -> Callable[[], object]:
-    """ResNet-50 on 8 x 3 x 224 x 224, 1,000 classes, fused SGD with momentum and weight decay."""
+    """ResNet-50 on 8x3x224x224, 1,000 classes, fused SGD with momentum and weight decay."""
     network = options.network(ResNet())
     x, y = options.images(8, 3, 224, 224), torch.randint(0, 1000, (8,))
     optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, weight_decay=1e-4, fused=True)
@@ -109,7 +109,7 @@ def resnet50(options: Options) -> Callable[[], object]:
 
 
 def inference(options: Options, batch: int) -> Callable[[], object]:
-    """ResNet-50 on `batch` x 3 x 224 x 224 in inference mode."""
+    """ResNet-50 on `batch` x 3x224x224 in inference mode."""
     network, x = options.network(ResNet().eval()), options.images(batch, 3, 224, 224)
 
     @torch.inference_mode()
@@ -129,7 +129,7 @@ def resnet50_inference_8(options: Options) -> Callable[[], object]:
 
 
 def pix2pix(options: Options) -> Callable[[], object]:
-    """pix2pix on one pair of 256 x 256: U-Net of depth 8 and PatchGAN of 64 filters, a fused Adam for each."""
+    """pix2pix on one pair of 256x256: U-Net of depth 8 and PatchGAN of 64 filters, a fused Adam for each."""
     generator, discriminator = options.network(UNet()), options.network(patch_discriminator())
     first, second = _adams(generator, discriminator)
     a, b = options.images(1, 3, 256, 256), options.images(1, 3, 256, 256)
@@ -157,7 +157,7 @@ def pix2pix(options: Options) -> Callable[[], object]:
 
 
 def lsgan(options: Options) -> Callable[[], object]:
-    """LSGAN on 16 x 3 x 112 x 112, noise of 1,024, a fused Adam for each network."""
+    """LSGAN on 16x3x112x112, noise of 1,024, a fused Adam for each network."""
     generator, discriminator = options.network(lsgan_generator()), options.network(lsgan_discriminator())
     first, second = _adams(generator, discriminator)
     real, noise = options.images(16, 3, 112, 112), torch.randn(16, 1024)

@@ -36,7 +36,7 @@ def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_inspection_tells_what_is_there_and_what_is_wrong(cells, capsys):
     assert main(["data", "inspect", "cells"]) == 2
     text = capsys.readouterr().out
-    assert "train: 3 items, 2 can't be used" in text and "30 x 20 1" in text
+    assert "train: 3 items, 2 can't be used" in text and "30x20 1" in text
     assert "cell" in text and "a box exceeds the image" in text and "2.png: truncated image" in text
     assert "found:    annotation 2: x_min, y_min, x_max, y_max = 20, 10, 320, 14" in text
 

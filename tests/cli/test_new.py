@@ -6,10 +6,12 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.cli.conftest import Commands
 from tests.datasets.layout_folders import LAYOUTS
+from trainer import engine
 from trainer.cli import main
 from trainer.cli.projects import EDITOR_LINE, SCHEMA, write_project
 from trainer.cli.tasks import task_class
@@ -63,7 +65,12 @@ def test_a_project_for_a_folder_of_photos_trains_on_it(tmp_path: Path, layout: s
     text = (tmp_path / "mine" / "config.yaml").read_text(encoding="utf-8")
     assert ("fractions: {valid: 0.1, test: 0.1}" in text) == has_fractions
     shares = ["data.reader.fractions={valid: 0.34}"] if has_fractions else []
-    train(tmp_path / "mine", "options.width=2", "data.batch_size=2", "data.valid_batch_size=2", *shares)
+    learner = train(tmp_path / "mine", "options.width=2", "data.batch_size=2", "data.valid_batch_size=2", *shares)
+    assert learner.training is not None
+    pipeline = learner.training.task.pipeline()
+    assert pipeline.class_names == tuple(learner.training.splits.train.dataset.class_names)
+    images = engine.asarray(np.zeros((1, 3, 32, 32), np.uint8))
+    assert pipeline.network(images)["logits"].shape == (1, len(pipeline.class_names))
 
 
 def test_a_copied_recipe_points_at_a_folder_and_leaves_its_own_data_out(tmp_path: Path) -> None:

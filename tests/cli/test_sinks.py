@@ -1,4 +1,4 @@
-"""Other tools that are told of a run."""
+"""Other tools that are reported a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every metric of the table: its section and its class agree, and mistakes are told of at their place."""
+"""Every metric of the table: its section and its class agree, and mistakes are reported at their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`data.transforms`: every mistake at its place, sizes of one number, classes of one's own."""
+"""`data.transforms`: every mistake at its place, sizes of one number, custom classes."""
 
 from __future__ import annotations
 

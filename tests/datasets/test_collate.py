@@ -98,7 +98,7 @@ def test_images_of_different_sizes_are_filled_up_where_asked_for() -> None:
     assert not batch["image"][1, :, 9:].any() and not batch["image"][1, :, :, 5:].any()
     assert (batch["mask"][0, 4:] == 255).all() and (batch["mask"][0, :, 6:] == 255).all()
     assert collate(items[:1], Collation(image_sizes=((8, 8), (16, 8))))["image"].shape == (1, 3, 8, 8)
-    with pytest.raises(TrainerError, match=r"b\.png: [\s\S]*height 9[\s\S]*8 x 8, 4 x 20"):
+    with pytest.raises(TrainerError, match=r"b\.png: [\s\S]*height 9[\s\S]*8x8, 4x20"):
         collate(items, Collation(image_sizes=((8, 8), (4, 20))), where=["a.png", "b.png"].__getitem__)
 
 

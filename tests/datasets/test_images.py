@@ -202,5 +202,5 @@ def test_a_decompression_bomb_is_refused_before_it_unpacks(tmp_path, size):
 def test_the_limit_holds_whatever_pillow_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
     monkeypatch.setattr(images, "MOST_PIXELS", 24 * 32 - 1)
-    with pytest.raises(TrainerError, match="too large\n  found:    32 x 24 pixels\n  expected: at most 767 in all"):
+    with pytest.raises(TrainerError, match="too large\n  found:    32x24 pixels\n  expected: at most 767 in all"):
         decode(saved(tmp_path, Image.fromarray(SMOOTH)))

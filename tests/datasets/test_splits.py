@@ -130,6 +130,6 @@ def test_each_split_gets_the_transforms_that_the_config_has_for_it() -> None:
     made = loaders({"train": of_the_task, "valid": images, "test": images}, config)
     seen = [np.concatenate([batch["image"] for batch in made["train"].epoch(epoch)]) for epoch in range(2)]
     turned = [image[..., 0].ravel().tolist().count(2) for epoch in seen for image in epoch]
-    assert set(turned) == {0, 2} and not np.array_equal(*seen)  # anew in each epoch
+    assert set(turned) == {0, 2} and not np.array_equal(*seen)  # again in each epoch
     for name in ("valid", "test"):
         assert next(iter(made[name].epoch(0)))["image"].shape == (4, 1, 2, 5)

@@ -20,7 +20,7 @@ from trainer.rundir import RunPaths, last_records, send_request
 pytestmark = [pytest.mark.full, pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")]
 
 PATIENCE = 60.0
-"""Seconds until a test gives up on what takes one or two, and must not take ten on a machine of one's own."""
+"""Seconds until a test gives up on what takes one or two, and must not take ten on an idle machine."""
 
 TASK = """\
 import os

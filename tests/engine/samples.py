@@ -79,7 +79,7 @@ class Sample:
     attributes: tuple[Any, ...] = ()
 
     def node(self) -> Node:
-        """The primitive applied to the inputs; built anew each time."""
+        """The primitive applied to the inputs; built again each time."""
         return make_node(TABLE[self.name], tuple(array.node() for array in self.inputs), self.attributes)
 
     def arrays(self) -> list[np.ndarray]:

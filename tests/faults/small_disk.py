@@ -1,4 +1,4 @@
-"""A file system of one's own at ./disk, for a command: small, or read-only."""
+"""A private file system at ./disk, for a command: small, or read-only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes torch_reference.json beside it: optimizers and schedules computed by PyTorch in float64.
+"""Writes torch_reference.json next to it: optimizers and schedules computed by PyTorch in float64.
 
 Run it by hand in an environment that has torch (made with 2.13.0); the tests only read the file.
 """

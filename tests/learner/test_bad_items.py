@@ -1,4 +1,4 @@
-"""Items that can't be used are told of as events, and do not count."""
+"""Items that can't be used are reported as events, and do not count."""
 
 from __future__ import annotations
 

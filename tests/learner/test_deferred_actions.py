@@ -23,5 +23,5 @@ def test_a_verdict_stays_until_it_is_cleared_and_nothing_is_done_meanwhile() -> 
     run.is_ready = True
     assert late.add(lambda: done.append("later")) is verdict and done == ["first"]
     late.clear()
-    assert late.add(lambda: done.append("anew")) is None and done == ["first", "anew"]
+    assert late.add(lambda: done.append("again")) is None and done == ["first", "again"]
     assert late.add(lambda: verdict) is verdict

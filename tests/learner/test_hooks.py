@@ -1,4 +1,4 @@
-"""Moments of a training: their order, hooks of one's own aside and inline, limits, early stopping, guards."""
+"""Moments of a training: their order, custom hooks aside and inline, limits, early stopping, guards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules equal formulas written anew here for 1,000 steps, and PyTorch's; as tensors and in NumPy."""
+"""Schedules equal formulas written again here for 1,000 steps, and PyTorch's; as tensors and in NumPy."""
 
 from __future__ import annotations
 

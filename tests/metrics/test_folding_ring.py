@@ -1,4 +1,4 @@
-"""The ring that records go through: it begins anew where all is read, and never over what is not."""
+"""The ring that records go through: it begins again where all is read, and never over what is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes torch_losses.json beside it: losses of recipes' first steps computed by PyTorch in float64.
+"""Writes torch_losses.json next to it: losses of recipes' first steps computed by PyTorch in float64.
 
     python tests/recipes/make_torch_losses.py PYTHON_WITH_TORCH
 
@@ -48,7 +48,7 @@ def recorded(recipe: str, folder: Path) -> Losses:
 
 
 def pairs(folder: Path) -> Path:
-    """Random pairs of pictures of 32 x 32, side by side."""
+    """Random pairs of pictures of 32x32, side by side."""
     random = np.random.default_rng(0)
     for split in ("train", "val"):
         (folder / split).mkdir(parents=True)

@@ -66,7 +66,7 @@ def test_boxes_are_measured_in_the_image_as_it_was(folder: Path, transforms: str
         batch = {name: engine.asarray(values) for name, values in task.data().valid.batch(0, 0).items()}
         if transforms is None:
             assert batch["image"].shape[2:] == (288, 384)
-            np.testing.assert_allclose(  # 200 x 120 becomes 384 x 230, 29 below the upper edge
+            np.testing.assert_allclose(  # 200x120 becomes 384x230, 29 below the upper edge
                 batch["boxes"].numpy()[0, 0], [38.4, 29 + 57.6, 153.6, 29 + 134.4], atol=0.5
             )
         task.plan = Plan(1, 10)

@@ -1,4 +1,4 @@
-"""The nuclei recipe: pictures made alike, mirror images of offsets, samples, annotations of one's own."""
+"""The nuclei recipe: pictures made alike, mirror images of offsets, samples, custom annotations."""
 
 from __future__ import annotations
 

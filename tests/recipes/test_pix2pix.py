@@ -1,4 +1,4 @@
-"""The pix2pix recipe: which pairs it cuts, data of one's own, and that it learns and shows what."""
+"""The pix2pix recipe: which pairs it cuts, custom data, and that it learns and shows what."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_squares_that_show_one_class_or_nothing_are_left_out() -> None:
 
 
 def pictures(folder: Path, sizes: dict[str, int], *, beside: bool) -> None:
-    """Random bright pairs of 40 x 40, side by side or in two folders."""
+    """Random bright pairs of 40x40, side by side or in two folders."""
     random = np.random.default_rng(0)
     for split, count in sizes.items():
         for number in range(count):

@@ -9,7 +9,8 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -19,6 +20,7 @@ from recorded_states import ALIVE, STATES
 from synthetic_run import START
 
 from trainer.tui.app import Dashboard
+from trainer.tui.palette import choose_palette
 from trainer.tui.panel import Panel
 
 SIZES = ((80, 24), (120, 36), (200, 60))
@@ -37,17 +39,27 @@ def used_rows(app: Dashboard) -> Mapping[str, tuple[int, int]]:
     return counted
 
 
-async def count(state: str, size: tuple[int, int], folder: Path, keys: str = "") -> Mapping[str, tuple[int, int]]:
-    """The used rows of one state on a terminal of a size, after some keys."""
+@asynccontextmanager
+async def recorded_screen(
+    state: str, size: tuple[int, int], folder: Path, keys: str = "", colors: str = "standard"
+) -> AsyncIterator[Dashboard]:
+    """The dashboard of a recorded state on a terminal of a size, after some keys, once it is drawn."""
     clock = Clock(START + 10)
     paths = STATES[state](folder / "digits-7")
     if state in ALIVE:
         hold_lock(paths, os.getpid(), clock.now)
     app = dashboard(paths, clock)
     async with app.run_test(size=size) as pilot:
+        app.palette = choose_palette(colors)
         await pilot.press(*keys)
         for _ in range(4):
             await settle(app, pilot)
+        yield app
+
+
+async def count(state: str, size: tuple[int, int], folder: Path, keys: str = "") -> Mapping[str, tuple[int, int]]:
+    """The used rows of one state on a terminal of a size, after some keys."""
+    async with recorded_screen(state, size, folder, keys) as app:
         return used_rows(app)
 
 

@@ -6,7 +6,6 @@ In terminals of 80x24, 120x36 and 200x60 cells, dark and light.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -14,28 +13,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 
-from conftest import Clock, dashboard, hold_lock, settle
-from pane_use import SCREENS, SIZES
-from recorded_states import ALIVE, STATES
+from pane_use import SCREENS, SIZES, recorded_screen
+from recorded_states import STATES
 from rich.style import Style
-from synthetic_run import START
 from terminal_picture import DARK, LIGHT, Cell, picture_of, save
-
-from trainer.tui.palette import choose_palette
 
 
 async def screen_of(state: str, keys: str, size: tuple[int, int], folder: Path) -> list[list[Cell]]:
     """Characters and styles of a screen after some keys."""
-    clock = Clock(START + 10)
-    paths = STATES[state](folder / "digits-7")
-    if state in ALIVE:
-        hold_lock(paths, os.getpid(), clock.now)
-    app = dashboard(paths, clock)
-    async with app.run_test(size=size) as pilot:
-        app.palette = choose_palette("truecolor")
-        await pilot.press(*keys)
-        for _ in range(4):
-            await settle(app, pilot)
+    async with recorded_screen(state, size, folder, keys, "truecolor") as app:
         return [
             [(character, segment.style or Style.null()) for segment in strip for character in segment.text]
             for strip in app.screen._compositor.render_strips()

@@ -1,6 +1,6 @@
 """A screen as text that a person can compare: its characters, and under each line which style each character has.
 
-TRAINER_WRITE_SNAPSHOTS=1 pytest tests/tui/test_snapshots.py     writes them anew; look at the difference in git
+TRAINER_WRITE_SNAPSHOTS=1 pytest tests/tui/test_snapshots.py     writes them again; look at the difference in git
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ import pytest
 
 from trainer.rundir import MetricEvent, Record
 from trainer.tui.axes import log_ticks, ticks
+from trainer.tui.chart_values import resolved
 from trainer.tui.charts import WHOLE, Chart, Layer, loss_chart, metric_charts, rate_chart, valid_chart
 from trainer.tui.glyphs import ASCII, UNICODE
-from trainer.tui.plot import draw_chart, resolved
+from trainer.tui.plot import draw_chart
 from trainer.tui.ranges import robust_range
 from trainer.tui.raster import point_dots
 from trainer.tui.series import Series

@@ -71,7 +71,7 @@ def test_braille_dots_are_numbered_as_unicode_numbers_them() -> None:
         assert np.count_nonzero(cells) == 1
 
 
-def test_the_cross_hair_moves_without_painting_the_chart_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cross_hair_moves_without_painting_the_chart_again(monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
     from trainer.tui import plot
@@ -83,8 +83,8 @@ def test_the_cross_hair_moves_without_painting_the_chart_anew(monkeypatch: pytes
     for step in range(200):
         series.append(step, float(step % 17))
     painted: list[str] = []
-    paint = plot._paint
-    monkeypatch.setattr(plot, "_paint", lambda *given: painted.append("") or paint(*given))
+    paint = plot.paint
+    monkeypatch.setattr(plot, "paint", lambda *given: painted.append("") or paint(*given))
 
     def draw(cursor: float | None, width: int = 60) -> list[object]:
         chart = Chart("loss", (Layer("loss", series, "line", "train"),), window=replace(WHOLE, cursor=cursor))

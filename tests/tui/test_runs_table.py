@@ -7,7 +7,7 @@ from pathlib import Path
 import synthetic_run
 from conftest import Clock, dashboard, until
 
-from trainer.rundir import MetricEvent, ResumedEvent, RunPaths, write_tags
+from trainer.rundir import MetricEvent, ResumedEvent, RunPaths, write_note, write_tags
 from trainer.tui.panels.runs import differing_keys, short_keys
 from trainer.tui.validations import Validations
 
@@ -16,16 +16,18 @@ def two_runs(folder: Path) -> RunPaths:
     other = synthetic_run.write_run(folder / "digits-8", epochs=6)
     other.config(1).write_text(synthetic_run.CONFIG.replace("0.001", "0.1"))
     write_tags(other, ["baseline", "slow"])
+    write_note(other, "high learning rate\nto compare")
     return synthetic_run.write_run(folder / "digits-7")
 
 
 async def test_each_run_has_its_best_value_its_tags_and_the_settings_that_differ(tmp_path: Path, clock: Clock) -> None:
     app = dashboard(two_runs(tmp_path), clock)
-    async with app.run_test(size=(160, 40)) as pilot:
+    async with app.run_test(size=(180, 40)) as pilot:
         await pilot.press("6")
         text = await until("baseline slow", app, pilot)
         head = next(line for line in text.splitlines() if "best valid/accuracy" in line)
-        assert "learning_rate" in head and "epochs" not in head and "tags" in head
+        assert "learning_rate" in head and "epochs" not in head and "tags" in head and "note" in head
+        assert any("digits-8" in line and "high learning rate" in line for line in text.splitlines())
         rows = {
             line.split()[1].lstrip("▶"): line for line in text.splitlines() if "✓" not in line and "digits-" in line
         }

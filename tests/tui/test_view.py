@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from trainer.rundir import Event, MetricEvent, PhaseEvent, Record, ResumedEvent, RunEvent, SystemEvent
+from trainer.tui.chart_values import resolved
 from trainer.tui.charts import loss_chart, rate_chart, valid_chart
 from trainer.tui.panels.progress import epoch_text, remaining_seconds, train_share
-from trainer.tui.plot import resolved
 from trainer.tui.view import View
 
 

@@ -189,7 +189,7 @@ def _no_room(
             "the images of a batch are larger than all of data.image_sizes",
             where=where(int(np.argmax(found))),
             found=f"{axis} {max(found)}",
-            expected="data.image_sizes: " + ", ".join(f"{height} x {width}" for height, width in collation.image_sizes),
+            expected="data.image_sizes: " + ", ".join(f"{height}x{width}" for height, width in collation.image_sizes),
             hint="Add a size that fits, or resize in the transforms.",
         )
     row = next(row for row, extent in enumerate(found) if extent != found[0])

@@ -125,7 +125,7 @@ def opened(path: Path) -> Image.Image:
     except _BROKEN as error:
         raise TrainerError("the image can't be read", where=str(path), found=error) from error
     if image.width * image.height > MOST_PIXELS:
-        found = f"{image.width} x {image.height} pixels"
+        found = f"{image.width}x{image.height} pixels"
         expected = f"at most {MOST_PIXELS} in all"
         raise TrainerError("the image is too large", where=str(path), found=found, expected=expected, hint=_TOO_LARGE)
     return image

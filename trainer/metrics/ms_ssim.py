@@ -17,7 +17,7 @@ WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 class MsSsim(Ratio):
     """The mean over images of the product over five scales of contrast and structure, and of luminance at the coarsest.
 
-    Between scales, images are averaged over 2 x 2 pixels (an odd last row or column is left out). The similarity of a
+    Between scales, images are averaged over 2x2 pixels (an odd last row or column is left out). The similarity of a
     scale is the mean over pixels whose window lies within the image, and over channels; a negative one counts as 0.
 
     Args:

@@ -13,7 +13,7 @@ from trainer.datasets.inspection.contact_sheet import SIDE, color, drawn
 
 
 class Mixed:
-    """Three items: two with boxes of 20 x 40 pixels' pictures, and one that can't be used."""
+    """Three items: two with boxes of 20x40 pixels' pictures, and one that can't be used."""
 
     class_names = ("cat", "dog")
 
@@ -42,10 +42,10 @@ def test_boxes_classes_and_sizes_are_counted_at_full_resolution():
     assert found.reasons == {"a box has no area": 1} and found.bad[0][0] == "mixed[1]"
     assert found.found["classes"] == {"boxes": {"cat": 1, "dog": 2}}
     images, boxes = found.found["images"], found.found["boxes"]
-    assert images["most common"] == {"80 x 40": 2} and images["width"]["mean"] == 80
+    assert images["most common"] == {"80x40": 2} and images["width"]["mean"] == 80
     assert boxes["boxes"] == 3 and boxes["per image"] == {"minimum": 1, "median": 1.5, "mean": 1.5, "maximum": 2}
     assert boxes["width"] == {"minimum": 20, "median": 20, "mean": 37.3333, "maximum": 72}
-    assert boxes["small (below 32 x 32)"] == 2 and boxes["medium"] == 1
+    assert boxes["small (below 32x32)"] == 2 and boxes["medium"] == 1
     assert found.fields["boxes"] == "float32 [1, 4]"
 
 

@@ -12,12 +12,12 @@ from trainer.datasets import check_item
 from trainer.datasets.readers.coco import CocoDataset
 from trainer.datasets.readers.opening import Opening
 
-RUNS = [20 * 4, 20 * 2, 20 * 24]  # the columns 4 and 5 of 20 x 30 pixels
+RUNS = [20 * 4, 20 * 2, 20 * 24]  # the columns 4 and 5 of 20x30 pixels
 
 
 @pytest.fixture
 def dataset(tmp_path, picture, text):
-    """dataset(annotation, …): a data set of one image "a.png" of 20 x 30 pixels with such annotations."""
+    """dataset(annotation, …): a data set of one image "a.png" of 20x30 pixels with such annotations."""
     picture("images/a.png")
 
     def make(*annotations, image=None, categories=None, opening=Opening(), **options):  # noqa: B008
@@ -108,7 +108,7 @@ def test_a_box_that_rounding_put_over_the_edge_is_cut_off(dataset):
     ("annotation", "says"),
     [
         ({"bbox": [2, 3, 40, 5]}, "a box exceeds the image\n  found:    annotation 10: x_min, y_min, x_max, "
-                                  "y_max = 2, 3, 42, 8\n  expected: a box within 30 x 20 pixels"),
+                                  "y_max = 2, 3, 42, 8\n  expected: a box within 30x20 pixels"),
         ({"bbox": [30, 20, 0.5, 0.5]}, "a box exceeds the image"),
         ({"bbox": [2, 3, 0, 5]}, "a box has no area"),
         ({"bbox": [2, 3, 4, -5]}, "a box has no area"),

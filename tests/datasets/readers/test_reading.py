@@ -1,4 +1,4 @@
-"""From the config to data sets: every section names a reader, splits by words and by shares, readers of one's own."""
+"""From the config to data sets: every section names a reader, splits by words and by shares, custom readers."""
 
 from __future__ import annotations
 

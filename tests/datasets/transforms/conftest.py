@@ -66,7 +66,7 @@ class Made:
 
 @pytest.fixture
 def made(make_item: MakeItem) -> Made:
-    """Ten items of 24 x 32."""
+    """Ten items of 24x32."""
     return Made(10, make_item)
 
 

@@ -22,7 +22,7 @@ from trainer.datasets import Transform
 
 
 class Posterize(Transform):
-    """Keeps so many bits of each color."""
+    """Keeps `least` to `most` bits of each color."""
 
     def __init__(self, least=3, most=6):
         self.least, self.most = least, most

@@ -146,7 +146,7 @@ def test_a_border_is_added_on_the_right_and_below_and_is_to_be_ignored(make_item
 
 
 def test_a_picture_larger_than_its_border_is_refused() -> None:
-    with pytest.raises(TrainerError, match=r"larger than[\s\S]*30 x 40[\s\S]*at most 32 x 32[\s\S]*crop before"):
+    with pytest.raises(TrainerError, match=r"larger than[\s\S]*30x40[\s\S]*at most 32x32[\s\S]*crop before"):
         Pad((32, 32))(numbered(30, 40), ItemDraws(0, 0, 0))
     with pytest.raises(TrainerError, match="a size or a multiple"):
         Pad()

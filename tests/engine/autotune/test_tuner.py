@@ -1,4 +1,4 @@
-"""The tuner: bits never depend on it, decisions are kept, failing candidates are told of, states are left alone."""
+"""The tuner: bits never depend on it, decisions are kept, failing candidates are reported, states are left alone."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_the_time_of_a_steps_kernels_is_told_of_decided_or_not(mode: Mode) -> No
     assert set(last.others) <= labels and len(told) <= 2
     assert_same_bits(training)
     if mode != "upfront":
-        assert bool(told[0].others), "what is not decided yet is told of by its name"
+        assert bool(told[0].others), "what is not decided yet is reported by its name"
 
 
 def test_background_swaps_within_a_run_and_leaves_the_bits_alone() -> None:

@@ -72,7 +72,7 @@ def eager(function: Callable[..., Any], *arguments: np.ndarray) -> Run:
 
 
 def stepped(build: Callable[[], tuple[Callable[..., Any], dict[str, State]]], *arguments: Any, calls: int = 2) -> Run:
-    """The run of a step that changes states: `build` makes both anew."""
+    """The run of a step that changes states: `build` makes both again."""
 
     def run(device: Any) -> list[np.ndarray]:
         with on(device):

@@ -1,4 +1,4 @@
-"""Notebooks that bind names anew, modules that hold settings, and networks whose parts are replaced between steps."""
+"""Notebooks that bind names again, modules that hold settings, and networks whose parts are replaced between steps."""
 
 from __future__ import annotations
 

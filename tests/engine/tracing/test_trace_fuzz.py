@@ -1,4 +1,4 @@
-"""Random programs, traced and untraced, between whose calls anything that they read is bound anew.
+"""Random programs, traced and untraced, between whose calls anything that they read is bound again.
 
 A traced step may refuse to run (`TrainerError`) only where a plain number, a string or an array is what changed; every
 other call gives what the untraced function gives.

@@ -1,4 +1,4 @@
-"""The evaluation beside pycocotools, bit for bit, and what it refuses."""
+"""The evaluation compared with pycocotools, bit for bit, and what it refuses."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainer.datasets import loaders
 from trainer.engine import Tensor, float32, nn
-from trainer.learner import Batch, DataSplits, Sample, Task
+from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.metrics import Mean, Predictions
 
 from .options import Options
@@ -57,6 +57,16 @@ class Classifier(Task):
         losses = nn.cross_entropy(logits, batch["label"], reduction="none")
         classes = Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])
         return Mean(losses, batch["weight"]), classes
+
+    def pipeline(self) -> inference.Pipeline:
+        """From an image file to class probabilities, for `trainer predict` and `trainer export`."""
+        return inference.Pipeline(
+            "classification",
+            tuple(self.class_names),
+            prepare=inference.preparation(self.config),  # the transforms of `data.transforms.valid`
+            network=lambda images: {"logits": self.network(floats(images))},
+            finish=(inference.Softmax(),),
+        )
 
     def samples(self, batch: Batch) -> Iterable[Sample]:
         """Images shown after each validation; values may be read here."""

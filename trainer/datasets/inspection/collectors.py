@@ -47,7 +47,7 @@ class Sizes:
         if not self._sizes:
             return None
         every = np.array(list(self._sizes.elements()))
-        common = {f"{width} x {height}": count for (height, width), count in self._sizes.most_common(_MOST_SIZES)}
+        common = {f"{width}x{height}": count for (height, width), count in self._sizes.most_common(_MOST_SIZES)}
         return {
             "width": spread(every[:, 1]),
             "height": spread(every[:, 0]),
@@ -91,9 +91,9 @@ class Boxes:
                 "width": spread(extents[:, 0]),
                 "height": spread(extents[:, 1]),
                 "fraction of the image": spread(np.concatenate(self._areas)),
-                "small (below 32 x 32)": int((pixels < _SMALL).sum()),
+                "small (below 32x32)": int((pixels < _SMALL).sum()),
                 "medium": int(((pixels >= _SMALL) & (pixels < _MEDIUM)).sum()),
-                "large (from 96 x 96)": int((pixels >= _MEDIUM).sum()),
+                "large (from 96x96)": int((pixels >= _MEDIUM).sum()),
             }
         return found
 

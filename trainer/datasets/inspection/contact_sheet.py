@@ -135,7 +135,7 @@ def _resized(image: Image.Image, factor: float) -> Image.Image:
 
 def _caption(item: Item, class_names: Sequence[str]) -> str:
     height, width = item["size"] if "size" in item else item["image"].shape[:2]
-    parts = [f"{width} x {height}"]
+    parts = [f"{width}x{height}"]
     if "label" in item:
         label = int(item["label"])
         parts.insert(0, class_names[label] if label < len(class_names) else str(label))

@@ -40,7 +40,7 @@ def checked_boxes(boxes: np.ndarray, size: tuple[int, int], where: str, names: S
                 message,
                 where=where,
                 found=f"{names[first]}: x_min, y_min, x_max, y_max = {values}{others}",
-                expected=f"a box within {width} x {height} pixels",
+                expected=f"a box within {width}x{height} pixels",
             )
     return inside
 

@@ -142,8 +142,8 @@ class CocoPanoptic(PictureReader):
             raise TrainerError(
                 "the size of a mask doesn't match its image",
                 where=where,
-                found=f"{path}: {pixels.shape[1]} x {pixels.shape[0]} pixels",
-                expected=f"{size[1]} x {size[0]}",
+                found=f"{path}: {pixels.shape[1]}x{pixels.shape[0]} pixels",
+                expected=f"{size[1]}x{size[0]}",
             )
         numbers: np.ndarray = pixels[..., 0] + (pixels[..., 1] << 8) + (pixels[..., 2] << 16)
         return numbers

@@ -29,8 +29,8 @@ class PictureReader:
             raise TrainerError(
                 "the size of the image doesn't match its annotations",
                 where=where,
-                found=f"{path}: {picture.size[1]} x {picture.size[0]} pixels",
-                expected=f"{annotated_size[1]} x {annotated_size[0]}",
+                found=f"{path}: {picture.size[1]}x{picture.size[0]} pixels",
+                expected=f"{annotated_size[1]}x{annotated_size[0]}",
                 hint="Boxes and masks would be at wrong positions.",
             )
         return picture

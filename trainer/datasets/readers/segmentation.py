@@ -113,8 +113,8 @@ class SegmentationFolders(PictureReader):
             raise TrainerError(
                 "the size of a mask doesn't match its image",
                 where=where,
-                found=f"{self.masks / str(self._mask_names[index])}: {mask.shape[1]} x {mask.shape[0]} pixels",
-                expected=f"{picture.size[1]} x {picture.size[0]}",
+                found=f"{self.masks / str(self._mask_names[index])}: {mask.shape[1]}x{mask.shape[0]} pixels",
+                expected=f"{picture.size[1]}x{picture.size[0]}",
             )
         return {
             "image": picture.pixels,

@@ -49,8 +49,8 @@ class Pad(Transform):
         if height > size[0] or width > size[1]:
             raise TrainerError(
                 "the image is larger than the size to pad to",
-                found=f"{height} x {width}",
-                expected=f"at most {size[0]} x {size[1]} (height x width)",
+                found=f"{height}x{width}",
+                expected=f"at most {size[0]}x{size[1]} (height x width)",
                 hint="Put a resize or a crop before the pad.",
             )
         return geometry.pad(item, 0, 0, size, fill=self.fill)

@@ -1,6 +1,6 @@
 """Resamples arrays of pixels with Pillow, for all axes and dtypes.
 
-Pillow is several times faster than NumPy, including the conversions (25 µs each for 224 x 224 in color).
+Pillow is several times faster than NumPy, including the conversions (25 µs each for 224x224 in color).
 """
 
 from __future__ import annotations

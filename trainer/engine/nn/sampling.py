@@ -56,19 +56,19 @@ def grid_sample(
 
 
 def affine_grid(theta: Tensor, size: Iterable[int], align_corners: bool = False) -> Tensor:
-    """The grid [N, H, W, 2] of `grid_sample` for images of `size` (N, C, H, W) under `theta` [N, 2, 3].
+    """The grid [N, H, W, 2] of `grid_sample` for images of `size` [N, C, H, W] under `theta` [N, 2, 3].
 
     Each coordinate is theta times (x, y, 1) of the result's pixel, (x, y) from -1 to 1. Of x's floating-point dtype.
 
     Raises:
-        TrainerError: theta is not [N, 2, 3], or `size` is not (N, C, H, W) with extents of at least 1.
+        TrainerError: theta is not [N, 2, 3], or `size` is not [N, C, H, W] with extents of at least 1.
 
     >>> nn.functional.affine_grid(engine.asarray([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 3, 2, 2))[0, 0].tolist()
     [[-0.5, -0.5], [0.5, -0.5]]
     """
     batch, *_, height, width = extents = tuple(size)
     if len(extents) != 4 or min(extents) < 1 or theta.shape != (batch, 2, 3):
-        found, expected = f"theta {theta.shape}, size {extents}", "theta [N, 2, 3], size (N, C, H, W)"
+        found, expected = f"theta {theta.shape}, size {extents}", "theta [N, 2, 3], size [N, C, H, W]"
         raise TrainerError("affine_grid: shapes don't fit", found=found, expected=expected)
     across, down = (_centers(extent, align_corners, theta.dtype) for extent in (width, height))
     parts = [functions.reshape(theta[:, :, column], (batch, 1, 1, 2)) for column in range(3)]

@@ -120,8 +120,8 @@ class OfSize(Preparing):
         if (height, width) not in self.sizes:
             raise TrainerError(
                 f"the model {self.file} has no program for images of this size",
-                found=f"{height} x {width} (height x width)",
-                expected=", ".join(f"{size[0]} x {size[1]}" for size in self.sizes),
+                found=f"{height}x{width} (height x width)",
+                expected=", ".join(f"{size[0]}x{size[1]}" for size in self.sizes),
                 hint="Export it for this size as well: trainer export RUN --size HEIGHTxWIDTH.",
             )
         return prepared

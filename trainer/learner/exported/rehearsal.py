@@ -84,7 +84,7 @@ def rehearse(pipeline: Pipeline, manifest: Manifest, programs: Mapping[Size, Sig
             need(False, "the steps after the network don't fit its outputs", _brief(error))
             raise
     need(has_fitting, "no image size leads to the size of a program", expected=", ".join(
-        f"{height} x {width}" for height, width in manifest.sizes
+        f"{height}x{width}" for height, width in manifest.sizes
     ))  # fmt: skip
 
 

@@ -92,7 +92,7 @@ def _network_sizes(pipeline: Pipeline, picture_sizes: Sequence[Size]) -> tuple[S
         return tuple(found)
     raise TrainerError(
         "the sizes of the network's images depend on the input images, and an exported model needs a program for "
-            "each size", found=", ".join(f"{height} x {width}" for height, width in sorted(found)),
+            "each size", found=", ".join(f"{height}x{width}" for height, width in sorted(found)),
         expected="the image sizes that it must support",
         hint="Set them with --size HEIGHTxWIDTH (may be repeated), or resize images in data.transforms.valid.",
     )  # fmt: skip

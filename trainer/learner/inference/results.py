@@ -338,7 +338,7 @@ class Image(Result):
         return {"image": {"size": [height, width], "channels": channels}}
 
     def summary(self) -> str:
-        return f"{self.image.shape[1]} x {self.image.shape[0]} pixels"
+        return f"{self.image.shape[1]}x{self.image.shape[0]} pixels"
 
 
 RESULTS: dict[Kind, type[Result]] = {

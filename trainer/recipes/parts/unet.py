@@ -47,7 +47,7 @@ class UNet(nn.Module):
         if x.shape[2] % self.multiple or x.shape[3] % self.multiple:
             raise TrainerError(
                 "the U-Net can't halve an image of this size at every level",
-                found=f"{x.shape[2]} x {x.shape[3]}",
+                found=f"{x.shape[2]}x{x.shape[3]}",
                 expected=f"height and width that are multiples of {self.multiple}",
             )
         x = self.stem(x)

@@ -129,7 +129,7 @@ def title_with_values(chart: Chart, view: View, *, is_first: bool) -> str:
     """
     if is_first:
         return chart.title
-    from trainer.tui.plot import resolved, values_at
+    from trainer.tui.chart_values import resolved, values_at
 
     step = chart.window.cursor if chart.window.cursor is not None else float("inf")
     values: dict[str, float] = {layer.name: value for layer, value in values_at(chart, step)}

@@ -25,8 +25,9 @@ NOT_COMPARED = ("name", "runs_dir")
 MAX_KEY_WIDTH = 16
 """A longer configuration key loses its section in the title of its column."""
 
-FIRST_KEY_RANK = 6
-"""Columns of configuration keys are left out before all others, the last of them first."""
+NOTE_RANK = 6
+FIRST_KEY_RANK = 7
+"""Columns of configuration keys are left out before notes, and these before others; the last key first."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Listing:
             Column(f"best {self.metric or 'metric'}", is_number=True, most=34),
             Column("at step", is_number=True, rank=2),
             *([Column("tags", rank=1, most=24)] if any(run.tags for run in self.runs) else []),
+            *([Column("note", rank=NOTE_RANK, most=28)] if any(run.note for run in self.runs) else []),
             *(Column(title, rank=FIRST_KEY_RANK + index, most=20) for index, title in enumerate(short_keys(self.keys))),
             Column("task", rank=FIRST_KEY_RANK + len(self.keys), most=24),
         ]
@@ -87,6 +89,9 @@ class Listing:
         if any(other.tags for other in self.runs):
             cells.append(" ".join(run.tags))
             sorting.append(" ".join(run.tags) or None)
+        if any(other.note for other in self.runs):
+            cells.append(run.note.partition("\n")[0])
+            sorting.append(run.note or None)
         for key in keys:
             setting = config.get(key)
             is_number = isinstance(setting, int | float) and not isinstance(setting, bool)

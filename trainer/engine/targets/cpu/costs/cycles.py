@@ -17,7 +17,7 @@ SHARED_BYTES_PER_CYCLE = 8
 """What a core reads of memory that no second-level cache of its own holds."""
 
 STALLED_SHARE = 0.1
-"""Share of the loads that multiply-adds do not hide (measured: 8 x 2 and 30 x 1 run a tenth below 13 x 2)."""
+"""Share of the loads that multiply-adds do not hide (measured: 8x2 and 30x1 run a tenth below 13x2)."""
 
 VARIANT_PENALTY = 0.004
 """A further shape of tile costs compile time: worth less than this share of the kernel's time."""

@@ -243,7 +243,7 @@ class _Backward(Blocks):
                         is_inside = whole.operation("icmp slt", self.integer_list(0), broadcast(
                             w, "i32", last, self.lanes))  # fmt: skip
                         score = f.select(is_inside, score, f.constant(float("-inf")))
-                weight = mathematics.exp(f, f.subtract(score, log_sum))
+                weight = mathematics.exp_of_difference(f, f.subtract(score, log_sum))
                 gradient = memory.load(self.gradients, there)
                 if has_dropout:
                     kept = f.select(masks[start], f.constant(1 / (1 - spec.dropout)), nothing)

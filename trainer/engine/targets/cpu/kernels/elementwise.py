@@ -1,7 +1,7 @@
 """Kernels without a reduction: a body evaluated at every point of the space, vectorized along the innermost dimension.
 
 Rows are walked with one division per run of rows. Where every strided input is contiguous along the next dimension out
-(a transposing copy), tiles of 16 x 16 are transposed through a scratch that stays in the first-level cache.
+(a transposing copy), tiles of 16x16 are transposed through a scratch that stays in the first-level cache.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ def _write_payne_hanek(writer: Writer) -> None:
 
 
 def _multiply_words(writer: Writer, digits: str, factor: str) -> str:
-    """The low 192 bits of a 192-bit number times a 64-bit one, by 64 x 64 -> 128 products."""
+    """The low 192 bits of a 192-bit number times a 64-bit one, by products of 64 bits with 128-bit results."""
     v = writer.value
     wide = v(f"zext i64 {factor} to i128")
     total = "0"

@@ -19,7 +19,7 @@ TRANSFORM_COST = 20
 WEIGHT_COST = 90
 """Of one transformed input or output, and of one transformed weight, in multiply-adds.
 
-A transformed weight is written, and read by every task: 512 x 512 of them pay only from sixteen 7x7 images on.
+A transformed weight is written, and read by every task: 512x512 of them pay only from sixteen 7x7 images on.
 """
 
 PER_ITEM_IMAGES = 16
@@ -33,7 +33,7 @@ SHARED_CHANNELS = 64
 
 @dataclass(frozen=True, slots=True)
 class WinogradSpec:
-    """A direction of `convolution` by F(outputs x outputs, 3 x 3)."""
+    """A direction of `convolution` by F(outputs x outputs, 3x3)."""
 
     convolution: ConvolutionSpec
     outputs: int

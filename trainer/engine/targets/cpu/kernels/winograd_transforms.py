@@ -1,4 +1,4 @@
-"""The transforms of Winograd's minimal filtering F(m x m, 3 x 3) in one dimension, as instructions on vectors.
+"""The transforms of Winograd's minimal filtering F(mxm, 3x3) in one dimension, as instructions on vectors.
 
     y = A^T [(G g) * (B^T d)],  d of m + 2 inputs, g of 3 taps, y of m outputs
 
@@ -31,7 +31,7 @@ PAIRS = {2: (Fraction(1),), 4: (Fraction(5, 8), Fraction(3, 2))}
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """F(m x m, 3 x 3)."""
+    """F(mxm, 3x3)."""
 
     outputs: int
 
