@@ -33,7 +33,7 @@ def written(
     traced = engine.trace(step)
 
     def stepped(state: Any, given: np.ndarray) -> tuple[Any, np.ndarray]:
-        state, logits = traced(state, given)
+        state, logits = traced(state, engine.asarray(given))
         return state, logits.numpy().astype(np.float64)
 
     sampling = Sampling(temperature=0.8, seed=seed)
