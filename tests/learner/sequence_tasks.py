@@ -39,14 +39,14 @@ class Letters(Task):
     def pipeline(self):
         return inference.TextGeneration(
             Vocabulary(self.unit, self.tokens),
-            begin=lambda rows: {"mean": engine.zeros((rows, len(self.tokens)), dtype=float32)},
+            begin=lambda rows: ({"mean": engine.zeros((rows, len(self.tokens)), dtype=float32)},),
             step=self.step,
         )
 
     def step(self, state, tokens):
         logits = self.net(tokens)
-        mean = 0.5 * state["mean"] + 0.5 * logits
-        return {"mean": mean}, logits + 0.1 * mean
+        mean = 0.5 * state[0]["mean"] + 0.5 * logits
+        return ({"mean": mean},), logits + 0.1 * mean
 
     def samples(self, batch):
         yield self.pipeline().sample("text", batch["tokens"].numpy()[0, :5], tokens=9)
