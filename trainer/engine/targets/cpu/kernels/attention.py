@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.graph.primitives.attention import GROUP
-from trainer.engine.targets.cpu.kernels import mathematics
 from trainer.engine.targets.cpu.kernels.attention_blocks import (
     BLOCK,
     AttentionSpec,
@@ -22,7 +21,8 @@ from trainer.engine.targets.cpu.kernels.attention_blocks import (
     scratch_elements,
 )  # fmt: skip
 from trainer.engine.targets.cpu.kernels.loops import broadcast
-from trainer.engine.targets.cpu.kernels.writer import Integer, vector
+from trainer.engine.targets.ir import mathematics
+from trainer.engine.targets.ir.writer import Integer, vector
 
 OPTION_WORDS = {"bias": ("bias",), "slopes": ("slopes",), "first": ("first",), "dropout": ("key", "counter")}
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.graph.primitives.attention import GROUP
-from trainer.engine.targets.cpu.kernels import mathematics
 from trainer.engine.targets.cpu.kernels.attention import words_of
 from trainer.engine.targets.cpu.kernels.attention_blocks import (
     BLOCK,
@@ -24,7 +23,8 @@ from trainer.engine.targets.cpu.kernels.attention_blocks import (
     scratch_elements,
 )  # fmt: skip
 from trainer.engine.targets.cpu.kernels.loops import broadcast
-from trainer.engine.targets.cpu.kernels.writer import Integer, vector
+from trainer.engine.targets.ir import mathematics
+from trainer.engine.targets.ir.writer import Integer, vector
 
 FEWEST_TASKS = 16
 """Tasks below which keys are split: enough for the threads of a desktop, and few enough sums to add."""

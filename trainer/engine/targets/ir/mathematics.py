@@ -8,7 +8,7 @@ error found over a dense sweep of all exponents, in units in the last place of t
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu.kernels.vectors import Floats
+from trainer.engine.targets.ir.vectors import Floats
 
 MAXIMUM_ULP: dict[str, tuple[float, float]] = {  # operation: (float32, float64)
     "exp": (1.1, 0.9),
