@@ -132,6 +132,19 @@ def engine_violations() -> list[str]:
     return found
 
 
+def targets_that_import_each_other() -> list[str]:
+    """Imports of one target's folder in another one's; what they share is in `targets/ir` and in files beside it."""
+    found = []
+    for module, imported in imports_within("engine").items():
+        own = module.split("/")
+        for other, line in imported.items():
+            place = other.split("/")
+            is_of_target = own[0] == place[0] == "targets" and len(own) > 2 and len(place) > 2 and place[1] != "ir"
+            if is_of_target and own[1] != place[1]:
+                found.append(f"{module}.py:{line} imports {other}")
+    return found
+
+
 def classes_of_one_name() -> list[str]:
     """Public classes of the engine that share a folder and a name."""
     names = Counter(
@@ -150,6 +163,10 @@ def test_a_room_imports_only_from_floors_below(room):
 
 def test_a_room_of_the_engine_imports_only_from_floors_below():
     assert engine_violations() == []
+
+
+def test_targets_do_not_import_each_other():
+    assert targets_that_import_each_other() == []
 
 
 @pytest.mark.parametrize("room", WITHOUT_CYCLES)

@@ -30,6 +30,7 @@ def train(folder: Path, *overrides: str) -> Learner:
 
 
 def test_a_copied_recipe_is_complete_and_valid_in_its_new_place(commands: Commands) -> None:
+    commands.environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = commands.finish("new", "mine", "--recipe", "digits")
     assert done.returncode == 0 and "cd mine && trainer run config.yaml" in done.stdout
     mine = commands.folder / "mine"

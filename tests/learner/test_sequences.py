@@ -173,6 +173,37 @@ def test_killed_within_an_epoch_of_ragged_batches_it_resumes_with_the_same_bits(
     assert first_difference(one, other) is None
 
 
+@pytest.mark.full
+def test_an_exported_model_predicts_what_the_run_does(runs, folder, tmp_path, capsys, monkeypatch):
+    """Each kind from its file, with its vocabulary or scaling; a damaged manifest is refused."""
+    monkeypatch.chdir(folder)
+    (folder / "a.txt").unlink(missing_ok=True)
+    made = {}
+    for task in READERS:
+        assert main(["export", task, f"{tmp_path}/{task}.model"]) == 0
+        made[task] = trainer.load_model(tmp_path / f"{task}.model")
+        made[task].export(tmp_path / "copy.model")
+    for options in ({"temperature": 0}, {"seed": 3, "top_p": 0.9}, {"beams": 3}):
+        texts = [
+            "".join(model.generate("to b", tokens=9, **options)) for model in (made["Letters"], runs["Letters"][0])
+        ]
+        assert texts[0] == texts[1]
+    found = made["Classes"].classify(["aei", "xyzw" * 3])
+    for one, other in zip(found, runs["Classes"][0].classify(["aei", "xyzw" * 3]), strict=True):
+        np.testing.assert_array_equal(one.scores, other.scores)
+    with pytest.raises(TrainerError, match="longer than the exported model supports"):
+        made["Classes"].classify(["a" * 40])
+    forecasts = [model.forecast("t.csv") for model in (made["Line"], runs["Line"][0])]
+    assert forecasts[0].to_dict() == forecasts[1].to_dict()
+    content = (tmp_path / "Letters.model").read_bytes()
+    for old, new in ((b'\\"unit\\": \\"characters\\"', b'\\"unit\\": \\"charactors\\"'),
+                     (b'\\"kind\\": \\"text\\"', b'\\"kind\\": \\"test\\"')):  # fmt: skip
+        assert content.count(old) == 1
+        (tmp_path / "bad.model").write_bytes(content.replace(old, new))
+        with pytest.raises(TrainerError, match="not an exported model"):
+            trainer.load_model(tmp_path / "bad.model")
+
+
 def test_a_traced_step_generates_what_the_plain_step_does(folder):
     """The pipeline's step on the device, token by token, against the same network in NumPy."""
     from trainer import engine

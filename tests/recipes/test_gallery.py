@@ -17,7 +17,7 @@ from trainer import open_run
 from trainer.cli.gallery import listing
 from trainer.cli.projects import write_project
 from trainer.configs import RecipeIndex, Span, load
-from trainer.engine.targets.cpu.native import cache_directory, private_directory
+from trainer.engine.targets.disk_cache import cache_directory, private_directory
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -22,7 +22,7 @@ def caches() -> list[CacheFolder]:
     """The caches of this user, in TRAINER_CACHE_DIR or ~/.cache."""
     from trainer.datasets.readers.documents import cache_folder
     from trainer.engine.autotune.cache import TuningCache, cache_path
-    from trainer.engine.targets.cpu.native import cache_directory
+    from trainer.engine.targets.disk_cache import cache_directory
 
     tuning = cache_path().parent
     decisions = sum(len(TuningCache(path).entries()) for path in _files(tuning) if path.suffix == ".jsonl")

@@ -76,7 +76,7 @@ def _gpus(findings: Findings) -> None:
 
 
 def _caches(findings: Findings) -> None:
-    from trainer.engine.targets.cpu.native import cache_directory, unsafe_folder
+    from trainer.engine.targets.disk_cache import cache_directory, unsafe_folder
 
     folder = cache_directory()
     files = [entry for entry in folder.rglob("*") if entry.is_file()] if folder.is_dir() else []

@@ -75,6 +75,7 @@ def write_project(folder: Path, *, recipe: str | None = None, data: Path | None 
         options = load(str(config)).options
         schema = json_schema(None if options is None else type(options))
         (folder / SCHEMA).write_text(json.dumps(schema) + "\n", encoding="utf-8")
+        shutil.rmtree(folder / "__pycache__", ignore_errors=True)  # of the options, which were imported just now
     except shutil.Error as error:
         raise TrainerError(f"can't copy: {error}", where=str(folder)) from error
     except OSError as error:

@@ -1,7 +1,7 @@
 """`data:` where items come from and how they are batched."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ _LengthSteps = Annotated[int, Field(gt=0, le=64)] | Annotated[tuple[_Length, ...
 
 class DataConfig(Section):
     """How data is read, shuffled, transformed and batched."""
+
+    at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("max_tokens", "length_steps"),)
 
     root: Path | None = Field(
         None,

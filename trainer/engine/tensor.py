@@ -254,6 +254,10 @@ class Tensor:
             return f"Tensor(shape={self.shape}, {what}, being traced)"
         return f"Tensor({np.array2string(self.numpy(), separator=', ', prefix='Tensor(')}, {what})"
 
+    def __format__(self, specification: str) -> str:
+        """As the number that a tensor without axes holds."""
+        return format(self.item() if specification and not self.ndim else str(self), specification)
+
     __hash__ = object.__hash__
 
     # --- methods that are functions of the standard too; the operators are attached in functions/operators.py ------

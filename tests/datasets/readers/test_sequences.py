@@ -341,3 +341,11 @@ def test_a_text_longer_than_every_length_is_refused(read, text, refusal):
     said = refusal(lambda: loader.batch(0, 0))
     assert "a.txt:2: an item has more tokens than a batch can hold" in said and "Raise data.length_steps" in said
     assert isinstance(loader.dataset, TextClasses)
+
+
+def test_one_length_and_several_are_not_set_together():
+    from trainer.configs import ConfigError, config_from
+
+    data = {"max_tokens": 8, "length_steps": [8, 16]}
+    with pytest.raises(ConfigError, match="set together with 'max_tokens'"):
+        config_from({"data": data, "optimizer": {"name": "sgd"}, "train": {"steps": 1}})

@@ -14,6 +14,7 @@ import pytest
 from trainer.engine.autotune import cache as cache_module
 from trainer.engine.autotune.cache import Entry, TuningCache, cache_path, decision_key
 from trainer.engine.graph import dtypes
+from trainer.engine.targets import disk_cache
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 
@@ -76,7 +77,7 @@ def test_a_file_of_superseded_lines_is_written_anew(path: Path) -> None:
 def test_a_folder_that_others_may_write_to_is_not_used(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.parent.chmod(0o777)
-    native.private_directory.cache_clear()
+    disk_cache.private_directory.cache_clear()
     cache = TuningCache(path)
     cache.add(ENTRY)
     assert cache.get("key") == ENTRY and not path.exists()
@@ -115,5 +116,5 @@ def test_the_key_holds_all_that_a_decision_depends_on(monkeypatch: pytest.Monkey
 
 
 def test_the_file_lies_beside_the_kernels_and_moves_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(native.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
     assert cache_path().parent == tmp_path / "tuning" and cache_path().name.startswith("cpu-")

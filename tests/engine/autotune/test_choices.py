@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from trainer.engine.graph import dtypes
-from trainer.engine.targets.cpu import choices, defaults, identity, native, templates
+from trainer.engine.targets import disk_cache
+from trainer.engine.targets.cpu import choices, defaults, identity, templates
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
@@ -32,11 +33,11 @@ SPECS = [
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv(native.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
     choices._kept.cache_clear()
     yield tmp_path / "objects"
     choices._kept.cache_clear()
-    native.private_directory.cache_clear()
+    disk_cache.private_directory.cache_clear()
 
 
 @pytest.mark.parametrize("direction", ["forward", "input_gradient", "weight_gradient"])

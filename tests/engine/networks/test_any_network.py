@@ -21,8 +21,8 @@ POLICIES = (
     Policy(prologues=False),
 )
 
-SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(12, 200))]
-FEWER_SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 100))]
+SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(12, 120))]
+FEWER_SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 48))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

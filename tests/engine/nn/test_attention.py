@@ -117,11 +117,18 @@ def test_narrow_dtypes_are_computed_in_float32():
         np.testing.assert_allclose(found, expected, rtol=0, atol=3e-6)
 
 
-def test_any_number_of_threads_gives_the_same_bits():
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [{"threads": threads} for threads in (1, 2, 3)],
+        pytest.param([{}, {"narrow": True}], marks=pytest.mark.full),
+    ],
+)
+def test_threads_and_narrow_vectors_give_the_same_bits(settings):
     arrays = drawn(1, 2, 1, 200, 330, 24, 24)
     found = []
-    for threads in (1, 2, 3):
-        with engine.device(CpuDevice(threads=threads)):
+    for setting in settings:
+        with engine.device(CpuDevice(**setting)):
             found.append(computed(arrays, engine.float32, is_causal=True))
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
@@ -163,7 +170,7 @@ def test_derivatives_of_second_order_are_those_of_differences():
         return engine.sum(y * engine.asarray(dy))
 
     with engine.device("reference"):
-        engine.check_gradient(loss, [engine.asarray(x) for x in (query, key, value, mask, slopes)], order=2)
+        engine.check_gradient(loss, query, key, value, mask, slopes, order=2)
 
 
 def test_memory_is_linear_in_tokens():
@@ -255,7 +262,7 @@ def test_rotary_positions_turn_pairs(interleaved):
     turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angle)[:, None]
     expected = np.stack([turned.real, turned.imag], axis=4)
     expected = (expected if interleaved else expected.swapaxes(3, 4)).reshape(x.shape)
-    np.testing.assert_allclose(layer(engine.asarray(x), engine.asarray(offsets)).numpy(), expected, atol=1e-6)
+    np.testing.assert_allclose(layer(engine.asarray(x), engine.asarray(offsets)).numpy(), expected, atol=1e-12)
     np.testing.assert_array_equal(
         layer(engine.asarray(x[:1]), 2).numpy(), layer(engine.asarray(x), engine.asarray(offsets)).numpy()[:1]
     )

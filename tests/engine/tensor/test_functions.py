@@ -233,6 +233,22 @@ def test_bincount_counts_along_an_axis_what_is_in_range(device: str) -> None:
     np.testing.assert_allclose(weighted.T, expected, rtol=1e-15)
 
 
+def test_bincount_finds_its_length() -> None:
+    numbers, weights = np.array([1, 4, 1]), np.array([0.5, 1.0, 2.0])
+    for minlength in (0, 7):
+        same(engine.bincount(numbers, minlength=minlength), np.bincount(numbers, minlength=minlength))
+        same(engine.bincount(numbers, weights, minlength), np.bincount(numbers, weights, minlength))
+    assert engine.bincount(np.zeros(0, np.int32)).shape == (0,)
+    with pytest.raises(TrainerError, match="the length depends on the data"):
+        engine.trace(engine.bincount)(numbers)
+
+
+def test_a_number_is_formatted_as_one() -> None:
+    assert f"{engine.asarray(2.5):.2f} {engine.asarray(3):d}" == "2.50 3"
+    with pytest.raises(ValueError, match="format"):
+        format(engine.ones(2), ".2f")
+
+
 INDICES = [-1, -4, 0, 3, 2, -2, -5, -100, 4, 100]
 NEAREST = [3, 0, 0, 3, 2, 2, 0, 0, 3, 3]  # of four elements
 

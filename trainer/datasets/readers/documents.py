@@ -126,7 +126,7 @@ class Documents(TokenWindows):
 
 def cache_folder() -> Path:
     """The folder of the token files, in TRAINER_CACHE_DIR or ~/.cache/trainer."""
-    from trainer.engine.targets.cpu.native import cache_directory  # imports LLVM
+    from trainer.engine.targets.disk_cache import cache_directory
 
     return cache_directory().parent / "tokens"
 

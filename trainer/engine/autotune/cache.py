@@ -27,6 +27,7 @@ import llvmlite
 import numpy as np
 
 from trainer import __version__
+from trainer.engine.targets import disk_cache
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.identity import templates_hash
 
@@ -86,7 +87,7 @@ class TuningCache:
     def add(self, *entries: Entry) -> None:
         """Store decisions in memory and at the end of the file."""
         self._entries.update({entry.key: entry for entry in entries})
-        if native.private_directory(self.path.parent) is None:
+        if disk_cache.private_directory(self.path.parent) is None:
             return
         try:
             with _locked(self.path), open(self.path, "a+b") as file:
@@ -100,7 +101,7 @@ class TuningCache:
         return list(self._entries.values())
 
     def _load(self) -> dict[str, Entry]:
-        if native.private_directory(self.path.parent) is None:
+        if disk_cache.private_directory(self.path.parent) is None:
             return {}
         try:
             entries, lines = self._read(warns=True)
@@ -156,7 +157,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def cache_path() -> Path:
     """The file of this machine's processor, next to the compiled kernels, so `TRAINER_CACHE_DIR` moves it too."""
-    return native.cache_directory().parent / "tuning" / f"{_device_name()}.jsonl"
+    return disk_cache.cache_directory().parent / "tuning" / f"{_device_name()}.jsonl"
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trainer.engine import tracing
 from trainer.engine.functions.axes import diagonal, extents, how_many, integer_list, one_axis, rising_axes
 from trainer.engine.functions.places import as_indices, as_places
 from trainer.engine.graph import dtypes
@@ -361,19 +362,34 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
     return wrapped(p.take_along(node, where, number), tensor, places)
 
 
-def bincount(x: Any, /, *, length: int, weights: Any | None = None, axis: int = -1) -> Tensor:
-    """Counts of each number from 0 to length - 1 among the integers along `axis`; other numbers are ignored.
+def bincount(
+    x: Any, /, weights: Any | None = None, minlength: int = 0, *, length: int | None = None, axis: int = -1
+) -> Tensor:
+    """Counts of each number from 0 on among the integers along `axis`; negative numbers are ignored.
 
-    The axis has `length` elements in the result; the other axes stay. With `weights` (of the shape of `x`), the weights
-    are summed in their dtype and in the order of the elements; without, the counts are int64.
+    The axis has `length` elements in the result; the other axes stay.
+
+    Args:
+        weights: numbers of x's shape, summed in their dtype and in the order of the elements; without, int64 counts.
+        minlength: minimum length where `length` is not given. The length is then that of the largest number plus 1, for
+            which `x` is computed at once.
+        length: number of counts; larger numbers are ignored.
 
     Raises:
-        TrainerError: `x` is no integers, or there is no such axis.
+        TrainerError: `x` is no integers, there is no such axis, or there is no `length` in a traced step.
+
+    >>> engine.bincount(engine.asarray([0, 2, 2]), minlength=4).tolist()
+    [1, 0, 2, 0]
     """
     tensor = as_tensor(x)
     number = one_axis("bincount", axis, tensor.ndim)
+    places = as_indices("bincount", tensor)
+    if length is None:
+        if tracing.active() is not None:
+            raise refusal("bincount", "the length depends on the data", found="a traced step", expected="length=...")
+        length = max(how_many("bincount", "`minlength`", minlength), int(tensor.numpy().max(initial=-1)) + 1)
     counts = p.full(tensor.shape, 1, dtypes.int64) if weights is None else as_tensor(weights).node
-    return wrapped(p.scatter_add_along(counts, as_indices("bincount", tensor), number, length), tensor)
+    return wrapped(p.scatter_add_along(counts, places, number, length), tensor)
 
 
 def _together(operation: str, arrays: Sequence[Any]) -> list[Tensor]:

@@ -9,6 +9,7 @@ import numpy as np
 from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.functions.movement import take_rows
+from trainer.engine.graph.dtypes import float32, float64
 from trainer.engine.nn.initializers import normal
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare
@@ -60,12 +61,12 @@ class RotaryEmbedding(Module):
                                expected="an even dim of at least 2, and at least 1 position")  # fmt: skip
         self.dim, self.max_positions, self.base, self.interleaved = dim, max_positions, base, interleaved
         angles = np.outer(np.arange(max_positions), base ** (-np.arange(0, dim, 2) / dim))
-        self.cos, self.sin = (functions.asarray(table.astype(np.float32)) for table in (np.cos(angles), np.sin(angles)))
+        self.cos, self.sin = (functions.asarray(table) for table in (np.cos(angles), np.sin(angles)))
 
     def forward(self, x: Tensor, offset: Tensor | int = 0) -> Tensor:
         expected = f"[B, H, T, {self.dim}] with at most {self.max_positions} tokens"
         self._check_shape(x.ndim == 4 and x.shape[3] == self.dim and x.shape[2] <= self.max_positions, x, expected)
-        cos, sin = (_rows(table, offset, x.shape[2], self.max_positions) for table in (self.cos, self.sin))
+        cos, sin = (_rows(table, x, offset, x.shape[2]) for table in (self.cos, self.sin))
         if cos.ndim == 3:  # of each sample, for all heads
             cos, sin = functions.expand_dims(cos, axis=1), functions.expand_dims(sin, axis=1)
         return rotary_embedding(x, cos, sin, self.interleaved)
@@ -87,7 +88,7 @@ class SinusoidalPositions(Module):
         self.dim, self.max_positions = dim, max_positions
         angles = np.outer(np.arange(max_positions), 10000.0 ** (-np.arange(0, dim, 2) / dim))
         pairs = np.stack([np.sin(angles), np.cos(angles)], axis=2)
-        self.table = functions.asarray(pairs.reshape(max_positions, dim).astype(np.float32))
+        self.table = functions.asarray(pairs.reshape(max_positions, dim))
 
     def forward(self, x: Tensor, offset: Tensor | int = 0) -> Tensor:
         return _with_positions(self, x, self.table, offset)
@@ -117,11 +118,13 @@ def _with_positions(module: Any, x: Tensor, table: Tensor, offset: Tensor | int)
     expected = f"[B, T, {module.dim}] with at most {module.max_positions} tokens"
     holds = x.ndim == 3 and x.shape[2] == module.dim and x.shape[1] <= module.max_positions
     module._check_shape(holds, x, expected)
-    return (x + _rows(table, offset, x.shape[1], module.max_positions)).astype(x.dtype)
+    return (x + _rows(table, x, offset, x.shape[1])).astype(x.dtype)
 
 
-def _rows(table: Tensor, offset: Tensor | int, count: int, size: int) -> Tensor:
-    """Rows offset … offset + count − 1: [count, ...], or [B, count, ...] for offsets [B]."""
+def _rows(table: Tensor, x: Tensor, offset: Tensor | int, count: int) -> Tensor:
+    """Rows offset … offset + count − 1: [count, ...], or [B, count, ...] for offsets [B]; float64 for such x alone."""
+    size = table.shape[0]
+    table = table.astype(float64 if x.dtype is float64 else float32)
     if isinstance(offset, int):
         if not 0 <= offset <= size - count:
             raise TrainerError("there are no such positions", found=f"{count} tokens from position {offset} on",

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
-from trainer.learner.exported.card import card_of
-from trainer.learner.exported.read import read_exported
+from trainer.engine.export import ProgramFile, load_programs
+from trainer.engine.safetensors import parsed
+from trainer.learner.exported.card import Card, card_of
+from trainer.learner.exported.read import device_of, read_exported
+from trainer.learner.exported.sequences import ENTRY as SEQUENCE
+from trainer.learner.exported.sequences import read_sequence, write_sequence
 from trainer.learner.exported.write import write_exported
+from trainer.learner.inference import Pipeline
 from trainer.learner.inference.model import About, Model
 from trainer.learner.inference.steps import Size
 from trainer.learner.progress import other_versions
@@ -29,24 +35,47 @@ def model_in(path: Path, *, device: str | None = None, threads: int | None = Non
     Raises:
         TrainerError: as `read_exported` does.
     """
-    exported = read_exported(path)
+    file = load_programs(path)
+    if SEQUENCE in file.metadata:
+        return _sequence_model(path, file, device=device, threads=threads)
+    exported = read_exported(path, file=file)
     manifest, card = exported.manifest, exported.manifest.card
     if found := other_versions(card.versions):
         warnings.warn(f"{found}: predictions may round differently than in validation.", stacklevel=3)
-    about = About(
-        task=card.task,
-        source=str(path),
-        weights=f"exported from {card.weights}" if card.weights else "exported",
-        metrics=card.metrics,
-        parameters=exported.parameters,
-        category_ids=manifest.category_ids,
-        monitored=card.monitored,
-    )
+    about = replace(_about(card, path, exported.parameters), category_ids=manifest.category_ids)
 
     def evaluate(data: Path | None, **settings: Any) -> EvaluationReport:
         from trainer.learner.exported.evaluating import evaluate_exported
 
         return evaluate_exported(exported, data, device=device or "cpu", threads=threads, **settings)
+
+    return Model(
+        exported.pipeline, about, device=exported.device(device or "cpu", threads), evaluate=evaluate,
+        export=_copying(path),
+    )  # fmt: skip
+
+
+def _sequence_model(path: Path, file: ProgramFile, *, device: str | None, threads: int | None) -> Model:
+    """The model of texts or series in a file."""
+    data = parsed(file.metadata[SEQUENCE], f"{path}, {SEQUENCE}")
+    manifest, pipeline = read_sequence(file, data, str(path))
+    about = _about(manifest.origin, path, sum(state.size for state in file.arrays.values()))
+    return Model(pipeline, about, device=device_of(manifest.numerics, device or "cpu", threads), export=_copying(path))
+
+
+def _about(card: Card, path: Path, parameters: int) -> About:
+    return About(
+        task=card.task,
+        source=str(path),
+        weights=f"exported from {card.weights}" if card.weights else "exported",
+        metrics=card.metrics,
+        parameters=parameters,
+        monitored=card.monitored,
+    )
+
+
+def _copying(path: Path) -> Callable[..., Path]:
+    """Copies the file of a model."""
 
     def copy(model: Model, to: Path, *, picture_sizes: Sequence[Size] = (), data_license: str | None = None) -> Path:
         if picture_sizes or data_license is not None:
@@ -62,9 +91,7 @@ def model_in(path: Path, *, device: str | None = None, threads: int | None = Non
             ) from error
         return to
 
-    return Model(
-        exported.pipeline, about, device=exported.device(device or "cpu", threads), evaluate=evaluate, export=copy
-    )
+    return copy
 
 
 def export_model(
@@ -84,11 +111,18 @@ def export_model(
     """
     from trainer.learner.exported.evaluating import evaluation_of  # imports everything that computes metrics
 
+    numerics = config.numerics.model_dump(mode="json", by_alias=True)
+    card = card_of(state, config, model.about, averaged=averaged, data_license=data_license)
+    if not isinstance(model.declared, Pipeline):
+        if picture_sizes:
+            raise TrainerError("a model of texts or series has no image sizes", found=picture_sizes[0])
+        write_sequence(path, model.declared, numerics=numerics, card=card, precision=config.train.precision)
+        return path
     write_exported(
         path,
         model.pipeline,
-        numerics=config.numerics.model_dump(mode="json", by_alias=True),
-        card=card_of(state, config, model.about, averaged=averaged, data_license=data_license),
+        numerics=numerics,
+        card=card,
         evaluation=evaluation_of(config),
         category_ids=model.about.category_ids,
         picture_sizes=picture_sizes,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from trainer import TrainerError, engine
 from trainer.engine import LoadedProgram, Tensor
-from trainer.engine.export import load_programs
+from trainer.engine.export import ProgramFile, load_programs
 from trainer.engine.safetensors import parsed
 from trainer.learner.exported.manifest import ENTRY, Manifest, manifest_from, program_name
 from trainer.learner.exported.rehearsal import rehearse
@@ -36,28 +36,34 @@ class Exported:
 
     def device(self, name: str = "cpu", threads: int | None = None) -> Any:
         """The argument for `engine.device`, so that results are equal, bit for bit, to those of the run."""
-        from trainer.configs.numerics import NumericsConfig
-
-        numerics = NumericsConfig(**self.manifest.numerics)  # type: ignore[arg-type]
-        if name != "cpu" or (threads is None and numerics == NumericsConfig()):
-            return name
-        from trainer.engine.targets.cpu.device import CpuDevice
-
-        return CpuDevice(threads=threads, numerics=numerics.class_, bfloat16=numerics.bfloat16)
+        return device_of(self.manifest.numerics, name, threads)
 
 
-def read_exported(path: str | Path, *, memory: int | None = None) -> Exported:
+def device_of(settings: Mapping[str, str], name: str = "cpu", threads: int | None = None) -> Any:
+    """The argument for `engine.device` with the numerics settings of a file."""
+    from trainer.configs.numerics import NumericsConfig
+
+    numerics = NumericsConfig(**settings)  # type: ignore[arg-type]
+    if name != "cpu" or (threads is None and numerics == NumericsConfig()):
+        return name
+    from trainer.engine.targets.cpu.device import CpuDevice
+
+    return CpuDevice(threads=threads, numerics=numerics.class_, bfloat16=numerics.bfloat16)
+
+
+def read_exported(path: str | Path, *, memory: int | None = None, file: ProgramFile | None = None) -> Exported:
     """Reads the model that `write_exported` wrote to `path`.
 
     Args:
         path: the file.
         memory: maximum bytes of its arrays and temporary values; None: the memory of the machine.
+        file: its programs, if they are read already.
 
     Raises:
         TrainerError: the file can't be read, does not follow docs/export.md, or needs more memory.
     """
     where = str(path)
-    file = load_programs(path, memory=memory)
+    file = load_programs(path, memory=memory) if file is None else file
     if file.metadata.keys() != {ENTRY}:
         raise TrainerError(
             "not an exported model: unexpected entries next to the programs", where=where,

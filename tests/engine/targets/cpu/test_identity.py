@@ -24,14 +24,16 @@ from trainer.engine.program.legalize import legalize
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import KernelSource
+from trainer.engine.targets import disk_cache
 from trainer.engine.targets.cpu import identity, loaded_kernels, native
 from trainer.engine.targets.cpu.kernels import elementwise
-from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.loaded_kernels import Kernels
 from trainer.engine.targets.cpu.machine import host_machine
 from trainer.engine.targets.cpu.target import CpuTarget
 from trainer.engine.targets.cpu.templates.contraction import MatmulKernel
 from trainer.engine.targets.cpu.templates.convolution import ConvolutionKernel
+from trainer.engine.targets.ir.operand import Operand
 
 TARGET = CpuTarget(host_machine())
 SEEN: dict[str, KernelSource] = {}
@@ -41,6 +43,7 @@ import numpy as np
 from trainer import engine
 from trainer.engine import nn
 from trainer.engine.targets.cpu import defaults
+from trainer.engine.targets import disk_cache
 from trainer.engine.targets.cpu import identity, loaded_kernels, native
 
 work = {"rendered": 0, "chosen": 0}
@@ -69,9 +72,9 @@ print(work["rendered"], work["chosen"], native.object_counts()[0], sorted(map(st
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv(native.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
     yield tmp_path / "objects"
-    native.private_directory.cache_clear()
+    disk_cache.private_directory.cache_clear()
 
 
 @pytest.fixture
@@ -90,7 +93,7 @@ def load() -> None:
 
 def test_a_second_process_renders_chooses_and_compiles_nothing(tmp_path: Path) -> None:
     def run(seed: str) -> list[str]:
-        environment = {**os.environ, native.CACHE_VARIABLE: str(tmp_path), "PYTHONHASHSEED": seed}
+        environment = {**os.environ, disk_cache.CACHE_VARIABLE: str(tmp_path), "PYTHONHASHSEED": seed}
         command = [sys.executable, "-c", SECOND_PROCESS]
         return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout.split(
             " ", 3

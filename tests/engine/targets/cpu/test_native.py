@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from trainer.engine.targets import disk_cache
 from trainer.engine.targets.cpu import native
 
 IR = "define i64 @{name}(i64 %x) {{\n  %y = add i64 %x, {number}\n  ret i64 %y\n}}\n"
@@ -18,7 +19,7 @@ IR = "define i64 @{name}(i64 %x) {{\n  %y = add i64 %x, {number}\n  ret i64 %y\n
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path / "cache"))
     yield tmp_path / "cache" / "objects"
-    native.private_directory.cache_clear()
+    disk_cache.private_directory.cache_clear()
 
 
 def outcome(number: int = 1, target: native.Target | None = None) -> str:
@@ -71,7 +72,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(folder: Path, mode: int) 
     folder.mkdir(parents=True)
     outcome()
     assert len(list(folder.iterdir())) == 1
-    native.private_directory.cache_clear()
+    disk_cache.private_directory.cache_clear()
     folder.chmod(mode)
     assert [outcome(), outcome(), outcome(2)] == ["compiled"] * 3
     assert len(list(folder.iterdir())) == 1
@@ -83,43 +84,43 @@ def test_a_folder_that_others_may_write_to_is_not_used(folder: Path, mode: int) 
 def test_a_folder_is_not_used_where_others_may_write_to_one_above_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, above: int
 ) -> None:
-    monkeypatch.setattr(native, "is_private_group", lambda number: False)
+    monkeypatch.setattr(disk_cache, "is_private_group", lambda number: False)
     monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path / "a" / "b" / "cache"))
     folder = tmp_path / "a" / "b" / "cache" / "objects"
     assert [outcome(), outcome()] == ["compiled", "cached"]
-    native.private_directory.cache_clear()
+    disk_cache.private_directory.cache_clear()
     folder.parents[above].chmod(mode)
     with pytest.warns(RuntimeWarning, match="kernels are not cached"):
         assert [outcome(), outcome()] == ["compiled"] * 2
-    assert native.unsafe_folder(folder) == folder.parents[above]
-    native.private_directory.cache_clear()
+    assert disk_cache.unsafe_folder(folder) == folder.parents[above]
+    disk_cache.private_directory.cache_clear()
     folder.parents[above].chmod(mode | 0o1000)  # as /tmp is
     assert outcome() == "cached"
-    native.private_directory.cache_clear()
+    disk_cache.private_directory.cache_clear()
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are POSIX's")
 def test_a_group_of_this_user_alone_is_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "is_private_group", lambda number: number == tmp_path.stat().st_gid)
+    monkeypatch.setattr(disk_cache, "is_private_group", lambda number: number == tmp_path.stat().st_gid)
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o770)
     folder = tmp_path / "cache" / "objects"
-    assert native.private_directory(folder) == folder
-    native.private_directory.cache_clear()
+    assert disk_cache.private_directory(folder) == folder
+    disk_cache.private_directory.cache_clear()
     (tmp_path / "cache").chmod(0o707)
     with pytest.warns(RuntimeWarning, match="kernels are not cached"):
-        assert native.private_directory(folder) is None
-    native.private_directory.cache_clear()
+        assert disk_cache.private_directory(folder) is None
+    disk_cache.private_directory.cache_clear()
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are POSIX's")
 def test_folders_are_made_for_this_user_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        folder = native.private_directory(tmp_path / "a" / "b" / "objects")
+        folder = disk_cache.private_directory(tmp_path / "a" / "b" / "objects")
     finally:
         os.umask(before)
-        native.private_directory.cache_clear()
+        disk_cache.private_directory.cache_clear()
     assert folder == tmp_path / "a" / "b" / "objects"
     assert all(each.stat().st_mode & 0o777 == 0o700 for each in (folder, *folder.parents[:2]))
 
@@ -140,11 +141,11 @@ def test_folders_above_it_belong_to_root_or_to_this_user(
             found[4] = os.getuid() if own else os.getuid() + 1
         return os.stat_result(found)
 
-    monkeypatch.setattr(native.os, "lstat", lstat)
+    monkeypatch.setattr(disk_cache.os, "lstat", lstat)
     try:
-        assert native.private_directory(folder) == (folder if own else None)
+        assert disk_cache.private_directory(folder) == (folder if own else None)
     finally:
-        native.private_directory.cache_clear()
+        disk_cache.private_directory.cache_clear()
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are POSIX's")
@@ -155,11 +156,11 @@ def test_a_link_is_followed_to_folders_that_only_this_user_can_write_to(
     (tmp_path / "link").symlink_to(Path("open") / "real")
     (tmp_path / "loop").symlink_to("loop")
     folder = tmp_path / "link" / "objects"
-    assert native.private_directory(folder) == folder
-    native.private_directory.cache_clear()
+    assert disk_cache.private_directory(folder) == folder
+    disk_cache.private_directory.cache_clear()
     (tmp_path / "open").chmod(0o777)
-    assert native.private_directory(folder) is None
-    native.private_directory.cache_clear()
+    assert disk_cache.private_directory(folder) is None
+    disk_cache.private_directory.cache_clear()
     (tmp_path / "open").chmod(0o755)
     known = os.lstat
 
@@ -168,10 +169,10 @@ def test_a_link_is_followed_to_folders_that_only_this_user_can_write_to(
         found[4] = os.getuid() + 1 if Path(path).name == "link" else found[4]
         return os.stat_result(found)
 
-    monkeypatch.setattr(native.os, "lstat", foreign)
-    assert native.private_directory(folder) is None
-    assert native.private_directory(tmp_path / "loop" / "objects") is None
-    native.private_directory.cache_clear()
+    monkeypatch.setattr(disk_cache.os, "lstat", foreign)
+    assert disk_cache.private_directory(folder) is None
+    assert disk_cache.private_directory(tmp_path / "loop" / "objects") is None
+    disk_cache.private_directory.cache_clear()
 
 
 def test_a_cache_that_can_not_be_made_costs_compile_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +185,7 @@ def test_a_disk_that_can_not_be_written_costs_compile_time_only(folder: Path, mo
     def full(*arguments: object, **options: object) -> tuple[int, str]:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(native.tempfile, "mkstemp", full)
+    monkeypatch.setattr(disk_cache.tempfile, "mkstemp", full)
     assert [outcome(), outcome()] == ["compiled"] * 2
     assert list(folder.iterdir()) == []
 
@@ -208,7 +209,7 @@ def test_another_feature_set_has_another_object(folder: Path) -> None:
 def test_where_objects_are_kept(variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert native.cache_directory() == Path(expected)
+    assert disk_cache.cache_directory() == Path(expected)
 
 
 def test_code_unloads_when_nobody_holds_it_and_its_name_is_free_again() -> None:

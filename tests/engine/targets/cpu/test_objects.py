@@ -21,7 +21,8 @@ from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import runtime
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.kernels import elementwise
-from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
+from trainer.engine.targets.ir.operand import Operand
 from trainer.learner import Adam
 
 F32 = engine.float32

@@ -11,9 +11,10 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.kernels import elementwise
-from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, pack_arguments
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, pack_arguments
 from trainer.engine.targets.cpu.kernels.reduction_columns import COLUMN_PART
 from trainer.engine.targets.cpu.lowering.loops import code_of
+from trainer.engine.targets.ir.operand import Operand
 
 NAME = "kernel"
 

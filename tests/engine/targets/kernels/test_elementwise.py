@@ -10,7 +10,8 @@ from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64
 from trainer.engine.graph.storage import aligned_empty
 from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.targets.cpu.kernels.elementwise import render
-from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, pack_arguments
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, pack_arguments
+from trainer.engine.targets.ir.operand import Operand
 
 DTYPES = [bool_, uint8, int32, int64, bfloat16, float32, float64]
 

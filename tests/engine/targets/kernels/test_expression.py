@@ -8,7 +8,7 @@ import pytest
 from tests.engine.targets.kernels.loop_runner import apply, from_bfloat16, run_elementwise, to_bfloat16
 from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64, int32, int64, uint8
 from trainer.engine.program.spec import Instruction
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.ir.writer import Writer
 
 INTEGERS = [uint8, int32, int64]
 FLOATS = [float32, float64]
@@ -208,7 +208,7 @@ def test_constants_are_rounded_to_their_type() -> None:
 
 
 def test_an_unknown_operation_is_refused() -> None:
-    from trainer.engine.targets.cpu.kernels.expression import render_body
+    from trainer.engine.targets.ir.expression import render_body
 
     with pytest.raises(ValueError, match="frobnicate"):
         render_body(Writer(), [Instruction("frobnicate", (), float32)], [])

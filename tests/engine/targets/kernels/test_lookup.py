@@ -9,8 +9,8 @@ import pytest
 
 from tests.engine.targets.kernels.loop_runner import addresses, compiled
 from trainer.engine.targets.cpu import native
-from trainer.engine.targets.cpu.kernels.vectors import Floats
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.ir.vectors import Floats
+from trainer.engine.targets.ir.writer import Writer
 
 TABLE = (0.0, -1.5, 2.0, 3.25, -4.0, 5.0, 6.5, 7.0, 8.0, -9.0, 10.0, 11.75, 12.0, 13.0, -14.0, 1e-40)
 

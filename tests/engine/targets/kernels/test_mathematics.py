@@ -26,9 +26,10 @@ from trainer.engine.graph.dtypes import (
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.kernels import elementwise
-from trainer.engine.targets.cpu.kernels.expression import RENDERERS
-from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand
-from trainer.engine.targets.cpu.kernels.mathematics import MAXIMUM_ULP
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
+from trainer.engine.targets.ir.expression import RENDERERS
+from trainer.engine.targets.ir.mathematics import MAXIMUM_ULP
+from trainer.engine.targets.ir.operand import Operand
 
 EXTENDED = np.finfo(np.longdouble).nmant > 60
 REFERENCES: dict[str, Callable[[np.ndarray], np.ndarray]] = {

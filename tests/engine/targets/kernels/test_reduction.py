@@ -16,8 +16,9 @@ from tests.engine.targets.kernels.loop_runner import (
 from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64, int32, int64, uint8
 from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.targets.cpu.kernels import moments
-from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, pack_arguments
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, pack_arguments
 from trainer.engine.targets.cpu.lowering.loops import code_of
+from trainer.engine.targets.ir.operand import Operand
 
 LANES = 16
 SHAPES = [(1, 1), (5, 3), (16, 16), (33, 70), (100, 64), (333, 130), (40, 1100), (0, 3)]

@@ -8,9 +8,9 @@ import pytest
 from tests.engine.targets.kernels.loop_runner import addresses, compiled, to_bfloat16
 from trainer.engine.graph.dtypes import DType, bfloat16, float32, uint8
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.expression import cast, narrow
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.ir.expression import cast, narrow
+from trainer.engine.targets.ir.writer import Writer
 
 LANES = lanes_of(float32)
 

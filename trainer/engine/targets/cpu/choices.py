@@ -10,7 +10,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from trainer.engine.targets.cpu import defaults, identity, native
+from trainer.engine.targets import disk_cache
+from trainer.engine.targets.cpu import defaults, identity
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.machine import Machine, host_machine
 from trainer.engine.targets.cpu.templates import template_of
@@ -39,11 +40,11 @@ def _kept(spec: Any, machine: Machine) -> tuple[Any, ...]:
     key = identity.digest((spec, machine))
     if key is None:
         return tuple(defaults.candidates(spec, machine))
-    note = native.kept(key, CHOICE)
+    note = disk_cache.kept(key, CHOICE)
     if note is not None:
         parameters = template_of(spec).parameters
         return tuple(parameters(**values) for values in json.loads(note))
     computed = tuple(defaults.candidates(spec, machine))
     text = json.dumps([*map(dataclasses.asdict, computed)])
-    native.keep(key, text.encode(), CHOICE)
+    disk_cache.keep(key, text.encode(), CHOICE)
     return computed

@@ -84,8 +84,8 @@ def source_hash() -> str:
 @functools.cache
 def templates_hash() -> str:
     """The hash of the source of all templates, and of what their kernels are made of."""
-    root = ROOT / "targets" / "cpu"
-    parts = ("kernels/*.py", "templates/*.py", "template.py")
+    root = ROOT / "targets"
+    parts = ("ir/*.py", "cpu/kernels/*.py", "cpu/templates/*.py", "cpu/template.py")
     return hash_of_files(root, (path for part in parts for path in root.glob(part)))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainer.engine.program.work import KernelSource
+from trainer.engine.targets import disk_cache
 from trainer.engine.targets.cpu import identity, native
 from trainer.engine.targets.cpu.lowering.launch import Launch
 
@@ -66,7 +67,7 @@ class Kernels:
     def _code_of(self, source: KernelSource) -> tuple[str, bytes]:
         """The name that a kernel's code exports and the code: rendering it is what the cache on disk saves first."""
         key = identity.digest(source.key, self.target.key)
-        note = native.kept(key, NAMED) if key else None
+        note = disk_cache.kept(key, NAMED) if key else None
         if note is not None:
             name, object_key = note.decode().split()
             code = native.cached_object(object_key)
@@ -75,7 +76,7 @@ class Kernels:
         name, ir = rendered(source)
         code = native.compile_object(ir, self.target)
         if key:
-            native.keep(key, f"{name} {native.object_key(ir, self.target)}".encode(), NAMED)
+            disk_cache.keep(key, f"{name} {native.object_key(ir, self.target)}".encode(), NAMED)
         return name, code
 
     def add(self, source: KernelSource, name: str, code: bytes) -> Kernel:

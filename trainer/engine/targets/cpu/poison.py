@@ -8,8 +8,9 @@ from trainer.engine.graph.dtypes import uint8
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import Buffer, KernelSource, View, Work
 from trainer.engine.targets.cpu.kernels import elementwise
-from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, pack_arguments
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, pack_arguments
 from trainer.engine.targets.cpu.lowering.launch import Address, Launch, Word
+from trainer.engine.targets.ir.operand import Operand
 
 _FILL = LoopKernel(1, (), (Instruction("constant", (), uint8, (0xFF,)),), ((0, Operand(uint8, "contiguous")),))
 _CHUNK = 1 << 20

@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 from trainer.engine.graph.dtypes import DType, bfloat16
 from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.kernels.access import Elements
-from trainer.engine.targets.cpu.kernels.expression import lanes_of
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.ir.expression import lanes_of
+from trainer.engine.targets.ir.writer import Writer
 
 Spec = TypeVar("Spec")
 Parameters = TypeVar("Parameters")

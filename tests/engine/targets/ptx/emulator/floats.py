@@ -89,6 +89,10 @@ def _sign(decoder: Decoder) -> Execute:
     """Of floats only the sign's bit changes, of NaN too."""
     decoder.only("ftz")
     (kind,) = decoder.kinds
+    if kind in ("f16", "bf16"):
+        sign = np.uint16(0x8000)
+        changed = (lambda x: x & ~sign) if decoder.name == "abs" else (lambda x: x ^ sign)
+        return computed(decoder, changed, decoder.source(1, "b16"))
     if is_float(decoder):
         return _float(decoder, np.abs if decoder.name == "abs" else np.negative, 1)
     return computed(decoder, np.abs if decoder.name == "abs" else np.negative, decoder.source(1, kind))

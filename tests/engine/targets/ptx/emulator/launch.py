@@ -32,11 +32,14 @@ _CONTROL = ("bra", "ret", "exit", "bar", "barrier", "trap")
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that a kernel gets a pointer to. Where nothing `is_written`, reading before writing is an error."""
+    """Memory that a kernel gets a pointer to, `offset` bytes in. Reading before writing is an error where it is not
+    `is_written`: everywhere or nowhere, or by a mask of bytes, which the launch updates.
+    """
 
     array: np.ndarray
-    is_written: bool = True
+    is_written: bool | np.ndarray = True
     is_writable: bool = True
+    offset: int = 0
 
 
 Argument = np.ndarray | Buffer | np.generic | int
@@ -69,6 +72,11 @@ def launch(
         )  # fmt: skip
         with np.errstate(all="ignore"):
             _Run(code, machine).run()
+    for argument in arguments:
+        if isinstance(argument, Buffer) and isinstance(argument.is_written, np.ndarray):
+            argument.is_written[:] = next(
+                region for region in regions.values() if np.shares_memory(region.data, argument.array)
+            ).written()
 
 
 def _three(size: Sequence[int] | int) -> tuple[int, ...]:
@@ -216,7 +224,7 @@ def _placed(
                 by_memory[place] = add(
                     Region(f"argument {number}", data, unit, argument.is_written, argument.is_writable)
                 )
-            content = np.array([by_memory[place]], np.uint64).view(np.uint8)
+            content = np.array([by_memory[place] + argument.offset], np.uint64).view(np.uint8)
         else:
             value = np.asarray(argument)
             content = (

@@ -36,19 +36,24 @@ class Order(Protocol):
 
 @dataclass
 class Region:
-    """Bytes of one space. `private`: memory in which each lane has its own part, which has no races."""
+    """Bytes of one space. `is_written`: all, none, or a mask of bytes. `private`: each lane has its own part, which
+    has no races.
+    """
 
     name: str
     data: np.ndarray
     unit: int
-    is_written: bool = True
+    is_written: bool | np.ndarray = True
     is_writable: bool = True
     private: bool = False
     writer: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         units = -(-self.data.size // self.unit)
-        self.writer = np.full(units, UNTOUCHED if self.is_written else UNWRITTEN, np.int64)
+        written = np.zeros(units * self.unit, bool)
+        written[: self.data.size] = self.is_written
+        written = written.reshape(units, self.unit).any(1)
+        self.writer = np.where(written, np.int64(UNTOUCHED), np.int64(UNWRITTEN))
         if self.private or not self.is_writable:
             return
         self.wrote_at = np.zeros(units, np.int32)
@@ -128,6 +133,10 @@ class Region:
         self.wrote_at[units] = order.stamps(lanes)[:, None]
         self.is_atomic[units] = is_atomic
         self.readers[0][units] = self.readers[1][units] = UNTOUCHED
+
+    def written(self) -> np.ndarray:
+        """The mask of bytes that hold something."""
+        return np.repeat(self.writer != UNWRITTEN, self.unit)[: self.data.size]
 
     def forget(self, places: np.ndarray, size: int) -> None:
         """Mark bytes as unwritten: an asynchronous copy to them is under way."""

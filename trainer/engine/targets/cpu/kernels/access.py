@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, MEMORY, lanes_of, memory_type, narrow, widen
-from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import IOTA, Part, broadcast, stepped
-from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer, mangled, vector
+from trainer.engine.targets.ir.expression import COMPUTE, LANES, MEMORY, lanes_of, memory_type, narrow, widen
+from trainer.engine.targets.ir.operand import Operand
+from trainer.engine.targets.ir.writer import Integer, Typed, Writer, mangled, vector
 
 PREFETCHED_BYTES = 4096
 """How far ahead large inputs are asked for where the body is long: the processor's own prefetching ends at each page,

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.graph.primitives.attention import GROUP
-from trainer.engine.targets.cpu.kernels import mathematics
 from trainer.engine.targets.cpu.kernels.attention_blocks import (
     BLOCK,
     AttentionSpec,
@@ -22,7 +21,8 @@ from trainer.engine.targets.cpu.kernels.attention_blocks import (
     scratch_elements,
 )  # fmt: skip
 from trainer.engine.targets.cpu.kernels.loops import broadcast
-from trainer.engine.targets.cpu.kernels.writer import Integer, vector
+from trainer.engine.targets.ir import mathematics
+from trainer.engine.targets.ir.writer import Integer, vector
 
 OPTION_WORDS = {"bias": ("bias",), "slopes": ("slopes",), "first": ("first",), "dropout": ("key", "counter")}
 
@@ -180,7 +180,7 @@ class _Forward(Blocks):
         shifts = []
         for start, top, new in zip(self.vectors, old, news, strict=True):
             shift = f.select(f.compare("oeq", new, f.constant(float("-inf"))), f.constant(0.0), new)
-            factor = mathematics.exp(f, f.subtract(top, shift))
+            factor = mathematics.exp_of_difference(f, f.subtract(top, shift))
             memory.store(new, self.top, start)
             memory.store(factor, self.factor, start)
             shifts.append(shift)
@@ -192,7 +192,7 @@ class _Forward(Blocks):
                 row.next = []
                 for start, shift, total in zip(self.vectors, shifts, row.carried, strict=True):
                     there = w.add(w.multiply(row.index, self.block), start)
-                    weight = mathematics.exp(f, f.subtract(memory.load(self.scores, there), shift))
+                    weight = mathematics.exp_of_difference(f, f.subtract(memory.load(self.scores, there), shift))
                     memory.store(weight, self.scores, there)
                     row.next.append(f.add(total, weight))
             totals = row.next
@@ -220,7 +220,9 @@ class _Forward(Blocks):
                 index = w.value(f"add {wide} {start_of_lines[number]}, {shift}")
                 for word, is_kept in enumerate(self.kept(index)):
                     there = w.add(w.multiply(w.add(row.index, word * quarter), self.block), start)
-                    weight = mathematics.exp(f, f.subtract(memory.load(self.scores, there), shifts[number]))
+                    weight = mathematics.exp_of_difference(
+                        f, f.subtract(memory.load(self.scores, there), shifts[number])
+                    )
                     totals[number] = f.add(totals[number], weight)
                     left = f.select(is_kept, f.multiply(weight, kept_factor), f.constant(0.0))
                     memory.store(left, self.scores, there)

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.primitives.attention import GROUP, UNLIMITED
 from trainer.engine.targets.cpu.kernels.access import Elements
-from trainer.engine.targets.cpu.kernels.expression import lanes_of
-from trainer.engine.targets.cpu.kernels.integers import random_words
 from trainer.engine.targets.cpu.kernels.loops import broadcast
 from trainer.engine.targets.cpu.kernels.tile import run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
-from trainer.engine.targets.cpu.kernels.vectors import Floats, Integers
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.ir.expression import lanes_of
+from trainer.engine.targets.ir.integers import random_words
+from trainer.engine.targets.ir.vectors import Floats, Integers
+from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 BLOCK = GROUP
 """Number of keys, and maximum number of queries, of a block: scores of 16 KB in float32, which the nearest cache holds.

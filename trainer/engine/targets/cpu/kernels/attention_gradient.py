@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.graph.primitives.attention import GROUP
-from trainer.engine.targets.cpu.kernels import mathematics
 from trainer.engine.targets.cpu.kernels.attention import words_of
 from trainer.engine.targets.cpu.kernels.attention_blocks import (
     BLOCK,
@@ -24,7 +23,8 @@ from trainer.engine.targets.cpu.kernels.attention_blocks import (
     scratch_elements,
 )  # fmt: skip
 from trainer.engine.targets.cpu.kernels.loops import broadcast
-from trainer.engine.targets.cpu.kernels.writer import Integer, vector
+from trainer.engine.targets.ir import mathematics
+from trainer.engine.targets.ir.writer import Integer, vector
 
 FEWEST_TASKS = 16
 """Tasks below which keys are split: enough for the threads of a desktop, and few enough sums to add."""
@@ -243,7 +243,7 @@ class _Backward(Blocks):
                         is_inside = whole.operation("icmp slt", self.integer_list(0), broadcast(
                             w, "i32", last, self.lanes))  # fmt: skip
                         score = f.select(is_inside, score, f.constant(float("-inf")))
-                weight = mathematics.exp(f, f.subtract(score, log_sum))
+                weight = mathematics.exp_of_difference(f, f.subtract(score, log_sum))
                 gradient = memory.load(self.gradients, there)
                 if has_dropout:
                     kept = f.select(masks[start], f.constant(1 / (1 - spec.dropout)), nothing)

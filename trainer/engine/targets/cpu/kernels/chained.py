@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, argument_words
 from trainer.engine.targets.cpu.kernels.loops import counted_loop, word
-from trainer.engine.targets.cpu.kernels.writer import Writer, internal, joined
+from trainer.engine.targets.ir.writer import Writer, internal, joined
 
 
 @dataclass(frozen=True, slots=True)

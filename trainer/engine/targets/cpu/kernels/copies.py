@@ -8,9 +8,9 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.ir.expression import MEMORY
+from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 APPLIED_VECTORS = 4
 """Vectors of a pixel that a prologue handles in one turn of its loop."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trainer.engine.targets.cpu.kernels.lines import Line, mapped
 from trainer.engine.targets.cpu.kernels.loops import bounds, counted_loop, word
 from trainer.engine.targets.cpu.kernels.sort import Digits, KeyedRows, digit_bits, widened
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainer.engine.program.spec import Instruction
-from trainer.engine.targets.cpu.kernels import loops, mathematics
+from trainer.engine.targets.cpu.kernels import loops
 from trainer.engine.targets.cpu.kernels.access import load_inputs, load_operand, load_vector, row_values, store_operand
-from trainer.engine.targets.cpu.kernels.expression import LANES, render_body, widen
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.transpose import transpose_tile
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+from trainer.engine.targets.ir import mathematics
+from trainer.engine.targets.ir.expression import LANES, render_body, widen
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 INTERLEAVED = 2 * LANES
 """Elements that a loop past the caches takes at once: two of each instruction, whole cache lines stored."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.program.spec import Epilogue
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer
+from trainer.engine.targets.ir.expression import MEMORY
+from trainer.engine.targets.ir.writer import Integer, Typed, Writer
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, compute_type
 from trainer.engine.targets.cpu.kernels.lines import Line
 from trainer.engine.targets.cpu.kernels.loops import bounds, broadcast, counted_loop, vectors, word
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+from trainer.engine.targets.ir.expression import LANES, MEMORY, compute_type
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 _TASK_TERMS = 32768
 

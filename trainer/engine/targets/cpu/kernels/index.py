@@ -19,10 +19,10 @@ import numpy as np
 
 from trainer.engine.graph.dtypes import DType, float32
 from trainer.engine.targets.cpu.kernels import access, loops
-from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, MEMORY, cast, combined, literal, widen
-from trainer.engine.targets.cpu.kernels.loop_kernel import Operand, inner_of
-from trainer.engine.targets.cpu.kernels.vectors import splat
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.ir.expression import COMPUTE, LANES, MEMORY, cast, combined, literal, widen
+from trainer.engine.targets.ir.operand import Operand, inner_of
+from trainer.engine.targets.ir.vectors import splat
+from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 _WIDE = vector("i64", LANES)
 _TASK_ELEMENTS = 16384

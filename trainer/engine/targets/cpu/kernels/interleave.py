@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trainer.engine.graph.dtypes import DType, bfloat16, float32
 from trainer.engine.targets.cpu.kernels.access import load_vector
 from trainer.engine.targets.cpu.kernels.pack import interleaved
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 LANES = 16
 TASK_ELEMENTS = 1 << 15

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trainer.engine.targets.cpu.kernels.expression import LANES
 from trainer.engine.targets.cpu.kernels.loops import counted_loop, decode, whole_vectors
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.ir.expression import LANES
+from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,31 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Instruction, Reduction
-
-Inner = Literal["contiguous", "broadcast", "strided"]
-
-
-def inner_of(stride: int) -> Inner:
-    """How an operand runs along the innermost dimension."""
-    return "contiguous" if stride == 1 else "broadcast" if stride == 0 else "strided"
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """An array that a kernel reads or writes: its dtype and how it runs along the innermost dimension.
-
-    `inner` is exact knowledge: "contiguous" = stride 1, "broadcast" = stride 0, "strided" = the stride argument.
-    An `index` operand has no memory: its value is int64 `base + sum(i_d * stride_d)`; its pointer word holds the base,
-    or the bits of a floating-point number, which all strides of are 0.
-    """
-
-    dtype: DType
-    inner: Inner
-    index: bool = False
+from trainer.engine.targets.ir.operand import Operand
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY
-from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand
-from trainer.engine.targets.cpu.kernels.writer import Integer, Loop, Typed, Writer, vector
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
+from trainer.engine.targets.ir.expression import LANES, MEMORY
+from trainer.engine.targets.ir.operand import Operand
+from trainer.engine.targets.ir.writer import Integer, Loop, Typed, Writer, vector
 
 IOTA = {
     element: "<" + ", ".join(f"{element} {lane}" for lane in range(LANES)) + ">"

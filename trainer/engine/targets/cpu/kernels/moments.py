@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.access import load_operand, store_operand
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, compute_type
-from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import Part, bounds, broadcast, counted_loop, stepped, vectors, word
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+from trainer.engine.targets.ir.expression import LANES, MEMORY, compute_type
+from trainer.engine.targets.ir.operand import Operand
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 TASK_COLUMNS = 256
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, bfloat16
 from trainer.engine.targets.cpu.kernels.access import Elements, load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.expression import MEMORY, lanes_of
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.ir.expression import MEMORY, lanes_of
+from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 ROWS, STRIP = 64, 32
 """Rows of depth, and neighboring panels of a task: a panel alone reads far rows (33 MB: 3.2 ms, strips 1.6)."""

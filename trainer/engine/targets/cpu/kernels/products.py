@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.ir.writer import Writer
 
 Quads = Literal["", "unsigned", "signed"]
 """Whether elements are quads of 8-bit integers, and what those of the left operand are."""

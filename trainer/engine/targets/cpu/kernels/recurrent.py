@@ -21,13 +21,13 @@ from typing import Literal
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels import mathematics
 from trainer.engine.targets.cpu.kernels.access import Elements, store_vector
-from trainer.engine.targets.cpu.kernels.expression import MEMORY, cast, lanes_of, narrow
 from trainer.engine.targets.cpu.kernels.loops import broadcast
 from trainer.engine.targets.cpu.kernels.products import multiply_add
-from trainer.engine.targets.cpu.kernels.vectors import Floats
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+from trainer.engine.targets.ir import mathematics
+from trainer.engine.targets.ir.expression import MEMORY, cast, lanes_of, narrow
+from trainer.engine.targets.ir.vectors import Floats
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 Kind = Literal[
     "tanh", "relu", "lstm", "gru", "projection", "tanh_back", "relu_back", "lstm_back", "gru_back", "state_back"

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trainer.engine.targets.cpu.kernels.access import load_inputs, row_values
-from trainer.engine.targets.cpu.kernels.combine import Accumulator, Moments
-from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, cast, render_body
-from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.loops import IOTA, Arguments, Part, bounds, broadcast, load_arguments, minimum
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.ir.combine import Accumulator, Moments
+from trainer.engine.targets.ir.expression import COMPUTE, LANES, cast, render_body
+from trainer.engine.targets.ir.operand import Operand
+from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 
 class BlockReduction:

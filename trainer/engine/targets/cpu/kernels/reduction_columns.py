@@ -7,11 +7,11 @@ from itertools import chain
 
 from trainer.engine.targets.cpu.kernels import loops
 from trainer.engine.targets.cpu.kernels.access import prefetch, store_operand
-from trainer.engine.targets.cpu.kernels.combine import Moments
-from trainer.engine.targets.cpu.kernels.expression import LANES
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.reduction_block import BlockReduction
-from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, vector
+from trainer.engine.targets.ir.combine import Moments
+from trainer.engine.targets.ir.expression import LANES
+from trainer.engine.targets.ir.writer import Integer, Typed, vector
 
 COLUMN_PART = 64
 """Kept elements in one part of a "column" reduction."""

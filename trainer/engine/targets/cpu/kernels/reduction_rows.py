@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from trainer.engine.targets.cpu.kernels import loops
-from trainer.engine.targets.cpu.kernels.combine import Moments
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, memory_type, narrow
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.reduction_block import BlockReduction
-from trainer.engine.targets.cpu.kernels.writer import vector
+from trainer.engine.targets.ir.combine import Moments
+from trainer.engine.targets.ir.expression import LANES, MEMORY, memory_type, narrow
+from trainer.engine.targets.ir.writer import vector
 
 
 class RowReduction(BlockReduction):

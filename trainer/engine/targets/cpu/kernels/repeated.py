@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, argument_words
-from trainer.engine.targets.cpu.kernels.writer import internal
+from trainer.engine.targets.ir.writer import internal
 
 HEADER_WORDS = 2
 

@@ -18,10 +18,10 @@ from typing import Self
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.primitives.resampling import Band
 from trainer.engine.targets.cpu.kernels.access import load_operand, store_operand
-from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, MEMORY, compute_type
-from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import Part, bounds, broadcast, counted_loop, stepped, vectors, word
-from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer
+from trainer.engine.targets.ir.expression import COMPUTE, LANES, MEMORY, compute_type
+from trainer.engine.targets.ir.operand import Operand
+from trainer.engine.targets.ir.writer import Integer, Typed, Writer
 
 _HEAD = 13
 _TASK_PRODUCTS = 65536

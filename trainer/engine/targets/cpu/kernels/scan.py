@@ -14,7 +14,7 @@ from typing import Literal
 from trainer.engine.graph.dtypes import DType, float32
 from trainer.engine.targets.cpu.kernels import loops
 from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, store_operand, store_vector
-from trainer.engine.targets.cpu.kernels.expression import (
+from trainer.engine.targets.ir.expression import (
     MEMORY,
     cast,
     combined,
@@ -23,8 +23,8 @@ from trainer.engine.targets.cpu.kernels.expression import (
     narrow,
     widen,
 )
-from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.ir.operand import Operand
+from trainer.engine.targets.ir.writer import Writer
 
 _TASK_ELEMENTS = 16384
 _ROWS = 4

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from trainer.engine.targets.cpu.kernels.expression import LANES
 from trainer.engine.targets.cpu.kernels.lines import Line, mapped, row_of
 from trainer.engine.targets.cpu.kernels.loops import IOTA, bounds, broadcast, counted_loop, word
 from trainer.engine.targets.cpu.kernels.sort_keys import Keys
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.ir.expression import LANES
+from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 _TASK_ELEMENTS = 4096
 _RANKED = 64

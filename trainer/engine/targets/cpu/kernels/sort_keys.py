@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels.vectors import splat
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.ir.vectors import splat
+from trainer.engine.targets.ir.writer import Writer, vector
 
 _FLOAT_FORMATS = {"float64": (64, 52), "float32": (32, 23), "bfloat16": (16, 7), "float16": (16, 10)}
 """Bits in all and of the fraction."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trainer.engine.targets.cpu.kernels.lines import row_of
 from trainer.engine.targets.cpu.kernels.loops import counted_loop, stepped, word
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.ir.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.kernels import tile_registers
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import MEMORY, lanes_of, narrow, render_body, widen
 from trainer.engine.targets.cpu.kernels.products import OFFSET, multiply_add
 from trainer.engine.targets.cpu.kernels.tile_shape import LevelPart, Tile
-from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer, vector
+from trainer.engine.targets.ir.expression import MEMORY, lanes_of, narrow, render_body, widen
+from trainer.engine.targets.ir.writer import Integer, Typed, Writer, vector
 
 UNROLLED_INSTRUCTIONS = 400
 LONG_OPERATIONS = frozenset(

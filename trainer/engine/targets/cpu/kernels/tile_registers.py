@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from trainer.engine.targets.cpu.kernels.tile_shape import Tile
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 REGISTERS, ROWS, ROW_BYTES = 8, 16, 64
 STEPS, STEP_BYTES = 16, 4

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.kernels.products import Products
-from trainer.engine.targets.cpu.kernels.writer import Integer
+from trainer.engine.targets.ir.writer import Integer
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.kernels.access import Elements
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import lanes_of
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.tile import store_finished
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+from trainer.engine.targets.ir.expression import lanes_of
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 
 @dataclass(frozen=True, slots=True)

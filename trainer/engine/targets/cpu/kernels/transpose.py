@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.access import load_vector
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, memory_type
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+from trainer.engine.targets.ir.expression import LANES, MEMORY, memory_type
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 
 def transpose_tile(writer: Writer, dtype: DType, source: str, stride: Integer, width: str, target: str) -> None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from trainer.engine.graph.dtypes import DType, int32, int64
 from trainer.engine.targets.cpu.kernels import loops
 from trainer.engine.targets.cpu.kernels.access import gather, load_operand, store_operand
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, compute_type
-from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
-from trainer.engine.targets.cpu.kernels.vectors import splat
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.ir.expression import LANES, MEMORY, compute_type
+from trainer.engine.targets.ir.operand import Operand
+from trainer.engine.targets.ir.vectors import splat
+from trainer.engine.targets.ir.writer import Writer, vector
 
 _TASK_READS = 65536
 _UNROLLED = 25

@@ -14,11 +14,11 @@ from trainer.engine.graph.node import Shape
 from trainer.engine.graph.primitives.contraction import Padding, Pair
 from trainer.engine.graph.primitives.resampling import Band
 from trainer.engine.targets.cpu.kernels.access import load_operand
-from trainer.engine.targets.cpu.kernels.expression import LANES
-from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import broadcast, counted_loop, word
 from trainer.engine.targets.cpu.kernels.resample import Resample, RunWriter
-from trainer.engine.targets.cpu.kernels.writer import vector
+from trainer.engine.targets.ir.expression import LANES
+from trainer.engine.targets.ir.operand import Operand
+from trainer.engine.targets.ir.writer import vector
 
 
 def covering(

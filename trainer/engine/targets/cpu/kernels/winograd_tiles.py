@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainer.engine.targets.cpu.kernels.access import Elements, mask_of
-from trainer.engine.targets.cpu.kernels.expression import lanes_of
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.ir.expression import lanes_of
+from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
-from trainer.engine.targets.cpu.kernels.vectors import Floats
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.ir.expression import MEMORY
+from trainer.engine.targets.ir.vectors import Floats
+from trainer.engine.targets.ir.writer import Writer
 
 PAIRS = {2: (Fraction(1),), 4: (Fraction(5, 8), Fraction(3, 2))}
 """By m: the points other than 0 and infinity, each with its negative."""

@@ -13,10 +13,11 @@ from trainer.engine.program.loops import collapse, laid
 from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.program.work import KernelSource, Pass, View, Work
 from trainer.engine.targets.cpu.kernels import elementwise
-from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, inner_of, pack_arguments
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, pack_arguments
 from trainer.engine.targets.cpu.kernels.reduction_columns import COLUMN_PART, STRIP_PARTS, ColumnReduction
 from trainer.engine.targets.cpu.kernels.reduction_rows import RowReduction
 from trainer.engine.targets.cpu.lowering.launch import Launch, Word, word_of
+from trainer.engine.targets.ir.operand import Operand, inner_of
 
 TASK_ELEMENTS = 16384
 STREAMED_BYTES = 16 << 20

@@ -22,13 +22,13 @@ from trainer.engine.targets.cpu.costs import tile_shapes
 from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, product_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import MEMORY, lanes_of
 from trainer.engine.targets.cpu.kernels.products import Quads, products_of
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, odd_lines, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
-from trainer.engine.targets.cpu.kernels.writer import Integer
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel, epilogue_arguments, prepared
+from trainer.engine.targets.ir.expression import MEMORY, lanes_of
+from trainer.engine.targets.ir.writer import Integer
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,10 @@ from trainer.engine.targets.cpu.costs import tile_shapes
 from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Correlation, correlation
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, LevelPart, Tile
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import (
     Argument,
@@ -43,6 +41,8 @@ from trainer.engine.targets.cpu.template import (
     epilogue_arguments,
     prepared,
 )
+from trainer.engine.targets.ir.expression import MEMORY
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from trainer.engine.targets.cpu.costs.cycles import TASK_OVERHEAD, balance, step
 from trainer.engine.targets.cpu.costs.ranking import best
 from trainer.engine.targets.cpu.kernels.access import Elements
 from trainer.engine.targets.cpu.kernels.tile import cut_columns
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
 from trainer.engine.targets.cpu.templates import weight_gradient
 from trainer.engine.targets.cpu.templates.depthwise import DepthwiseParameters, DepthwiseSpec, spread
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 MOST_SUMS = 25
 """Sums that a pass over a row holds in registers; larger windows take several passes, each some rows of taps."""

@@ -20,11 +20,11 @@ from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, correla
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.reduction_columns import COLUMN_PART, ColumnReduction
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
-from trainer.engine.targets.cpu.kernels.writer import Writer, internal, joined
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import Argument, Template
 from trainer.engine.targets.cpu.templates import convolution
 from trainer.engine.targets.cpu.templates.convolution import ConvolutionKernel, ConvolutionParameters
+from trainer.engine.targets.ir.writer import Writer, internal, joined
 
 
 @dataclass(frozen=True, slots=True)

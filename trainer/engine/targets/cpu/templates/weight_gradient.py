@@ -24,13 +24,11 @@ from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import prefetch
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import lanes_of
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import (
     Argument,
@@ -40,6 +38,8 @@ from trainer.engine.targets.cpu.template import (
     epilogue_arguments,
     prepared,
 )
+from trainer.engine.targets.ir.expression import lanes_of
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 BLOCK_PIXELS = 256
 MOST_GROUPS = 16

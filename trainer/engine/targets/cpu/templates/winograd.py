@@ -22,17 +22,17 @@ from trainer.engine.targets.cpu.costs.cycles import SCRATCH_LIMIT, SHARED_BYTES_
 from trainer.engine.targets.cpu.costs.ranking import product_tiles, sized
 from trainer.engine.targets.cpu.kernels.access import Elements, load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import MEMORY, lanes_of
 from trainer.engine.targets.cpu.kernels.geometry import correlation
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, odd_lines, run_tile, store_finished
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile, tile_place
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
-from trainer.engine.targets.cpu.kernels.writer import Writer
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
 from trainer.engine.targets.cpu.templates import convolution
+from trainer.engine.targets.ir.expression import MEMORY, lanes_of
+from trainer.engine.targets.ir.writer import Writer
 
 WEIGHT_CHUNK = 32
 """Input channels whose weights one task transforms."""

@@ -24,18 +24,18 @@ from trainer.engine.targets.cpu.costs.cycles import SCRATCH_LIMIT, SHARED_BYTES_
 from trainer.engine.targets.cpu.costs.ranking import product_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import Elements
-from trainer.engine.targets.cpu.kernels.expression import lanes_of
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel, activations
 from trainer.engine.targets.cpu.templates import winograd
 from trainer.engine.targets.cpu.templates.weight_gradient import groups_of
+from trainer.engine.targets.ir.expression import lanes_of
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 TILES = 32
 """Tiles of a block: more leave less room in the cache, fewer add to the sums there more often."""

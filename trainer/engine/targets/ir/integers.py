@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu.kernels.vectors import Integers
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.ir.vectors import Integers
+from trainer.engine.targets.ir.writer import Writer, vector
 
 _SMALLEST = {"i8": -(2**7), "i16": -(2**15), "i32": -(2**31), "i64": -(2**63)}
 _EXACT_FLOAT = {"i8": "float", "i16": "float", "i32": "double"}  # holds every quotient's whole part exactly
@@ -91,8 +91,15 @@ def random_words(writer: Writer, lanes: int, key: tuple[str, str], index: str, c
 def _multiply_wide(narrow: Integers, value: str, multiplier: int) -> tuple[str, str]:
     """(high, low) halves of the 64-bit products of i32 lanes and a constant.
 
-    Takes an even number of lanes: even and odd ones are multiplied in place, as 64-bit lanes.
+    Of an even number of lanes, even and odd ones are multiplied in place, as 64-bit lanes.
     """
+    if narrow.lanes % 2:
+        whole = Integers(narrow.writer, "i64", narrow.lanes, signed=False)
+        wide = whole.writer.value(f"zext {narrow.type} {value} to {whole.type}")
+        product = whole.operation("mul", wide, whole.constant(multiplier))
+        parts = (whole.operation("lshr", product, whole.constant(32)), product)
+        first, second = (whole.writer.value(f"trunc {whole.type} {part} to {narrow.type}") for part in parts)
+        return first, second
     pairs = Integers(narrow.writer, "i64", narrow.lanes // 2, signed=False)
 
     def v(name: str, a: str, b: int | str) -> str:

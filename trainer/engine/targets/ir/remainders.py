@@ -6,8 +6,8 @@ so it is a helper function with a loop that most vectors leave after one turn.
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu.kernels.vectors import Floats
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.ir.vectors import Floats
+from trainer.engine.targets.ir.writer import Writer, vector
 
 
 def remainder(f: Floats, a: str, b: str) -> str:

@@ -20,9 +20,9 @@ import numpy as np
 from trainer.engine.graph import half
 from trainer.engine.graph.dtypes import DType, bool_
 from trainer.engine.program.spec import Instruction
-from trainer.engine.targets.cpu.kernels import integers, mathematics, powers, remainders, trigonometry
-from trainer.engine.targets.cpu.kernels.vectors import Floats, Integers, Vectors, float_literal, splat, to_float32
-from trainer.engine.targets.cpu.kernels.writer import Writer, mangled, vector
+from trainer.engine.targets.ir import integers, mathematics, powers, remainders, trigonometry
+from trainer.engine.targets.ir.vectors import Floats, Integers, Vectors, float_literal, splat, to_float32
+from trainer.engine.targets.ir.writer import Writer, mangled, vector
 
 LANES = 16
 

@@ -5,9 +5,9 @@ float32 goes through float64, which leaves half a unit; float64 carries the loga
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu.kernels.mathematics import exp, log, small_integer_to_float, split_exponent
-from trainer.engine.targets.cpu.kernels.vectors import Floats, Integers, splat
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.ir.mathematics import exp, log, small_integer_to_float, split_exponent
+from trainer.engine.targets.ir.vectors import Floats, Integers, splat
+from trainer.engine.targets.ir.writer import Writer
 
 _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 _TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)

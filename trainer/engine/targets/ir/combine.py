@@ -10,21 +10,24 @@ import functools
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, float32, int64
-from trainer.engine.targets.cpu.kernels.expression import LANES, combined, compute_type, constant
-from trainer.engine.targets.cpu.kernels.vectors import splat
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.ir.expression import LANES, combined, compute_type, constant
+from trainer.engine.targets.ir.vectors import splat
+from trainer.engine.targets.ir.writer import Writer, vector
 
 _PAIRWISE = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 _LAST_POSITION = 2**63 - 1
-_MASK = vector("i1", LANES)
 
 
 @dataclass(frozen=True)
 class Accumulator:
-    """The running value of one output: `operation` as in `spec.Reduction`, `dtype` of the value that is reduced."""
+    """The running value of one output on some lanes: `operation` as in `spec.Reduction`, `dtype` of what is reduced.
+
+    Lanes are combined here only where there are LANES of them.
+    """
 
     operation: str
     dtype: DType
+    lanes: int = LANES
 
     def __post_init__(self) -> None:
         if self.operation not in (*_PAIRWISE, "argmax", "argmin"):
@@ -47,7 +50,7 @@ class Accumulator:
     @property
     def types(self) -> list[str]:
         """The LLVM types of a partial result."""
-        return [compute_type(self.working), *([vector("i64", LANES)] if self.tracks_position else [])]
+        return [compute_type(self.working, self.lanes), *([vector("i64", self.lanes)] if self.tracks_position else [])]
 
     def identity(self) -> list[str]:
         """The partial result of no elements."""
@@ -65,14 +68,14 @@ class Accumulator:
     def combine(self, writer: Writer, a: list[str], b: list[str]) -> list[str]:
         """The partial result of both; for floats in this order."""
         if not self.tracks_position:
-            return [combined(writer, _PAIRWISE[self.operation], self.working, a[0], b[0])]
+            return [combined(writer, _PAIRWISE[self.operation], self.working, a[0], b[0], self.lanes)]
         return self._chosen(writer, self._better(writer, a, b), b, a)
 
     def _better(self, writer: Writer, a: list[str], b: list[str]) -> str:
         """Lanes where b's element goes before a's: NaN before all, then the extreme one, then the earlier one."""
         kind, greatest = self.types[0], self.operation == "argmax"
-        both, either = (functools.partial(_logical, writer, name) for name in ("and", "or"))
-        earlier = writer.value(f"icmp slt {vector('i64', LANES)} {b[1]}, {a[1]}")
+        both, either = (functools.partial(self._logical, writer, name) for name in ("and", "or"))
+        earlier = writer.value(f"icmp slt {vector('i64', self.lanes)} {b[1]}, {a[1]}")
         if not self.working.is_float:
             sign = "s" if self.working.kind == "int" else "u"
             beyond = writer.value(f"icmp {sign}{'gt' if greatest else 'lt'} {kind} {b[0]}, {a[0]}")
@@ -96,7 +99,7 @@ class Accumulator:
 
     def _chosen(self, writer: Writer, mask: str, new: list[str], old: list[str]) -> list[str]:
         return [
-            writer.value(f"select {_MASK} {mask}, {kind} {a}, {kind} {b}")
+            writer.value(f"select {self._mask} {mask}, {kind} {a}, {kind} {b}")
             for kind, a, b in zip(self.types, new, old, strict=True)
         ]
 
@@ -119,13 +122,16 @@ class Accumulator:
             distance //= 2
         return partials[0]
 
+    @property
+    def _mask(self) -> str:
+        return vector("i1", self.lanes)
+
+    def _logical(self, writer: Writer, name: str, a: str, b: str) -> str:
+        return writer.value(f"{name} {self._mask} {a}, {b}")
+
     def final(self, partial: list[str]) -> str:
         """The output's value: the position, or the value itself."""
         return partial[-1]
-
-
-def _logical(writer: Writer, name: str, a: str, b: str) -> str:
-    return writer.value(f"{name} {_MASK} {a}, {b}")
 
 
 class Moments(Accumulator):
@@ -143,7 +149,7 @@ class Moments(Accumulator):
     @property
     def types(self) -> list[str]:
         """The LLVM types of a partial result: the sums of d and of d²."""
-        return [compute_type(self.dtype)] * 2
+        return [compute_type(self.dtype, self.lanes)] * 2
 
     def identity(self) -> list[str]:
         """The partial result of no elements."""
@@ -166,4 +172,4 @@ class Moments(Accumulator):
         lost = writer.value(f"fmul {kind} {partial[0]}, {share}")
         left = writer.value(f"fsub {kind} {partial[1]}, {lost}")
         below = writer.value(f"fcmp olt {kind} {left}, zeroinitializer")
-        return writer.value(f"select {_MASK} {below}, {kind} zeroinitializer, {kind} {left}")
+        return writer.value(f"select {self._mask} {below}, {kind} zeroinitializer, {kind} {left}")

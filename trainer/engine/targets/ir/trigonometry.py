@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine.targets.cpu.kernels.mathematics import round_to_integer
-from trainer.engine.targets.cpu.kernels.vectors import Floats, float_literal
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.ir.mathematics import round_to_integer
+from trainer.engine.targets.ir.vectors import Floats, float_literal
+from trainer.engine.targets.ir.writer import Writer
 
 _TWO_OVER_PI = 0.6366197723675814
 # pi / 2 as a sum of three; the first product is exact by fused multiply-add
@@ -147,7 +147,7 @@ def _reduce(f: Floats, x: str) -> tuple[str, str, str]:
 def _write_reduction(f: Floats, result: str) -> None:
     writer = f.writer
     kinds, elements = (f.type, f.type, f.type, f.bits), (f.element, f.element, f.element, f.integer)
-    memory = [writer.value(f"alloca {kind}, align 64") for kind in kinds]
+    memory = [writer.value(f"alloca {kind}, align 64") for kind in kinds] if f.lanes > 1 else []
     n, quadrant = round_to_integer(f, "%x", _TWO_OVER_PI)
     first, second, third = (f.constant(part) for part in _HALF_PI[f.element])
     minus = f.negate(n)
@@ -167,6 +167,15 @@ def _write_reduction(f: Floats, result: str) -> None:
     writer.label("usual")
     _return(writer, result, kinds[1:], [high, low, quadrant])
     writer.label("rare")
+    if f.lanes == 1:
+        x = writer.value(f"extractelement {f.type} %x, i64 0")
+        scalars = _huge_reduction(f, x)
+        vectors = [
+            writer.value(f"insertelement {kind} poison, {element} {value}, i64 0")
+            for kind, element, value in zip(kinds[1:], elements[1:], scalars, strict=True)
+        ]
+        _return(writer, result, kinds[1:], vectors)
+        return
     for kind, value, place in zip(kinds, ("%x", high, low, quadrant), memory, strict=True):
         writer.emit(f"store {kind} {value}, ptr {place}, align 64")
     writer.branch("lane")
@@ -179,17 +188,7 @@ def _write_reduction(f: Floats, result: str) -> None:
     pairs = zip(elements, memory, strict=True)
     places = [writer.value(f"getelementptr {kind}, ptr {place}, i64 %i") for kind, place in pairs]
     x = writer.value(f"load {f.element}, ptr {places[0]}")
-    wide = writer.value(f"fpext float {x} to double") if f.element == "float" else x
-    scalar = "{ double, double, i64 }"
-    name = writer.helper("reduce_huge_angle", scalar, [("double", "%x")], _write_payne_hanek)
-    parts = writer.call(scalar, name, ("double", wide))
-    head, tail, turn = (writer.value(f"extractvalue {scalar} {parts}, {i}") for i in range(3))
-    if f.element == "float":
-        narrow = writer.value(f"fptrunc double {head} to float")
-        rest = writer.value(f"fsub double {head}, {writer.value(f'fpext float {narrow} to double')}")
-        head, tail = narrow, writer.value(f"fptrunc double {writer.value(f'fadd double {rest}, {tail}')} to float")
-        turn = writer.value(f"trunc i64 {turn} to i32")
-    for kind, value, place in zip(elements[1:], (head, tail, turn), places[1:], strict=True):
+    for kind, value, place in zip(elements[1:], _huge_reduction(f, x), places[1:], strict=True):
         writer.emit(f"store {kind} {value}, ptr {place}")
     writer.branch("after")
     writer.label("after")
@@ -200,6 +199,22 @@ def _write_reduction(f: Floats, result: str) -> None:
     reduced = zip(kinds[1:], memory[1:], strict=True)
     loaded = [writer.value(f"load {kind}, ptr {place}, align 64") for kind, place in reduced]
     _return(writer, result, kinds[1:], loaded)
+
+
+def _huge_reduction(f: Floats, x: str) -> tuple[str, str, str]:
+    """(high, low, quadrant) of one element."""
+    writer = f.writer
+    wide = writer.value(f"fpext float {x} to double") if f.element == "float" else x
+    scalar = "{ double, double, i64 }"
+    name = writer.helper("reduce_huge_angle", scalar, [("double", "%x")], _write_payne_hanek)
+    parts = writer.call(scalar, name, ("double", wide))
+    head, tail, turn = (writer.value(f"extractvalue {scalar} {parts}, {i}") for i in range(3))
+    if f.element == "float":
+        narrow = writer.value(f"fptrunc double {head} to float")
+        rest = writer.value(f"fsub double {head}, {writer.value(f'fpext float {narrow} to double')}")
+        head, tail = narrow, writer.value(f"fptrunc double {writer.value(f'fadd double {rest}, {tail}')} to float")
+        turn = writer.value(f"trunc i64 {turn} to i32")
+    return head, tail, turn
 
 
 def _truncated(writer: Writer, value: str, bits: int) -> str:

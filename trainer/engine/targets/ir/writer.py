@@ -133,7 +133,7 @@ class Writer:
         """Define the internal function `name` once per module; `build` writes its blocks. Returns `name`."""
         if name not in self._definitions:
             self._definitions[name] = ""  # its place, before those of what it calls
-            inner = Writer(self)
+            inner = type(self)(self)
             build(inner)
             if result == "void":
                 inner.emit("ret void")
@@ -217,7 +217,7 @@ class Writer:
         holds = self.value(f"icmp {relation} i64 {left}, {right}", "c")
         return self.value(f"select i1 {holds}, i64 {left}, i64 {right}", "i")
 
-    def share(self, number: Integer, size: int, total: Integer) -> tuple[Integer, Integer]:
+    def share(self, number: Integer, size: Integer, total: Integer) -> tuple[Integer, Integer]:
         """Where the part `number` of `total` cut into parts of `size` begins and ends."""
         first = self.multiply(number, size)
         return first, self.minimum(self.add(first, size), total)

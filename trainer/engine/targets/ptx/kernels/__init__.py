@@ -1,0 +1,1 @@
+"""The text of kernels: LLVM IR for one thread of a grid."""

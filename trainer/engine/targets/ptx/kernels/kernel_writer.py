@@ -1,0 +1,217 @@
+"""Writes one kernel of a grid of threads: a parameter for each operand and number, a value for each thread.
+
+Bodies are rendered element by element, on vectors of one lane, by the functions that all targets share; so element-wise
+results have the same bits as on the CPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.program.spec import Instruction
+from trainer.engine.targets.ir.expression import COMPUTE, MEMORY, narrow, render_body, widen
+from trainer.engine.targets.ir.writer import Typed, Writer, vector
+
+WARP = 32
+"""Threads of a warp."""
+
+GLOBAL = "ptr addrspace(1)"
+SHARED = "ptr addrspace(3)"
+
+_ALL_LANES = "-1"
+_SHUFFLED_TO = "31"
+"""What `shfl.sync` takes as its last lane: that of a whole warp."""
+
+
+class KernelWriter(Writer):
+    """Writes a kernel; functions that it calls are part of it, since a call would spill registers to memory."""
+
+    def __init__(self, parent: KernelWriter | None = None) -> None:
+        super().__init__(parent)
+        self._parameters: list[str] = []
+
+    # Parameters and places in the grid.
+
+    def pointer_parameter(self) -> str:
+        """The next parameter: an address in the GPU's memory, of at least 16 bytes' alignment before its offset."""
+        return self._parameter(GLOBAL)
+
+    def word_parameter(self) -> str:
+        """The next parameter: an i64."""
+        return self._parameter("i64")
+
+    def _parameter(self, kind: str) -> str:
+        name = f"%p{len(self._parameters)}"
+        self._parameters.append(f"{kind} {name}")
+        return name
+
+    def special(self, name: str) -> str:
+        """A special register, as "tid.x", as i64."""
+        found = self.intrinsic(f"nvvm.read.ptx.sreg.{name}", "i32")
+        return self.value(f"zext i32 {found} to i64")
+
+    def thread_number(self, threads: int) -> str:
+        """The number of the thread in a grid of blocks of `threads` threads, as i64."""
+        first = self.value(f"mul nuw nsw i64 {self.special('ctaid.x')}, {threads}")
+        return self.value(f"add nuw nsw i64 {first}, {self.special('tid.x')}")
+
+    def unsigned(self, operation: str, left: str, right: str, is_narrow: bool) -> str:
+        """udiv or urem of i64 that, where `is_narrow`, fit into 32 bits, which takes a quarter of the instructions."""
+        if not is_narrow:
+            return self.value(f"{operation} i64 {left}, {right}")
+        cut = [self.value(f"trunc i64 {value} to i32") for value in (left, right)]
+        return self.value(f"zext i32 {self.value(f'{operation} i32 {cut[0]}, {cut[1]}')} to i64")
+
+    def decoded(self, number: str, extents: Sequence[str], is_narrow: bool) -> list[str]:
+        """The place along each axis of a row-major number; `extents` are those of all axes but the first."""
+        places: list[str] = []
+        for extent in reversed(extents):
+            places.insert(0, self.unsigned("urem", number, extent, is_narrow))
+            number = self.unsigned("udiv", number, extent, is_narrow)
+        return [number, *places]
+
+    def offset(self, places: Sequence[str], strides: Sequence[str]) -> str:
+        """The sum of place * stride."""
+        total = "0"
+        for place, stride in zip(places, strides, strict=True):
+            total = self.value(f"add i64 {total}, {self.value(f'mul i64 {place}, {stride}')}")
+        return total
+
+    # Elements.
+
+    def load(self, dtype: DType, pointer: str, *, constant: bool = False, space: str = GLOBAL, lanes: int = 1) -> str:
+        """`lanes` neighboring elements as a vector of the memory type; with `constant` no kernel of the grid writes
+        them, so they may be read through the cache for constant data.
+        """
+        kind, past = vector(MEMORY[dtype.name], lanes), ", !invariant.load !0" if constant else ""
+        return self.value(f"load {kind}, {space} {pointer}, align {lanes * dtype.itemsize}{past}")
+
+    def store(self, dtype: DType, value: str, pointer: str, *, space: str = GLOBAL, lanes: int = 1) -> None:
+        kind = vector(MEMORY[dtype.name], lanes)
+        self.emit(f"store {kind} {value}, {space} {pointer}, align {lanes * dtype.itemsize}")
+
+    def place(self, dtype: DType, pointer: str, offset: str, space: str = GLOBAL) -> str:
+        """The address `offset` elements on."""
+        return self.value(f"getelementptr {MEMORY[dtype.name]}, {space} {pointer}, i64 {offset}")
+
+    def widened(self, dtype: DType, raw: str) -> str:
+        """One element of the memory type as its compute type, both vectors of one lane."""
+        return widen(self, raw, dtype, 1)
+
+    def narrowed(self, dtype: DType, value: str) -> str:
+        """The inverse of `widened`."""
+        return narrow(self, value, dtype, 1)
+
+    def lane(self, kind: str, values: str, count: int, lane: int) -> str:
+        """One lane of a vector of `count` elements, as a vector of one."""
+        if count == 1:
+            return values
+        return self.shuffle(vector(kind, count), values, "poison", [lane])
+
+    def joined(self, kind: str, lanes: Sequence[str]) -> str:
+        """Vectors of one lane as one vector."""
+        if len(lanes) == 1:
+            return lanes[0]
+        total = "poison"
+        for number, value in enumerate(lanes):
+            element = self.value(f"extractelement {vector(kind, 1)} {value}, i64 0")
+            total = self.value(f"insertelement {vector(kind, len(lanes))} {total}, {kind} {element}, i64 {number}")
+        return total
+
+    def scalar(self, kind: str, value: str) -> str:
+        """The element of a vector of one lane."""
+        return self.value(f"extractelement {vector(kind, 1)} {value}, i64 0")
+
+    def single(self, kind: str, value: str) -> str:
+        """A vector of one lane."""
+        return self.value(f"insertelement {vector(kind, 1)} poison, {kind} {value}, i64 0")
+
+    def body(self, instructions: Sequence[Instruction], operands: Sequence[str]) -> list[str]:
+        """The value of each instruction for one element."""
+        return render_body(self, instructions, operands, 1)
+
+    # Threads together.
+
+    def barrier(self) -> None:
+        """All threads of the block wait here for each other."""
+        self.intrinsic("nvvm.barrier.cta.sync.aligned.all", "void", ("i32", "0"))
+
+    def exchanged(self, kind: str, value: str, distance: int) -> str:
+        """What the lane whose number differs in the bit `distance` has in a vector of one lane of a compute type."""
+        bits = {"float": 32, "double": 64}.get(kind) or int(kind[1:])
+        element = self.scalar(kind, value)
+        if kind in ("float", "double"):
+            element = self.value(f"bitcast {kind} {element} to i{bits}")
+        words = max(1, bits // 32)
+        if bits < 32:
+            element = self.value(f"zext i{bits} {element} to i32")
+        total = ""
+        for word in range(words):
+            part = element
+            if words > 1:
+                part = self.value(f"trunc i{bits} {self.value(f'lshr i{bits} {element}, {32 * word}')} to i32")
+            operands = [("i32", _ALL_LANES), ("i32", part), ("i32", str(distance)), ("i32", _SHUFFLED_TO)]
+            moved = self.intrinsic("nvvm.shfl.sync.bfly.i32", "i32", *operands)
+            if words == 1:
+                total = moved
+                continue
+            wide = self.value(f"zext i32 {moved} to i{bits}")
+            shifted = self.value(f"shl i{bits} {wide}, {32 * word}")
+            total = self.value(f"or i{bits} {total}, {shifted}") if total else shifted
+        if bits < 32:
+            total = self.value(f"trunc i32 {total} to i{bits}")
+        if kind in ("float", "double"):
+            total = self.value(f"bitcast i{bits} {total} to {kind}")
+        return self.single(kind, total)
+
+    def shared(self, name: str, kind: str, count: int) -> str:
+        """Memory of the block for `count` elements of an LLVM type; returns its address in that space."""
+        self._definitions[f"shared {name}"] = (
+            f"@{name} = internal addrspace(3) global [{count} x {kind}] poison, align 16"
+        )
+        return f"@{name}"
+
+    # What differs from a kernel of the CPU.
+
+    def helper(
+        self, name: str, result: str, parameters: Sequence[Typed], build: Callable[[Writer], None],
+        attributes: str = "nounwind",
+    ) -> str:  # fmt: skip
+        return super().helper(name, result, parameters, build, "alwaysinline nounwind")
+
+    def lookup(self, kind: str, table: str, bits: str, index: str) -> str:
+        """table[index & 15], read from constant memory."""
+        name = f"table_{hashlib.sha256(table.encode()).hexdigest()[:16]}"
+        self.constant(name, f"[16 x float] [{table[1:-1]}]")
+        total = "poison"
+        for lane in range(16):
+            number = self.value(f"extractelement {bits} {index}, i64 {lane}")
+            place = self.value(f"getelementptr float, ptr @{name}, i32 {self.value(f'and i32 {number}, 15')}")
+            element = self.value(f"load float, ptr {place}, !invariant.load !0")
+            total = self.value(f"insertelement {kind} {total}, float {element}, i64 {lane}")
+        return total
+
+    @contextmanager
+    def guarded(self, number: str, total: str) -> Iterator[None]:
+        """A block for threads whose number is below `total`."""
+        with self.when(self.value(f"icmp ult i64 {number}, {total}", "c")):
+            yield
+
+    def kernel(self, name: str, threads: int, *, flush: bool) -> str:
+        """The finished module. With `flush` arithmetic takes and gives zeros for subnormal float32 numbers."""
+        self.emit("ret void")
+        attributes = f'nounwind "nvvm.maxntid"="{threads}"'
+        if flush:
+            attributes += ' "denormal-fp-math-f32"="preserve-sign,preserve-sign"'
+        text = f"define ptx_kernel void @{name}({', '.join(self._parameters)}) {attributes} {{\n"
+        function = text + "\n".join(self.lines) + "\n}"
+        parts = [*self._definitions.values(), function, *self._declarations.values(), "!0 = !{}\n"]
+        return "\n".join(['target triple = "nvptx64-nvidia-cuda"', *parts])
+
+
+def compute(dtype: DType) -> str:
+    """The LLVM type in which one element is computed."""
+    return COMPUTE[dtype.name]

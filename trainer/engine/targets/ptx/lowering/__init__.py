@@ -1,0 +1,1 @@
+"""From items of work to launches of kernels."""

@@ -1,0 +1,280 @@
+"""Exported models of texts and series: one file with programs, and the vocabulary or the scaling as plain data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from trainer import TrainerError, engine
+from trainer.datasets import Scaling, Vocabulary
+from trainer.datasets.readers.byte_pairs import BYTES
+from trainer.datasets.readers.vocabulary import END, PADDING, UNKNOWN, Unit
+from trainer.engine import LoadedProgram, Tensor
+from trainer.engine.export import ProgramFile, capture_program, save_programs
+from trainer.learner.exported.card import Card
+from trainer.learner.exported.manifest import MOST_CLASSES, NUMERICS, is_plain
+from trainer.learner.exported.types import misfit
+from trainer.learner.inference.sequences import Forecasting, SequencePipeline, TextClassification, TextGeneration
+
+ENTRY, FORMAT, VERSION = "sequence model", "trainer sequence model", 1
+
+STEP, BEGIN, NETWORK = "step", "begin", "network"
+"""The programs of a text generator (its step, and its state before the first token), and of a forecast."""
+
+MOST = 1 << 31
+"""Maximum of a number in a manifest."""
+
+
+@dataclass(frozen=True)
+class SequenceManifest:
+    """The description of a model, apart from its programs; a field that its kind does not use is empty.
+
+    Attributes:
+        kind: text, text_classification or forecast.
+        numerics: the settings under which the model was validated. card: its origin, as plain data.
+        class_names: of a classification. unit, tokens: of the vocabulary.
+        lengths: to which texts are padded; one program for each.
+        capacity: maximum number of tokens with the prompt; None: unlimited.
+        columns, means, deviations: of the scaling. targets, input_length, date: as of `Forecasting`.
+    """
+
+    kind: str
+    numerics: Mapping[str, str]
+    card: Mapping[str, Any]
+    class_names: tuple[str, ...] = ()
+    unit: str = ""
+    tokens: tuple[str, ...] = ()
+    lengths: tuple[int, ...] = ()
+    capacity: int | None = None
+    columns: tuple[str, ...] = ()
+    means: tuple[float, ...] = ()
+    deviations: tuple[float, ...] = ()
+    targets: int = 0
+    input_length: int = 0
+    date: str | None = None
+
+    @property
+    def origin(self) -> Card:
+        """The card."""
+        return Card(**self.card)
+
+
+def write_sequence(
+    path: str | Path, pipeline: SequencePipeline, *, numerics: Mapping[str, str], card: Card, precision: str
+) -> None:
+    """Writes a pipeline, whose modules are in inference mode, as one file without code.
+
+    Raises:
+        TrainerError: a text classification has no lengths, the state of a generator is not a mapping of arrays, or the
+            file can't be written.
+    """
+    common: dict[str, Any] = {"kind": pipeline.kind, "numerics": dict(numerics), "card": card.to_json()}
+    with engine.autocast(precision):
+        if isinstance(pipeline, TextGeneration):
+            state = _state(pipeline)
+            programs = {
+                BEGIN: capture_program(lambda: pipeline.begin(1)),
+                STEP: capture_program(_step_of(pipeline), state, np.zeros(1, np.int32), any_batch=True),
+            }
+            found = SequenceManifest(**common, **_words(pipeline.vocabulary), capacity=pipeline.capacity)
+        elif isinstance(pipeline, TextClassification):
+            if not pipeline.lengths:
+                raise TrainerError(
+                    "an exported model needs a program for each length of texts",
+                    expected="a pipeline with `lengths`, such as those of the loader",
+                )
+            programs = {
+                str(length): capture_program(
+                    pipeline.network, np.zeros((1, length), np.int32), np.ones(1, np.int64), any_batch=True
+                )
+                for length in pipeline.lengths
+            }
+            found = SequenceManifest(
+                **common, **_words(pipeline.vocabulary), class_names=pipeline.class_names, lengths=pipeline.lengths
+            )
+        else:
+            scaling = pipeline.scaling
+            history = np.zeros((1, pipeline.input_length, len(scaling.columns)), np.float32)
+            programs = {NETWORK: capture_program(lambda history: {"future": pipeline.network(history)}, history,
+                                                 any_batch=True)}  # fmt: skip
+            found = SequenceManifest(
+                **common, **asdict(scaling), targets=pipeline.targets, input_length=pipeline.input_length,
+                date=pipeline.date,
+            )  # fmt: skip
+    text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(found)}, allow_nan=False)
+    _manifest_from(json.loads(text), str(path))  # only a readable file is written
+    save_programs(path, programs, {ENTRY: text})
+
+
+def read_sequence(file: ProgramFile, data: Any, where: str) -> tuple[SequenceManifest, SequencePipeline]:
+    """The model of a file: its manifest from plain data, and its pipeline.
+
+    Raises:
+        TrainerError: the manifest or a program does not follow docs/export.md.
+    """
+    manifest = _manifest_from(data, where)
+    programs = dict(file.programs)
+    if manifest.kind == Forecasting.kind:
+        columns, targets = len(manifest.columns), manifest.targets
+        network = _program(programs, NETWORK, where)
+        _check(network, {"history": ("float32", ("batch", manifest.input_length, columns))}, where)
+        _need(list(network.outputs) == ["future"] and network.outputs["future"][1][2:] == (targets,), where, "outputs")
+        pipeline: SequencePipeline = Forecasting(
+            Scaling(manifest.columns, manifest.means, manifest.deviations), targets, manifest.input_length,
+            lambda history: network(history)["future"], manifest.date,
+        )  # fmt: skip
+    elif manifest.kind == TextClassification.kind:
+        found = {length: _program(programs, str(length), where) for length in manifest.lengths}
+        for length, program in found.items():
+            _check(program, {"tokens": ("int32", ("batch", length)), "length": ("int64", ("batch",))}, where)
+            _logits(program, len(manifest.class_names), where)
+        pipeline = TextClassification(
+            manifest.class_names, _vocabulary(manifest), _by_length(found, manifest), manifest.lengths
+        )
+    else:
+        begin, step = _program(programs, BEGIN, where), _program(programs, STEP, where)
+        _check_state(begin, step, where)
+        _logits(step, len(manifest.tokens), where)
+        pipeline = TextGeneration(_vocabulary(manifest), _begin(begin), _stepping(step), capacity=manifest.capacity)
+    _need(not programs, where, "an unknown program", ", ".join(map(ascii, programs)))
+    return manifest, pipeline
+
+
+def _words(vocabulary: Vocabulary) -> dict[str, Any]:
+    return {"unit": vocabulary.unit, "tokens": vocabulary.tokens}
+
+
+def _vocabulary(manifest: SequenceManifest) -> Vocabulary:
+    return Vocabulary(manifest.unit, manifest.tokens)  # type: ignore[arg-type]
+
+
+def _state(pipeline: TextGeneration) -> dict[str, np.ndarray]:
+    state = pipeline.begin(1)
+    if not isinstance(state, Mapping) or not all(hasattr(value, "shape") for value in state.values()):
+        raise TrainerError("the state of the text generator can't be exported", found=type(state).__name__,
+                           expected="arrays by name, with the rows as their first axis")  # fmt: skip
+    return {name: np.asarray(value) for name, value in state.items()}
+
+
+def _step_of(pipeline: TextGeneration) -> Callable[..., Any]:
+    def step(state: Any, tokens: Tensor) -> dict[str, Any]:
+        following, logits = pipeline.step(state, tokens)
+        return {"state": following, "logits": logits}
+
+    return step
+
+
+def _begin(program: LoadedProgram) -> Callable[[int], Any]:
+    def begin(rows: int) -> dict[str, Tensor]:
+        first = engine.zeros((rows,), dtype=engine.int32)
+        return {name: engine.take(value, first, axis=0) for name, value in program().items()}
+
+    return begin
+
+
+def _stepping(program: LoadedProgram) -> Callable[[Any, Tensor], tuple[Any, Tensor]]:
+    def step(state: Mapping[str, Tensor], tokens: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        found = program(**{f"state.{name}": value for name, value in state.items()}, tokens=tokens)
+        return {name: found[f"state.{name}"] for name in state}, found["logits"]
+
+    return step
+
+
+def _by_length(programs: Mapping[int, LoadedProgram], manifest: SequenceManifest) -> Callable[..., Any]:
+    def network(tokens: Tensor, length: Tensor) -> dict[str, Tensor]:
+        if tokens.shape[1] not in programs:
+            raise TrainerError("the text is longer than the exported model supports", found=f"{tokens.shape[1]} tokens",
+                               expected=f"at most {manifest.lengths[-1]}")  # fmt: skip
+        return programs[tokens.shape[1]](tokens, length)
+
+    return network
+
+
+def _manifest_from(data: Any, where: str) -> SequenceManifest:
+    _need(isinstance(data, dict) and data.get("format") == FORMAT, where, "the format", expected=FORMAT)
+    _need(data.get("version") == VERSION, where, "another version of the format", data.get("version"), VERSION)
+    values = {key: _frozen(value) for key, value in data.items() if key not in ("format", "version")}
+    _need(
+        values.keys() == {field.name for field in fields(SequenceManifest)}, where, "fields", sorted(map(str, values))
+    )
+    wrong = misfit(SequenceManifest, values) or misfit(Card, values["card"])
+    _need(wrong is None and is_plain(data["card"]), where, f"the field {wrong or 'card'}")
+    _need(values["card"].keys() == {field.name for field in fields(Card)}, where, "the card")
+    numerics = values["numerics"]
+    is_known = numerics.keys() == NUMERICS.keys() and all(numerics[name] in NUMERICS[name] for name in NUMERICS)
+    _need(is_known, where, "the numerics", numerics)
+    found = SequenceManifest(**values)
+    kinds = {kind.kind: kind for kind in (TextGeneration, TextClassification, Forecasting)}
+    _need(found.kind in kinds, where, "the kind", found.kind, ", ".join(kinds))
+    numbers = (found.targets, found.input_length, found.capacity or 1, *found.lengths)
+    _need(all(0 <= number < MOST for number in numbers), where, "a number", numbers)
+    _need(max(len(found.tokens), len(found.class_names)) <= MOST_CLASSES, where, "the number of names")
+    if found.kind == Forecasting.kind:
+        count = len(found.columns)
+        is_whole = len(found.means) == len(found.deviations) == count >= found.targets >= 1 <= found.input_length
+        is_finite = all(map(math.isfinite, (*found.means, *found.deviations)))
+        _need(is_whole and is_finite, where, "the scaling")
+    else:
+        _need(found.unit in get_args(Unit) and _is_vocabulary(found), where, "the vocabulary", found.unit)
+    if found.kind == TextClassification.kind:
+        _need(bool(found.class_names) and bool(found.lengths), where, "the classes or lengths")
+        _need(list(found.lengths) == sorted(set(found.lengths)) and found.lengths[0] > 0, where, "the lengths")
+    return found
+
+
+def _is_vocabulary(manifest: SequenceManifest) -> bool:
+    """Whether the tokens are those of their unit: of bytes and byte pairs every token must be decodable."""
+    special = {PADDING, UNKNOWN, END}
+    if manifest.unit == "bytes":
+        every = Vocabulary.of("bytes", [], has_end=True).tokens
+        return manifest.tokens in (every, every[:-1])
+    if manifest.unit == "byte_pairs":
+        return all(token in special or all(character in BYTES for character in token) for token in manifest.tokens)
+    return bool(manifest.tokens)
+
+
+def _check(program: LoadedProgram, expected: Mapping[str, tuple[str, tuple[Any, ...]]], where: str) -> None:
+    """Checks dtypes and shapes of the inputs, whatever their names."""
+    found = [(dtype.name, tuple(shape)) for dtype, shape in program.inputs.values()]
+    _need(found == list(expected.values()) and program.has_any_batch, where, "the inputs of a program", found,
+          list(expected.values()))  # fmt: skip
+
+
+def _logits(program: LoadedProgram, count: int, where: str) -> None:
+    dtype, shape = program.outputs.get("logits", (None, ()))
+    _need(dtype is not None and dtype.name.startswith(("float", "bfloat")) and tuple(shape) == ("batch", count), where,
+          "the logits of a program", shape, ("batch", count))  # fmt: skip
+
+
+def _check_state(begin: LoadedProgram, step: LoadedProgram, where: str) -> None:
+    """Checks that the step takes and returns the state that `begin` makes, and tokens."""
+    first = {f"state.{name}": (dtype.name, ("batch", *shape[1:])) for name, (dtype, shape) in begin.outputs.items()
+             if shape[:1] == (1,)}  # fmt: skip
+    given = {name: (dtype.name, tuple(shape)) for name, (dtype, shape) in step.inputs.items()}
+    returned = {name: (dtype.name, tuple(shape)) for name, (dtype, shape) in step.outputs.items() if name != "logits"}
+    is_fit = not begin.inputs and len(first) == len(begin.outputs) and step.has_any_batch
+    expected = {**first, "tokens": ("int32", ("batch",))}
+    _need(is_fit and given == expected and returned == first, where, "the state", given, expected)
+
+
+def _program(programs: dict[str, LoadedProgram], name: str, where: str) -> LoadedProgram:
+    _need(name in programs, where, "a missing program", ", ".join(map(ascii, programs)), name)
+    return programs.pop(name)
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _frozen(one) for key, one in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _need(holds: bool, where: str, problem: str, found: object = None, expected: object = None) -> None:
+    if not holds:
+        shown = None if found is None else f"{found!r:.200}"
+        raise TrainerError(f"not an exported model: {problem}", where=where, found=shown, expected=expected)
