@@ -19,8 +19,8 @@ python benchmarks/sequences.py [lstm_512 attention generation … bound] [--peer
                           from PyTorch's in float64: at most 1e-9 (the ratio is that by the difference)
 
 A step is forward, backward and an optimizer's update, traced here. PyTorch's is the best of its ways
-(`workloads/sequences.py`, `workloads/attention.py`), its threads waiting by either policy, from the environment
-of `--peer-python`. Both get as many threads.
+(`workloads/sequences.py`, `workloads/attention.py`), its threads waiting by either policy; it comes from the
+environment of `--peer-python`. Both get as many threads.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.samples import Sample, samples
+from trainer import engine
 from trainer.engine.graph import dtypes, simplify
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.derivatives import GRADIENTS
@@ -210,3 +211,14 @@ def test_equal_operations_are_differentiated_as_one() -> None:
     assert once is not None and apart is not None
     first, second = simplify.simplify([once, apart])
     assert first is second
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_weight_gradient_over_many_rows_is_the_sum_of_its_blocks(transposed: bool) -> None:
+    random = np.random.default_rng(0)
+    x, dy = random.standard_normal((4100, 3)), random.standard_normal((4100, 2))
+    w = engine.asarray(random.standard_normal((2, 3) if transposed else (3, 2)))
+    y = engine.matmul(engine.asarray(x), engine.matrix_transpose(w) if transposed else w)
+    (found,) = engine.gradients(engine.sum(y * engine.asarray(dy)), [w])
+    expected = dy.T @ x if transposed else x.T @ dy
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-11, atol=1e-11)

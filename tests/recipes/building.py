@@ -26,7 +26,7 @@ def built(recipe: str, *overrides: str) -> Any:
     """A recipe's task as a run has it when it is about to validate, its networks in inference mode."""
     loaded = load(recipe, overrides)
     task = getattr(loaded.task.import_module(), loaded.task.class_name)(loaded.config, loaded.options)
-    task.data()
+    task.splits = task.data()
     task.plan = Plan(1, 10)
     task.build()
     set_mode(task, is_training=False)

@@ -6,6 +6,7 @@ Inside `autocast("bfloat16")` or `autocast("float16")`
   it, sum in float32 and return it;
 - exp, expm1, log, log1p, reciprocal, pow, sum, mean, prod, var, std, cumulative_sum, softmax, log_softmax and the
   losses compute in and return float32, also for 16-bit operands;
+- scaled_dot_product_attention computes in float32 and returns the dtype of its operands, which Linear gives in 16 bits;
 - all other operations are unchanged and use the promoted dtype of their operands;
 
 as in PyTorch's lists. Normalization layers compute their statistics in float32 and return the dtype of their input,

@@ -75,11 +75,18 @@ class _Lister:
         waits = "waits" if self.made.waits[number] else "does not wait"
         return [
             f"launch {number}: {launch.label}",
-            f"  kernel k{self._kernel(launch)} tasks {launch.tasks} scratch {launch.scratch} {waits}",
+            f"  kernel {self._kernels(launch)} tasks {launch.tasks} scratch {launch.scratch} {waits}",
             f"  words {words}",
             f"  reads {self._numbers(launch.reads)} writes {self._numbers(launch.writes)} in place {pairs or '-'}",
             f"  tunable {_tunable(launch)} parts {' | '.join(part.label for part in launch.work.parts) or '-'}",
         ]
+
+    def _kernels(self, launch: Launch) -> str:
+        """A launch's kernel; of a repeat those of its body, with their tasks, and how often they run."""
+        if not launch.body:
+            return f"k{self._kernel(launch)}"
+        body = ", ".join(f"{self._kernels(each)} tasks {each.tasks}" for each in launch.body)
+        return f"({body}) {launch.work.spec.count} times"
 
     def _kernel(self, launch: Launch) -> int:
         if launch.source not in self.rendered:

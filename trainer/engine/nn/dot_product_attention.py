@@ -86,6 +86,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, dtype: DType, dropout: flo
     fits = all(tensor.ndim == 4 for tensor in (query, key, value))
     fits = fits and query.shape[0] == key.shape[0] and key.shape[:3] == value.shape[:3]
     fits = fits and query.shape[3] == key.shape[3] > 0 and key.shape[1] > 0 and query.shape[1] % key.shape[1] == 0
+    fits = fits and value.shape[3] > 0
     if not fits or not dtype.is_float:
         found = f"query {_kind(query)}, key {_kind(key)}, value {_kind(value)}"
         expected = "floating-point query [B, H, M, D], key [B, G, N, D] and value [B, G, N, E], where G divides H"

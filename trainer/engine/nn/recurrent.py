@@ -17,8 +17,6 @@ from trainer.engine import functions
 from trainer.engine.autocast import precision_of
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
-from trainer.engine.graph.derivatives.recurrent import BLOCK_TOKENS
-from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.primitives.compose import broadcast, transpose_last
 from trainer.engine.graph.primitives.recurrent import CELLS
@@ -265,7 +263,7 @@ def scan(
     rows = weight_hh.shape[0]
     units = rows // CELLS[cell]
     flat = p.reshape(cast(x.node, wide), (steps * batch, features))
-    inputs = _products(flat, cast(weight_ih.node, wide), precision)
+    inputs = p.matmul(flat, transpose_last(cast(weight_ih.node, wide)), precision)
     own, recurrent = [cast(bias.node, wide) for bias in biases] if biases else (None, None)
     behind: list[Node] = []
     if cell == "gru":
@@ -288,16 +286,6 @@ def scan(
     result = dtype if precision is None else precision
     found = [wrapped(cast(p.output(bundle, number), result), *tensors) for number in range(1 + len(states))]
     return found[0], found[1:]
-
-
-def _products(x: Node, weight: Node, precision: DType | None) -> Node:
-    """x·weightᵀ of [tokens, features], in blocks, so that the weight's gradient is summed in blocks too."""
-    blocks = [
-        p.slice_(x, (first, 0), (min(first + BLOCK_TOKENS, x.shape[0]), x.shape[1]), (1, 1))
-        for first in range(0, x.shape[0], BLOCK_TOKENS)
-    ]
-    parts = [p.matmul(block, transpose_last(weight), precision) for block in blocks or [x]]
-    return parts[0] if len(parts) == 1 else p.concatenate(parts, 0)
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------

@@ -9,14 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainer.engine.graph import primitives as p
-from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.derivatives.contraction import weight_gradient
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Gradient, Node, Shape
-from trainer.engine.graph.primitives.compose import add_all, transpose_last
 from trainer.engine.graph.primitives.recurrent import split_lengths
-
-BLOCK_TOKENS = 2048
-"""Steps times rows of a block of a weight gradient: one product of 12,800 takes twice as long as such blocks."""
 
 
 def _scan(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None]:
@@ -34,13 +30,15 @@ def _scan(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None
     dx = p.output(bundle, 0)
     dp = p.output(bundle, 1) if is_gru else dx  # of the products
     from_carry = p.output(bundle, 2 if is_gru else 1)
-    dw = _products(dp, _before(outputs[0], h, lengths, reverse), precision)
+    dw = weight_gradient(_flat(dp), _flat(_before(outputs[0], h, lengths, reverse)), precision)
     dh = p.add(from_carry, p.matmul(_first(dp, lengths, reverse), w, precision))
     found: list[Node | None] = [dx, dw, dh]
     if is_lstm:
         found.append(p.output(bundle, 2))
         if len(others) == 2:
-            found.append(_products(p.output(bundle, 3), _last_part(outputs[4], x.shape[2] // 4), precision))
+            found.append(
+                weight_gradient(_flat(p.output(bundle, 3)), _flat(_last_part(outputs[4], x.shape[2] // 4)), precision)
+            )
     elif is_gru:
         found.append(p.reduce_sum(_last_part(dp, h.shape[1]), (0, 1)))
     return [*found, *([] if lengths is None else [None])]
@@ -68,15 +66,6 @@ def _last_part(x: Node, units: int) -> Node:
 
 def _flat(x: Node) -> Node:
     return p.reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
-
-
-def _products(a: Node, b: Node, precision: DType | None) -> Node:
-    """The sum over steps and rows of the products of [T, B, M] and [T, B, N]: [M, N], in blocks of steps."""
-    steps, batch = a.shape[:2]
-    share = max(1, BLOCK_TOKENS // max(1, batch))
-    blocks = [(first, min(first + share, steps)) for first in range(0, max(1, steps), share)]
-    parts = [[_flat(_slice(each, 0, *block)) for each in (a, b)] for block in blocks]
-    return add_all([p.matmul(transpose_last(left), right, precision) for left, right in parts])
 
 
 def _steps_of(lengths: Node, shape: Shape, axis: int) -> Node:

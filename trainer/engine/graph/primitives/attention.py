@@ -61,7 +61,7 @@ def _check(name: str, inputs: Sequence[Node], attributes: tuple[Any, ...]) -> No
     if (
         any(node.ndim != 4 for node in (query, key, value)) or key.shape[:3] != value.shape[:3]
         or query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3] or not key.shape[1] or not query.shape[3]
-        or query.shape[1] % key.shape[1]
+        or not value.shape[3] or query.shape[1] % key.shape[1]
     ):  # fmt: skip
         expected = "query [B, H, M, D], key [B, G, N, D], value [B, G, N, E], where G divides H"
         raise refusal(name, "shapes do not go together", found=describe(inputs[:3]), expected=expected)

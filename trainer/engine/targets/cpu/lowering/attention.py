@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from trainer.engine.graph.primitives.attention import options_of
@@ -25,6 +26,10 @@ def expand_attention(expansion: Expansion, work: Work) -> None:
     out, log_sum = work.writes
     if log_sum.size == 0:
         return
+    if work.reads[1].size == 0:
+        assert out.buffer is not None and log_sum.buffer is not None
+        expansion.fill(out.buffer, 0)
+        return expansion.fill(log_sum.buffer, math.inf)
     reads = _along_width(expansion, work.reads, 3)
     kernel = Attention(_spec(expansion, work, reads, tuple(view.strides for view in (*reads[:3], out))))
     routine = replace(Routine.of(kernel, *reads, out, log_sum), scratch=kernel.scratch_bytes)

@@ -114,7 +114,8 @@ def _transposed(view: View) -> View:
 
 def _repeat(expansion: Expansion, work: Work, parts: Sequence[Step], lengths: View | None, *, descending: bool) -> None:
     """The parts as a repeat over all time steps."""
-    parts = [(replace(step, native=step.pairs and expansion.machine.bfloat16), *rest) for step, *rest in parts]
+    native = expansion.machine.bfloat16
+    parts = [(replace(step, native=native and step.pairs), views, weights) for step, views, weights in parts]
     kernel = parts[0][0]
     if kernel.batch == 0 or kernel.steps == 0:
         return

@@ -1,0 +1,65 @@
+"""The recipes of texts and series: what their networks compute, step by step and at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.recipes.building import built
+from trainer import engine
+from trainer.learner import inference
+
+MODELS = {
+    "shakespeare": ("options.units=8", "options.embedding=4", "data.reader.length=9"),
+    "transformer": ("options.width=16", "options.heads=2", "options.context=12", "data.reader.length=9"),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("recipe", MODELS)
+def test_a_language_model_step_by_step_is_the_model_of_the_whole_text(recipe: str) -> None:
+    task = built(recipe, *MODELS[recipe])
+    pipeline = task.pipeline()
+    assert isinstance(pipeline, inference.TextGeneration) and len(pipeline.vocabulary) == len(task.tokens)
+    tokens = np.random.default_rng(0).integers(2, len(task.tokens), (3, 7)).astype(np.int32)
+    expected = task.network(engine.asarray(tokens)).numpy()
+    state, step = pipeline.begin(3), engine.trace(pipeline.step)
+    for place in range(7):
+        state, logits = step(state, engine.asarray(tokens[:, place]))
+        np.testing.assert_allclose(logits.numpy(), expected[:, place], rtol=2e-4, atol=2e-5)
+    (sample,) = task.samples({})
+    assert sample.text is not None and task.options.prompt in sample.text
+
+
+def test_names_do_not_depend_on_how_far_they_are_padded() -> None:
+    task = built("names", "options.units=6", "options.embedding=4")
+    network = task.pipeline().network
+    tokens, lengths = np.random.default_rng(0).integers(2, 20, (2, 6)).astype(np.int32), np.array([6, 3])
+    tokens[1, 3:] = 0
+    wide = np.pad(tokens, [(0, 0), (0, 5)])
+    found = [network(engine.asarray(each), engine.asarray(lengths))["logits"].numpy() for each in (tokens, wide)]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
+    assert len(task.class_names) == 18 and np.ptp(found[0]) > 0
+
+
+def test_forecasts_are_in_the_units_of_the_table() -> None:
+    task = built("forecast", "options.units=4")
+    dataset = task.splits.test.dataset
+    batch = {name: engine.asarray(values) for name, values in dataset.take(np.arange(4)).items()}
+    loss, values = task.measure({**batch, "weight": engine.ones(4)})
+    table = dataset.scaling.unscale(dataset.take(np.arange(4))["future"])
+    np.testing.assert_allclose(values["target"].numpy(), table, rtol=1e-5, atol=1e-4)
+    assert float(loss.value) > 0 and len(task.samples(batch)) == 4
+
+
+def test_the_sums_are_those_of_the_marked_numbers() -> None:
+    task = built("adding", "options.sequences=6", "options.held_out=4", "options.length=12", "options.units=5")
+    found: dict[str, Any] = task.splits.train.batch(0, 0)
+    sequence = found["sequence"][: len(found["value"])]
+    marks = sequence[..., 1] > 0
+    assert (marks[:, :6].sum(axis=1) == 1).all() and (marks[:, 6:].sum(axis=1) == 1).all()
+    np.testing.assert_allclose((sequence[..., 0] * marks).sum(axis=1), found["value"], rtol=1e-6)
+    assert not np.array_equal(sequence[0], task.splits.valid.batch(0, 0)["sequence"][0])
+    np.testing.assert_array_equal(task.network.recurrent.numpy(), np.eye(5))
