@@ -50,6 +50,15 @@ def test_the_first_of_equal_elements_has_the_largest_in_a_long_row(cpu: CpuDevic
     assert_same_bits([p.argmax(p.buffer(Storage.of(numbers, dtypes.int32)), 1)], cpu)
 
 
+@pytest.mark.parametrize(("rows", "depth", "columns"), [(5, 7, 3), (70, 33, 66)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_have_the_bits_of_the_cpu(rows: int, depth: int, columns: int, dtype: str, cpu: CpuDevice) -> None:
+    kind = dtypes.BY_NAME[dtype]
+    a, b = leaf(2, depth, rows, dtype=kind), leaf(2, depth, columns, dtype=kind, seed=1)
+    product = p.matmul(p.permute(a, (0, 2, 1)), b)
+    assert_same_bits([product, p.tanh(p.multiply(product, leaf(2, rows, columns, dtype=kind)))], cpu)
+
+
 def text_of(node: Node) -> str:
     (launch,) = emulated.lowered([node]).launches
     return emulated.target.assembled(launch)

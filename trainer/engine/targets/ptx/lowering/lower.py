@@ -6,6 +6,7 @@ from trainer import TrainerError
 from trainer.engine.program.work import Call, Work
 from trainer.engine.targets.ptx.launch import Launch
 from trainer.engine.targets.ptx.lowering.loops import lower_loop
+from trainer.engine.targets.ptx.lowering.products import lower_matmul
 from trainer.engine.targets.ptx.lowering.reductions import lower_reduction
 
 
@@ -18,6 +19,8 @@ def lower(work: Work, *, flush: bool) -> list[Launch]:
         return [lower_loop(work, flush=flush)] if work.points else []
     if work.kind == "reduction":
         return lower_reduction(work, flush=flush)
+    if isinstance(work.spec, Call) and work.spec.operation.name == "matmul":
+        return lower_matmul(work, flush=flush)
     raise _refused(work)
 
 
