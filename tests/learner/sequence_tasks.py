@@ -39,14 +39,14 @@ class Letters(Task):
     def pipeline(self):
         return inference.TextGeneration(
             Vocabulary(self.unit, self.tokens),
-            begin=lambda rows: {"mean": engine.zeros((rows, len(self.tokens)), dtype=float32)},
+            begin=lambda rows: ({"mean": engine.zeros((rows, len(self.tokens)), dtype=float32)},),
             step=self.step,
         )
 
     def step(self, state, tokens):
         logits = self.net(tokens)
-        mean = 0.5 * state["mean"] + 0.5 * logits
-        return {"mean": mean}, logits + 0.1 * mean
+        mean = 0.5 * state[0]["mean"] + 0.5 * logits
+        return ({"mean": mean},), logits + 0.1 * mean
 
     def samples(self, batch):
         yield self.pipeline().sample("text", batch["tokens"].numpy()[0, :5], tokens=9)
@@ -60,7 +60,9 @@ class Classes(Task):
         vocabulary = splits["train"].dataset.vocabulary
         self.unit, self.tokens = vocabulary.unit, vocabulary.tokens
         self.class_names = tuple(splits["train"].class_names)
-        return DataSplits(**loaders(splits, self.config))
+        made = loaders(splits, self.config)
+        self.token_lengths = made["train"].token_lengths
+        return DataSplits(**made)
 
     def build(self):
         self.net = nn.Sequential(nn.Embedding(len(self.tokens), 16), nn.Linear(16, len(self.class_names)))
@@ -85,7 +87,7 @@ class Classes(Task):
 
     def pipeline(self):
         return inference.TextClassification(
-            self.class_names, Vocabulary(self.unit, self.tokens), self.logits, lengths=(8, 16)
+            self.class_names, Vocabulary(self.unit, self.tokens), self.logits, self.token_lengths
         )
 
 

@@ -120,6 +120,12 @@ class Loader:
         collation = self._maker.collation
         return collation.objects if collation.objects is not None else collation.least_objects
 
+    @property
+    def token_lengths(self) -> tuple[int, ...]:
+        """The lengths to which texts are padded, in increasing order; empty if they depend on the batch."""
+        collation = self._maker.collation
+        return collation.lengths if collation.tokens is None else (collation.tokens,)
+
     def epoch(self, epoch: int, start: int = 0, *, continues: bool = False) -> EpochBatches:
         """The batches of `epoch` from batch `start` on; skips earlier batches without loading them.
 

@@ -73,7 +73,7 @@ def write_sample(sample: Sample, folder: Path, root: Path, class_names: Sequence
     """
     file = folder / f"{sample.name}{'.png' if sample.text is None else '.txt'}"
     annotations = {"caption": sample.caption, **sample.annotations}
-    if names := sample.class_names or class_names:
+    if sample.text is None and (names := sample.class_names or class_names):
         annotations["class_names"] = list(names)
     make_folders(folder, root)
     if sample.prompt:

@@ -66,6 +66,8 @@ class BitsPerCharacter(LogLoss):
     without it every token is a character. Independent of the vocabulary, unlike perplexity.
     """
 
+    needs = ("logits|scores", "labels")
+
     def state_key(self) -> Hashable:
         return BitsPerCharacter, self.ignore_index
 

@@ -326,7 +326,8 @@ def test_texts_are_in_memory_and_padded_to_few_lengths(read, text):
         loader = loaders(mark_read(config.data.reader, read("text_classes")), config)["train"]
         assert loader.workers.kind == "thread"
         batches = [loader.batch(0, step) for step in range(loader.steps_per_epoch)]
-        assert len({batch["tokens"].shape[1] for batch in batches}) == expected
+        lengths = {batch["tokens"].shape[1] for batch in batches}
+        assert len(lengths) == expected and tuple(sorted(lengths)) == loader.token_lengths
         loader.close()
 
 

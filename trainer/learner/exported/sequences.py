@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
@@ -71,16 +71,17 @@ def write_sequence(
     """Writes a pipeline, whose modules are in inference mode, as one file without code.
 
     Raises:
-        TrainerError: a text classification has no lengths, the state of a generator is not a mapping of arrays, or the
-            file can't be written.
+        TrainerError: a text classification has no lengths, an operation can't be exported, or the file can't be
+            written.
     """
     common: dict[str, Any] = {"kind": pipeline.kind, "numerics": dict(numerics), "card": card.to_json()}
     with engine.autocast(precision):
         if isinstance(pipeline, TextGeneration):
-            state = _state(pipeline)
+            first = pipeline.begin(1)
+            state = {name: np.asarray(array) for name, array in _arrays(first).items()}
             programs = {
-                BEGIN: capture_program(lambda: pipeline.begin(1)),
-                STEP: capture_program(_step_of(pipeline), state, np.zeros(1, np.int32), any_batch=True),
+                BEGIN: capture_program(lambda: _arrays(pipeline.begin(1))),
+                STEP: capture_program(_step_of(pipeline, first), state, np.zeros(1, np.int32), any_batch=True),
             }
             found = SequenceManifest(**common, **_words(pipeline.vocabulary), capacity=pipeline.capacity)
         elif isinstance(pipeline, TextClassification):
@@ -154,18 +155,28 @@ def _vocabulary(manifest: SequenceManifest) -> Vocabulary:
     return Vocabulary(manifest.unit, manifest.tokens)  # type: ignore[arg-type]
 
 
-def _state(pipeline: TextGeneration) -> dict[str, np.ndarray]:
-    state = pipeline.begin(1)
-    if not isinstance(state, Mapping) or not all(hasattr(value, "shape") for value in state.values()):
-        raise TrainerError("the state of the text generator can't be exported", found=type(state).__name__,
-                           expected="arrays by name, with the rows as their first axis")  # fmt: skip
-    return {name: np.asarray(value) for name, value in state.items()}
+def _arrays(state: Any, name: str = "") -> dict[str, Any]:
+    """The arrays of a state by the path to them: of ({"h": a}, b) "0.h" and "1"."""
+    if isinstance(state, Mapping | list | tuple):
+        parts = state.items() if isinstance(state, Mapping) else enumerate(state)
+        nested = [_arrays(part, f"{name}.{key}" if name else str(key)) for key, part in parts]
+        return {path: array for each in nested for path, array in each.items()}
+    return {name or "0": state}
 
 
-def _step_of(pipeline: TextGeneration) -> Callable[..., Any]:
-    def step(state: Any, tokens: Tensor) -> dict[str, Any]:
-        following, logits = pipeline.step(state, tokens)
-        return {"state": following, "logits": logits}
+def _like(template: Any, arrays: Iterator[Any]) -> Any:
+    """A state of the form of `template` with other arrays, in the same order."""
+    if isinstance(template, Mapping):
+        return {key: _like(part, arrays) for key, part in template.items()}
+    if isinstance(template, list | tuple):
+        return type(template)([_like(part, arrays) for part in template])
+    return next(arrays)
+
+
+def _step_of(pipeline: TextGeneration, first: Any) -> Callable[..., Any]:
+    def step(state: Mapping[str, Tensor], tokens: Tensor) -> dict[str, Any]:
+        following, logits = pipeline.step(_like(first, (state[name] for name in _arrays(first))), tokens)
+        return {"state": _arrays(following), "logits": logits}
 
     return step
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,9 @@ from trainer.engine.random import philox4x32
 
 Step = Callable[[Any, np.ndarray], tuple[Any, Any]]
 """(state, tokens int32 [B]) to (next state, logits [B, V] of the token that follows), as arrays or tensors."""
+
+
+_BLOCK = 256
 
 
 @dataclass(frozen=True)
@@ -58,24 +62,19 @@ class Sampling:
         values = np.array(logits, np.float64)
         values[list(self.exclude)] = -np.inf
         if np.isnan(values).any() or not np.isfinite(values).any():
-            raise TrainerError(
-                "the model gives no probabilities", found="NaN" if np.isnan(values).any() else "no token"
-            )
-        order = np.argsort(-values, kind="stable")
+            found = "NaN" if np.isnan(values).any() else "every token excluded"
+            raise TrainerError("the model gives no probabilities", found=found, expected="finite logits")
+        best = int(values.argmax())
         if self.temperature == 0:
-            order = order[:1]
-        else:
-            values = (values - values[order[0]]) / self.temperature
-        if self.top_k is not None:
-            order = order[: self.top_k]
-        weights = np.exp(values[order] - values[order[0]])
-        weights /= weights.sum()
-        if self.top_p is not None:
-            kept = int(np.searchsorted(np.cumsum(weights), self.top_p)) + 1
-            order, weights = order[:kept], weights[:kept] / weights[:kept].sum()
-        found = np.zeros(len(values))
-        found[order] = weights
-        return found
+            return np.eye(1, len(values), best)[0]
+        weights: np.ndarray = np.exp((values - values[best]) / self.temperature)
+        if self.top_k is not None or self.top_p is not None:
+            order = np.argsort(-weights, kind="stable")[: self.top_k]
+            if self.top_p is not None:
+                shares = np.cumsum(weights[order]) / weights[order].sum()
+                order = order[: int(np.searchsorted(shares, self.top_p)) + 1]
+            weights = np.where(np.isin(np.arange(len(weights)), order), weights, 0)
+        return weights / weights.sum()
 
     def choose(self, logits: np.ndarray, position: int) -> int:
         """The token at a position, drawn by its logits [V]."""
@@ -86,10 +85,20 @@ class Sampling:
 
 def uniform(seed: int, position: int) -> float:
     """The random number of a position, uniform in [0, 1)."""
+    return float(_block(seed, position // _BLOCK)[position % _BLOCK])
+
+
+@functools.lru_cache(maxsize=4)
+def _block(seed: int, number: int) -> np.ndarray:
+    """The random numbers of consecutive positions, float64; one call of the generator takes as long for a block."""
     low = 0xFFFFFFFF
-    counter = [np.array([value], np.uint32) for value in (position & low, position >> 32 & low, 0, 0)]
-    bits = philox4x32(tuple(counter), (np.uint32(seed & low), np.uint32(seed >> 32 & low)))
-    return float((int(bits[0][0]) << 32 | int(bits[1][0])) >> 11) * 2.0**-53
+    places = np.arange(number * _BLOCK, (number + 1) * _BLOCK, dtype=np.uint64)
+    zeros = np.zeros(_BLOCK, np.uint32)
+    counter = ((places & np.uint64(low)).astype(np.uint32), (places >> np.uint64(32)).astype(np.uint32), zeros, zeros)
+    words = philox4x32(counter, (np.uint32(seed & low), np.uint32(seed >> 32 & low)))
+    bits = words[0].astype(np.uint64) << np.uint64(32) | words[1].astype(np.uint64)
+    found: np.ndarray = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return found
 
 
 def generate(

@@ -28,7 +28,9 @@ class Names(Task):
         vocabulary = vocabulary_of(splits["train"])
         assert vocabulary is not None
         self.unit, self.tokens = vocabulary.unit, vocabulary.tokens
-        return DataSplits(**loaders(splits, self.config))
+        made = loaders(splits, self.config)
+        self.token_lengths = made["train"].token_lengths
+        return DataSplits(**made)
 
     def build(self) -> None:
         self.network = Classifier(self.options, len(self.tokens), len(self.class_names))
@@ -52,6 +54,7 @@ class Names(Task):
             tuple(self.class_names),
             Vocabulary(self.unit, self.tokens),
             network=lambda tokens, lengths: {"logits": self.network(tokens, lengths)},
+            lengths=self.token_lengths,
         )
 
     def samples(self, batch: Batch) -> list[Sample]:

@@ -9,8 +9,9 @@ from trainer.datasets import Vocabulary, loaders
 from trainer.datasets.item_properties import vocabulary_of
 from trainer.engine import Tensor, nn
 from trainer.learner import Batch, DataSplits, Sample, Task, inference
+from trainer.learner.generation import Sampling
 from trainer.metrics import Mean, Predictions
-from trainer.recipes.parts.language import of_next_tokens, written
+from trainer.recipes.parts.language import of_next_tokens
 
 from .options import DECLARATION, Options
 
@@ -50,9 +51,9 @@ class Transformer(Task):
 
     def samples(self, batch: Batch) -> list[Sample]:
         """A text that the model writes."""
-        options, network = self.options, self.network
-        vocabulary = Vocabulary(self.unit, self.tokens)
-        return written(vocabulary, network.begin, network.step, options.prompt, options.shown, self.config.seed)
+        writer, sampling = self.pipeline(), Sampling(temperature=0.8, seed=self.config.seed)
+        prompt = writer.vocabulary.encode(self.options.prompt).tolist()
+        return [writer.sample("text", prompt, self.options.shown, sampling)]
 
 
 class LanguageModel(nn.Module):
