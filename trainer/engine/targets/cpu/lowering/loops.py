@@ -76,7 +76,7 @@ def in_strips(work: Work) -> Work:
     A task then has whole tiles of neighboring rows. Tasks of a single row of 16,384, without tiles, brought pictures of
     32 channels from channels last to rows at 7 GB/s instead of 20.
     """
-    if len(work.extents) < 2:
+    if len(work.extents) < 2 or not work.points:
         return work
     *outer, rows, inner = work.extents
     reads = [view.strides for view in work.reads if view.buffer is not None]
