@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TrainerError(Exception):
-    """A mistake that the user can mend: says where, what was found, what was expected and what to do.
+    """An error that the user can fix: says where, what was found, what was expected and what to do.
 
     The command line prints it without a traceback and exits with 2.
     """

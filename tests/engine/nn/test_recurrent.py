@@ -197,6 +197,14 @@ def test_a_program_on_file_has_the_same_bits(tmp_path: Path) -> None:
     assert found.tobytes() == forward(engine.asarray(x), engine.asarray(lengths)).numpy().tobytes()
 
 
+def test_a_profile_counts_the_products_of_a_scan_and_its_arrays_once() -> None:
+    layer, x = nn.GRU(4, 32), engine.ones((5, 3, 4))
+    step = engine.trace(lambda x: layer(x)[0])
+    (row,) = [row for row in engine.profile(step, x, steps=1).rows if row.kernel.startswith("rnn_scan")]
+    assert row.operations == 5 * 2 * 3 * 32 * 96
+    assert 5 * 3 * 32 * (3 + 4 + 1) * 4 <= row.nbytes <= 2 * 5 * 3 * 32 * (3 + 4 + 1) * 4
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

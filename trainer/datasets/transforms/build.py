@@ -43,7 +43,7 @@ def _known(section: TransformConfig, dataset: Dataset, is_first: bool) -> Transf
             raise TrainerError(
                 "pad with to_largest must be the first transform",
                 found=f"{section.name} with to_largest after another transform",
-                expected="pad first, or `size` of pad",
+                expected="`pad` as the first transform, or pad with a `size`",
             )
         settings |= {"at_least": largest_image(dataset), "to_largest": False}
     if settings.get("classes", 1) is None:

@@ -108,13 +108,8 @@ def _depth_as_channels(x: Node, taps: int, stride: int, padding: Ends, dilation:
     x = p.reshape(p.permute(x, (0, 2, 3, 4, 1)), (batch, extent, height, width, groups, share))
     if any(padding):
         x = p.pad(x, (0, padding[0], 0, 0, 0, 0), (0, padding[1], 0, 0, 0, 0), none, 0)
-    parts = []
-    for first in range(0, taps * dilation, dilation):
-        ends = (batch, first + last, height, width, groups, share)
-        part = p.slice_(x, (0, first, 0, 0, 0, 0), ends, (1, stride, 1, 1, 1, 1))
-        parts.append(p.reshape(part, (*part.shape[:5], 1, share)))
-    joined = p.concatenate(parts, 5)
-    return p.permute(p.reshape(joined, (batch * joined.shape[1], height, width, taps * channels)), (0, 3, 1, 2))
+    met = p.permute(p.windows(x, 1, taps, stride, dilation), (0, 1, 3, 4, 5, 2, 6))
+    return p.permute(p.reshape(met, (batch * met.shape[1], height, width, taps * channels)), (0, 3, 1, 2))
 
 
 def convolution_transpose(

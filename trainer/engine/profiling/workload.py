@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import Work
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
+from trainer.engine.targets.cpu.kernels.recurrent import ScanStep
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
-from trainer.engine.targets.cpu.lowering.launch import Templated
+from trainer.engine.targets.cpu.lowering.launch import Routine, Templated
 from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 from trainer.engine.targets.cpu.templates.depthwise import DepthwiseSpec
 from trainer.engine.targets.cpu.templates.few_outputs import FewOutputsSpec
@@ -33,6 +34,9 @@ class Load:
 
 def load_of(work: Work) -> Load:
     """The work of one item. Bytes that are read again come from caches and are not counted."""
+    if work.kind == "repeat" and work.spec.steps:  # operands move on within buffers, which are read once
+        nbytes = sum(buffer.nbytes for buffer in work.buffers)
+        return Load(nbytes, work.spec.count * sum(_scan_operations(part) for part in work.parts))
     if work.parts:
         parts = [load_of(part) for part in work.parts]
         times = work.spec.count if work.kind == "repeat" else 1
@@ -54,6 +58,12 @@ def load_of(work: Work) -> Load:
         around += work.sources[0].size * _arithmetic(spec.prologue.body)
         return Load(nbytes, 2 * _products(spec) + around, _dtype(spec))
     return Load(nbytes, None)
+
+
+def _scan_operations(part: Work) -> int:
+    """Of a step of a recurrent scan, all rows taking part: its products."""
+    step = part.spec.code.key if isinstance(part.spec, Routine) else None
+    return 2 * step.batch * step.depth * step.units * step.gates if isinstance(step, ScanStep) else 0
 
 
 def extents_of(work: Work) -> tuple[int, ...]:

@@ -192,7 +192,7 @@ def read_pytorch(path: Path, entry: str | None = None) -> dict[str, Array]:
     total = sum(math.prod(tensor.shape) * tensor.elements.stored.itemsize for tensor in found.values())
     if total > 16 * len(content):
         raise TrainerError("tensors that exceed their file", where=where, found=f"{total:,} bytes",
-                           expected=f"not much more than the file's {len(content):,}")  # fmt: skip
+                           expected=f"about the file's size, {len(content):,} bytes")  # fmt: skip
     cache: dict[Storage, memoryview] = {}
     arrays = {}
     for name, tensor in found.items():

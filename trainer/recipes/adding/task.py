@@ -73,7 +73,7 @@ class IRNN(nn.Module):
         for layer in (self.inner, self.sum):
             layer.weight = nn.declare(layer.named_shapes()["weight"], nn.initializers.normal(std=0.001))
             layer.bias = nn.declare(layer.named_shapes()["bias"], nn.initializers.zeros)
-        self.recurrent = nn.declare((units, units), lambda generator, shape: np.eye(*shape))
+        self.recurrent = nn.declare((units, units), lambda generator, shape: np.eye(units))
 
     def forward(self, x: Tensor) -> Tensor:
         steps = self.inner(engine.permute_dims(x, (1, 0, 2)))  # one product for all steps

@@ -22,3 +22,10 @@ def test_a_convolution_of_no_channels_plus_a_bias_is_the_bias(device: str) -> No
     with engine.device(device):
         y = engine.convolution(engine.zeros((2, 0, 4, 4)), engine.zeros((5, 0, 3, 3)), padding=1)
         np.testing.assert_array_equal((y + engine.asarray(bias)).numpy(), np.broadcast_to(bias, (2, 5, 4, 4)))
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_an_axis_of_nothing_is_transposed(device: str) -> None:
+    with engine.device(device):
+        x = engine.permute_dims(engine.zeros((0, 0, 2)), (2, 1, 0))
+        assert engine.isinf(x).numpy().shape == (2, 0, 0)

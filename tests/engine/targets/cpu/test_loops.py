@@ -14,11 +14,19 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType, float32, float64, int32
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
+from trainer.engine.program.loops import copy as copied
+from trainer.engine.program.work import Buffer, View
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.kernels.reduction_columns import STRIP_PARTS
 from trainer.engine.targets.cpu.loaded_kernels import rendered
 from trainer.engine.targets.cpu.lowering import loops
-from trainer.engine.targets.cpu.lowering.loops import ENOUGH_TASKS, STREAMED_BYTES, column_strip, kernel_of
+from trainer.engine.targets.cpu.lowering.loops import (
+    ENOUGH_TASKS,
+    STREAMED_BYTES,
+    column_strip,
+    in_strips,
+    kernel_of,
+)
 from trainer.engine.targets.reference import ReferenceDevice
 
 
@@ -143,3 +151,21 @@ def test_a_step_for_a_second_batch_size_has_the_loops_of_the_first() -> None:
             sources = {launch.source for launch in launches}
             texts.append({rendered(source)[1] for source in sources})
     assert len(texts[0]) > 5 and texts[1] <= texts[0]
+
+
+@pytest.mark.parametrize("shape", [(2, 4096, 24), (3136, 20), (1, 1000, 17), (2, 3, 700, 33)])
+def test_transposed_rows_that_are_long_are_cut_into_strips(on_cpu: CpuDevice, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    order = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+    found = engine.trace(lambda x: engine.permute_dims(x, order) * 2)(x)
+    np.testing.assert_array_equal(found.numpy(), np.transpose(x, order) * 2)
+
+
+def test_a_strip_has_all_rows_and_a_task_whole_strips() -> None:
+    source, target = (Buffer(24 * 4096, float32, "") for _ in range(2))
+    work = copied(View(source, float32, (24, 4096), (1, 24)), View(target, float32, (24, 4096), (4096, 1)), "")
+    cut = in_strips(work)
+    assert (work.extents, cut.extents, cut.points) == ((24, 4096), (8, 24, 512), work.points)
+    assert [view.strides for view in (*cut.reads, *cut.writes)] == [(24 * 512, 1, 24), (512, 4096, 1)]
+    rows = copied(View(source, float32, (24, 4096), (4096, 1)), View(target, float32, (24, 4096), (4096, 1)), "")
+    assert in_strips(rows) is rows

@@ -27,7 +27,8 @@ def numbers(kind: str, seed: int) -> np.ndarray:
     if own.kind == "f":
         values = random.standard_normal(COUNT) * 10.0 ** random.integers(-6, 6, COUNT)
         values[:6] = [0, -0.0, np.inf, -np.inf, np.nan, 1]
-        return random.permutation(values).astype(own)
+        with np.errstate(over="ignore"):
+            return random.permutation(values).astype(own)
     values = random.integers(0, 256, (COUNT, own.itemsize), np.uint8)
     values[:3], values[3:6] = 0, 255
     return random.permutation(values).view(own).ravel()
@@ -203,6 +204,16 @@ def test_bfloat16_and_float16_round_to_nearest_even() -> None:
     found = applied("cvt.rn.f16.f32 %0, %1", ("f32",), "f16", [values])
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(found, values.astype(np.float16))
+
+
+def test_pairs_of_float16_are_added_and_negated() -> None:
+    a, b = (numbers("f16", seed) for seed in (1, 2))
+    pairs = [np.repeat(each, 2).view(np.uint32) for each in (a, b)]
+    found = applied("add.rn.f16x2 %0, %1, %2", ("b32", "b32"), "b32", pairs).view(np.float16)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found, np.repeat(a + b, 2))
+    found = applied("neg.f16x2 %0, %1", ("b32",), "b32", pairs[:1]).view(np.float16)
+    np.testing.assert_array_equal(found, np.repeat(-a, 2))
 
 
 @pytest.mark.parametrize("instruction", ["add.f32", "fma.f32", "ex2.approx.f32", "tex.1d"])

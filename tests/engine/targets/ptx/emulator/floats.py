@@ -37,6 +37,18 @@ def _float(decoder: Decoder, function: Callable[..., np.ndarray], count: int) ->
     )
 
 
+def _half(decoder: Decoder, function: Callable[..., np.ndarray]) -> Execute:
+    """A function of one or two float16 numbers in a register; rounding twice, through float32, is harmless."""
+
+    def applied(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        bits, size = np.broadcast_arrays(a, b), a.dtype
+        parts = [np.ascontiguousarray(each).view(np.float16).astype(np.float32) for each in bits]
+        return function(*parts).astype(np.float16).view(size)
+
+    kind = "b32" if decoder.kinds[0].endswith("x2") else "b16"
+    return computed(decoder, applied, decoder.source(1, kind), decoder.source(2, kind))
+
+
 def _exact(name: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The sum, difference or product of float32 numbers in float64, rounded to odd."""
 
@@ -53,6 +65,8 @@ def _arithmetic(decoder: Decoder) -> Execute:
         return integers.multiply(decoder) if decoder.name == "mul" else integers.add(decoder)
     decoder.only("ftz", *ROUNDINGS)
     mode = _rounding(decoder)
+    if decoder.kinds[0] in ("f16", "f16x2") and mode == "rn":
+        return _half(decoder, {"add": np.add, "sub": np.subtract, "mul": np.multiply}[decoder.name])
     if mode == "rn":
         return _float(decoder, {"add": np.add, "sub": np.subtract, "mul": np.multiply}[decoder.name], 2)
     if decoder.kinds != ["f32"]:
@@ -89,10 +103,11 @@ def _sign(decoder: Decoder) -> Execute:
     """Of floats only the sign's bit changes, of NaN too."""
     decoder.only("ftz")
     (kind,) = decoder.kinds
-    if kind in ("f16", "bf16"):
-        sign = np.uint16(0x8000)
+    if kind in ("f16", "bf16", "f16x2", "bf16x2"):
+        wide = kind.endswith("x2")
+        sign = np.uint32(0x80008000) if wide else np.uint16(0x8000)
         changed = (lambda x: x & ~sign) if decoder.name == "abs" else (lambda x: x ^ sign)
-        return computed(decoder, changed, decoder.source(1, "b16"))
+        return computed(decoder, changed, decoder.source(1, "b32" if wide else "b16"))
     if is_float(decoder):
         return _float(decoder, np.abs if decoder.name == "abs" else np.negative, 1)
     return computed(decoder, np.abs if decoder.name == "abs" else np.negative, decoder.source(1, kind))

@@ -17,7 +17,7 @@ KINDS: dict[str, np.dtype] = {
 
 UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 SIGNED = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}
-FLOATS = ("f16", "bf16", "f32", "f64")
+FLOATS = ("f16", "bf16", "f16x2", "bf16x2", "f32", "f64")
 
 
 def raw(values: np.ndarray) -> np.ndarray:

@@ -42,7 +42,7 @@ def render(kernel: LoopKernel, name: str) -> str:
         first = writer.value(f"mul i64 %task, {arguments.chunk}")
         rows = loops.product(writer, arguments.sizes[:-1])
         last = loops.minimum(writer, rows, writer.value(f"add i64 {first}, {arguments.chunk}"))
-        tiled = _tiled_operands(kernel)
+        tiled = tiled_operands(kernel)
         scratch = {
             number: writer.value(f"alloca [{LANES * LANES} x {arguments.elements[number]}], align 64")
             for number in tiled
@@ -100,7 +100,7 @@ def _compute(
         store_operand(writer, operand, places[number], part, values[instruction], stride, streamed=kernel.streamed)
 
 
-def _tiled_operands(kernel: LoopKernel) -> list[int]:
+def tiled_operands(kernel: LoopKernel) -> list[int]:
     """Inputs in memory that are strided along the innermost dimension, where all outputs are contiguous."""
     if any(operand.inner != "contiguous" for _, operand in kernel.outputs):
         return []

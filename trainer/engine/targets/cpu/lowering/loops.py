@@ -17,6 +17,7 @@ from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, pack_argu
 from trainer.engine.targets.cpu.kernels.reduction_columns import COLUMN_PART, STRIP_PARTS, ColumnReduction
 from trainer.engine.targets.cpu.kernels.reduction_rows import RowReduction
 from trainer.engine.targets.cpu.lowering.launch import Launch, Word, word_of
+from trainer.engine.targets.ir.expression import LANES
 from trainer.engine.targets.ir.operand import Operand, inner_of
 
 TASK_ELEMENTS = 16384
@@ -37,7 +38,7 @@ def with_code(work: Work) -> Work:
     """A loop, or a pass of a reduction, with the kernel that computes it."""
     kind = None if work.kind == "loop" else Reduction(work.spec.operations, work.spec.orientation)
     if kind is None:
-        work = with_numbers(work)
+        work = in_strips(with_numbers(work))
     inputs = [Operand(view.dtype, inner_of(view.strides[-1]), index=view.buffer is None) for view in work.reads]
     outputs = [Operand(view.dtype, inner_of(view.strides[-1])) for view in work.writes]
     stored, streamed = zip(work.stored, outputs, strict=True), kind is None and _is_streamed(work)
@@ -67,6 +68,33 @@ def with_numbers(work: Work) -> Work:
         offset = int(np.asarray(number, step.dtype.storage).view(bits))
         reads.append(View(None, step.dtype, work.extents, (0,) * len(work.extents), offset))
     return work if len(reads) == len(work.reads) else replace(work, body=tuple(body), reads=tuple(reads))
+
+
+def in_strips(work: Work) -> Work:
+    """A transposing loop with its rows cut into strips, all rows of a strip before the next one.
+
+    A task then has whole tiles of neighboring rows. Tasks of a single row of 16,384, without tiles, brought pictures of
+    32 channels from channels last to rows at 7 GB/s instead of 20.
+    """
+    if len(work.extents) < 2 or not work.points:
+        return work
+    *outer, rows, inner = work.extents
+    reads = [view.strides for view in work.reads if view.buffer is not None]
+    is_transposing = any(strides[-1] not in (0, 1) and strides[-2] == 1 for strides in reads)
+    if not is_transposing or TASK_ELEMENTS // inner >= rows or any(view.strides[-1] != 1 for view in work.writes):
+        return work
+    most = max(LANES, TASK_ELEMENTS // rows)
+    width = next((each for each in range(most - most % LANES, 0, -LANES) if inner % each == 0), inner)
+    if width == inner:
+        return work
+    extents = (*outer, inner // width, rows, width)
+    views = (*work.reads, *work.writes)
+    steps = [(*each[:-2], each[-1] * width, *each[-2:]) for each in (view.strides for view in views)]
+    count = len(work.reads)
+    return replace(
+        work, extents=extents, reads=laid(work.reads, extents, steps[:count]),
+        writes=laid(work.writes, extents, steps[count:]),
+    )  # fmt: skip
 
 
 def code_of(kernel: LoopKernel) -> KernelSource:
@@ -109,6 +137,9 @@ def lower_loop(work: Work) -> Launch:
         tasks = -(-inner // chunk)
     else:
         chunk = max(1, elements // max(1, inner))
+        run = work.extents[-2]
+        if LANES <= run < chunk < 4 * run and elementwise.tiled_operands(kernel):
+            chunk -= chunk % run  # pieces of runs would often have no whole tile
         tasks = -(-rows // chunk)
     return _launch(work, kernel, chunk, 1, tasks if work.points else 0)
 

@@ -203,7 +203,8 @@ class KernelWriter(Writer):
     def kernel(self, name: str, threads: int, *, flush: bool) -> str:
         """The finished module. With `flush` arithmetic takes and gives zeros for subnormal float32 numbers."""
         self.emit("ret void")
-        attributes = f'nounwind "nvvm.maxntid"="{threads}"'
+        # without the second one ptxas may spill registers so that more blocks fit
+        attributes = f'nounwind "nvvm.maxntid"="{threads}" "nvvm.minctasm"="1"'
         if flush:
             attributes += ' "denormal-fp-math-f32"="preserve-sign,preserve-sign"'
         text = f"define ptx_kernel void @{name}({', '.join(self._parameters)}) {attributes} {{\n"

@@ -1,7 +1,7 @@
 """Matrix products through shared memory: a block of 256 threads computes a tile of 64x64, each thread 4x4 of it.
 
 Each output element is one chain of fused multiply-adds in the order of the summed axis, as on the CPU in the class
-"exact", so both have the same bits. A step loads 16 columns of the left operand and 16 rows of the right one into
+"exact", so both have the same bits. A step loads 16 columns of the first operand and 16 rows of the second into
 shared memory, 16-bit floats as float32; the last step ends where the summed axis does, since a term of zeros would
 change the sign of a sum of -0.
 """
@@ -22,8 +22,9 @@ THREADS = (TILE // PART) ** 2
 
 @dataclass(frozen=True, slots=True)
 class ProductKernel:
-    """a[..., M, K] times b[..., K, N], with `batch` leading axes: sums of `dtype` (float32 or float64) of products of
-    operands of `operand`.
+    """a[..., M, K] times b[..., K, N], with `batch` leading axes.
+
+    Sums of `dtype` (float32, float64 or an integer) of products of operands of `operand`.
 
     Parameters: addresses of a, b and the output; then words: M, N, K, tiles along M and N, the batch extents but the
     first, and the strides of a, b and the output along (batch..., rows, columns).
@@ -63,8 +64,9 @@ class _Rendering:
         ]
         first = [w.value(f"mul i64 {tile}, {TILE}") for tile in (row_tile, column_tile)]
         parts = w.value(f"lshr i64 {thread}, 4"), w.value(f"and i64 {thread}, 15")
-        left, right = (w.shared(side, MEMORY[self.dtype.name], TILE * DEPTH) for side in ("left", "right"))
-        initial = [(self.element, "0.0")] * (PART * PART)
+        memory = MEMORY[self.dtype.name]
+        left, right = (w.shared(f"{side}_{memory}", memory, TILE * DEPTH) for side in ("left", "right"))
+        initial = [(self.element, "0.0" if self.dtype.is_float else "0")] * (PART * PART)
         with w.loop("0", self.depth, DEPTH, initial) as step:
             start = str(step.index)
             self._fill(left, bases[0], strides[0][-2:], thread, first[0], self.rows, start)
@@ -108,10 +110,15 @@ class _Rendering:
             kind = f"<{PART} x {self.element}>"
             operands.append([w.value(f"extractelement {kind} {loaded}, i64 {lane}") for lane in range(PART)])
         return [
-            w.apply("fma", self.element, operands[0][row], operands[1][column], totals[PART * row + column])
+            self._added(operands[0][row], operands[1][column], totals[PART * row + column])
             for row in range(PART)
             for column in range(PART)
         ]
+
+    def _added(self, left: str, right: str, total: str) -> str:
+        if self.dtype.is_float:
+            return self.w.apply("fma", self.element, left, right, total)
+        return self.w.value(f"add {self.element} {total}, {self.w.value(f'mul {self.element} {left}, {right}')}")
 
     def _store(self, base: str, steps: list[str], parts: tuple[str, str], first: list[str], totals: list[str]) -> None:
         w = self.w
