@@ -49,7 +49,7 @@ def killed_runs(of: str = "digits") -> list[Killed]:
         for number in range(1, count + 1):
             runs.append(kills.run())
             if runs[-1].difference:
-                shutil.copytree(Path(folder) / f"killed-{number}", Path(tempfile.mkdtemp()) / "killed")
+                shutil.copytree(runs[-1].folder, Path(tempfile.mkdtemp()) / "killed")
             said = runs[-1].difference or "equal"
             print(f"{number}/{count} {of} killed in {', '.join(runs[-1].phases)}: {said}", file=sys.stderr, flush=True)
     hits = histogram(runs)

@@ -108,6 +108,7 @@ DIGITS = Workload(("digits", *SETTINGS), PRECISIONS, WORKERS, AIMS)
 class Killed:
     """What came of a run that was killed: in which phases, and where it differs from the whole one ("": nowhere)."""
 
+    folder: Path
     phases: list[str] = field(default_factory=list)
     difference: str = ""
 
@@ -150,7 +151,7 @@ class Kills:
         number, chance = next(self._numbers), self._random
         precision = self._workload.precisions[number % len(self._workload.precisions)]
         whole = self.whole(precision)
-        killed, run = Killed(), self.folder / f"killed-{number}"
+        killed = Killed(run := self.folder / f"killed-{number}")
         cache = self.folder / "cache"
         for name in [first_aim, *chance.choices(list(self._aims), k=chance.choice((0, 0, 0, 1, 2)))]:
             aim = self._aims[name]
