@@ -29,6 +29,7 @@ from trainer.learner.outcome import DONE, Outcome, outcome_of, tell_end
 from trainer.learner.phases import Phase, phase
 from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.progress import Progress
+from trainer.learner.range_test import RangeTest, range_test
 from trainer.learner.task import Task, parts_of
 from trainer.learner.training import Training
 from trainer.learner.verdict import Verdict
@@ -284,6 +285,24 @@ class Learner:
                 with naming_items(training.splits):
                     training.evaluator.check_metrics(training.splits)
                     return dry_run(training, seconds=seconds)
+            finally:
+                self._close(training)
+
+    def range_test(
+        self, learning_rates: Sequence[float], *, metric: str, progress: Callable[[int, int, float], None]
+    ) -> RangeTest:
+        """Takes one step at each learning rate until the loss diverges; see `learner.range_test`.
+
+        The learner's config should be that of `for_range_test`. Nothing is written.
+
+        Raises:
+            TrainerError: the training would fail, or the loss never falls.
+        """
+        with self._on_device(self.config.autotune):
+            training = self._prepare()
+            try:
+                with naming_items(training.splits):
+                    return range_test(training, learning_rates, metric=metric, progress=progress)
             finally:
                 self._close(training)
 
