@@ -64,7 +64,9 @@ def attempt_of(
             print(surroundings.line, file=sys.stderr, flush=True)
         if order.resume == AUTO:
             paths = _named_run(order, loaded.config.name)
+            loaded = _with_batch_size(loaded, paths)
         else:
+            loaded = _with_batch_size(loaded)
             name = order.name or loaded.config.name or _default_name(loaded.task)
             paths = create_run_at(order.run_dir) if order.run_dir else create_run(RUNS, name)
     lock = RunLock(paths, notice=lambda text: print(text, file=sys.stderr, flush=True))
@@ -142,6 +144,19 @@ def _named_run(order: Order, name: str | None) -> RunPaths:
             expected="`name:` in the config, --name or --run-dir",
         )
     return take_up_run(Path(RUNS) / run_name(name))
+
+
+def _with_batch_size(loaded: configs.Loaded, paths: RunPaths | None = None) -> configs.Loaded:
+    """The config with a number as batch size; a run that exists keeps that of its last attempt."""
+    if loaded.config.data.batch_size != "auto":
+        return loaded
+    from trainer.cli.batch_size import with_batch_size  # takes time to import
+
+    last = 0 if paths is None else paths.last_attempt
+    if paths is None or not last:
+        return with_batch_size(loaded)
+    earlier = configs.load_resolved(paths.config(last)).config.data.items_per_batch
+    return with_batch_size(loaded, earlier)
 
 
 def _refuse_another_meaning(order: Order, paths: RunPaths, loaded: configs.Loaded) -> None:

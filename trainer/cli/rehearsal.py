@@ -48,13 +48,14 @@ def learner_for_steps(
     import time
 
     from trainer import TrainerError, configs
+    from trainer.cli.batch_size import with_batch_size
     from trainer.cli.plain import PlainLines
     from trainer.cli.prepare import split_words
     from trainer.rundir import Record, process_age
 
     target, overrides = split_words(words, resuming=False)
     assert target is not None
-    loaded = configs.load(target, overrides)
+    loaded = with_batch_size(configs.load(target, overrides))
     if refusal is not None and loaded.config.device != "cpu":
         raise TrainerError(refusal, found=f"device: {loaded.config.device}",
                            expected="device: cpu", hint="Add device=cpu.")  # fmt: skip

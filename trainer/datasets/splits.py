@@ -61,7 +61,7 @@ def loaders(
         prepared = _prepared(
             dataset, data, len(dataset) / shares, workers if isinstance(workers, int) else workers.workers
         )
-        batch_size = data.batch_size if name == TRAIN else data.valid_batch_size or data.batch_size
+        batch_size = data.items_per_batch if name == TRAIN else data.valid_batch_size or data.items_per_batch
         made[name] = Loader(
             prepared,
             batch_size,

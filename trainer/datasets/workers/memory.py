@@ -19,12 +19,28 @@ def free_memory() -> int:
     import psutil  # imported on first use: it takes 10 ms
 
     free = int(psutil.virtual_memory().available)
+    limit = _limit_of_the_group()
+    if limit is None:
+        return free
+    current = int((CONTROL_GROUP / "memory.current").read_text(encoding="ascii"))
+    return max(0, min(free, limit - current))
+
+
+def whole_memory() -> int:
+    """Bytes of memory of the machine, limited by the control group, whether used or free."""
+    import psutil  # as above
+
+    whole, limit = int(psutil.virtual_memory().total), _limit_of_the_group()
+    return whole if limit is None else min(whole, limit)
+
+
+def _limit_of_the_group() -> int | None:
+    """The memory limit of the control group in bytes; None without one."""
     try:
         limit = (CONTROL_GROUP / "memory.max").read_text(encoding="ascii").strip()
-        current = int((CONTROL_GROUP / "memory.current").read_text(encoding="ascii"))
     except (FileNotFoundError, NotADirectoryError):
-        return free
-    return free if limit == "max" else max(0, min(free, int(limit) - current))
+        return None
+    return None if limit == "max" else int(limit)
 
 
 def open_files_allowed() -> int:
