@@ -67,7 +67,7 @@ def attempt_of(
             loaded = _with_batch_size(loaded, paths)
         else:
             loaded = _with_batch_size(loaded)
-            name = order.name or loaded.config.name or _default_name(loaded.task)
+            name = order.name or loaded.config.name or default_name(loaded.task)
             paths = create_run_at(order.run_dir) if order.run_dir else create_run(RUNS, name)
     lock = RunLock(paths, notice=lambda text: print(text, file=sys.stderr, flush=True))
     lock.acquire()  # before attempts are counted: if two start at once, one is refused and leaves no files
@@ -113,7 +113,8 @@ def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, li
     return (targets[0] if targets else None), overrides
 
 
-def _default_name(task: configs.TaskReference) -> str:
+def default_name(task: configs.TaskReference) -> str:
+    """The name of a run of the task, if nothing else names it."""
     return task.recipe or (task.class_name or task.folder.name).lower()
 
 

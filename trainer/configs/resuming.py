@@ -54,6 +54,7 @@ EFFECTS: dict[str, str | None] = {
     "validate": None,
     "checkpoint": None,
     "early_stopping": None,
+    "sweep": None,
     "sinks": None,
     "hooks": "the code that runs during training changes",
 }
