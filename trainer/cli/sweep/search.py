@@ -18,6 +18,7 @@ from trainer.cli.sweep.folder import COMPLETE, FAILED, PRUNED, RUNNING, SweepPat
 try:
     import optuna
     from optuna.samplers import BaseSampler
+    from optuna.storages.journal import JournalFileBackend
 except ImportError as missing:
     raise TrainerError(
         "sweeps need Optuna, which is not installed", found=str(missing), hint="pip install 'lucid-trainer[sweep]'"
@@ -133,7 +134,8 @@ class Search:
 
     def _draw(self, trial: optuna.trial.Trial) -> None:
         """Draws all values that the trial doesn't have yet: a process may be killed between two."""
-        for name, parameter in self._sweep.parameters.items():
+        for place, (name, parameter) in enumerate(self._sweep.parameters.items(), start=1):
+            self._study.sampler = self._sampler(trial.number, place)
             form = distribution(parameter)
             if isinstance(form, optuna.distributions.CategoricalDistribution):
                 trial.suggest_categorical(name, form.choices)
@@ -142,9 +144,12 @@ class Search:
             else:
                 trial.suggest_float(name, form.low, form.high, step=form.step, log=form.log)
 
-    def _sampler(self, number: int) -> BaseSampler:
-        """The sampler of a trial. Its seed includes the trial's number, so that no draw is repeated after a kill."""
-        seed = int(np.random.SeedSequence([self._seed, number]).generate_state(1)[0])
+    def _sampler(self, number: int, place: int = 0) -> BaseSampler:
+        """The sampler of a trial and, from 1, of a parameter.
+
+        Its seed includes both, so that after a kill no draw is repeated, and the remaining draws are as without it.
+        """
+        seed = int(np.random.SeedSequence([self._seed, number, place]).generate_state(1)[0])
         if self._sweep.method == "grid":
             return Grid(list(self._sweep.grid()))
         if self._sweep.method == "random":
@@ -209,7 +214,7 @@ def decoded(parameter: ParameterConfig, value: Any) -> Any:
 def _study(paths: SweepPaths, sweep: SweepConfig, mode: str) -> Study:
     _repair(paths)
     try:
-        backend = optuna.storages.journal.JournalFileBackend(str(paths.journal))
+        backend = JournalFileBackend(str(paths.journal))
         study = optuna.create_study(
             study_name=STUDY,
             storage=optuna.storages.JournalStorage(backend),
