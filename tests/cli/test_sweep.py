@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import signal
 import sys
@@ -17,7 +18,9 @@ pytest.importorskip("optuna")
 
 from tests.cli.conftest import Commands
 from trainer import TrainerError, cli, configs
+from trainer.cli.find import find_run
 from trainer.cli.order import Order
+from trainer.cli.report.sweep import parallel_coordinates
 from trainer.cli.sweep.folder import SweepPaths, SweepState, Trial, read_state, write_state
 from trainer.cli.sweep.running import Sweep, run_sweep, take_up
 from trainer.rundir import EndEvent, EventWriter, MetricEvent, take_up_run
@@ -218,6 +221,62 @@ def test_a_trial_may_fail_but_not_all_of_the_first(tmp_path: Path) -> None:
 def test_the_importance_finds_the_parameter_that_matters(tmp_path: Path) -> None:
     state = swept(sweep_of(tmp_path, trials=30), Scripted(lambda values, _: abs(math.log10(values[RATE]) + 2)))
     assert state.importance[RATE] > 0.8 > 0.2 > state.importance[DEPTH]
+
+
+@pytest.fixture
+def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SweepPaths:
+    """A sweep in sweeps/night of the working directory, whose best trial is number 2."""
+    monkeypatch.chdir(tmp_path)
+    paths = SweepPaths(Path("sweeps/night"))
+    paths.root.mkdir(parents=True)
+    paths.config.touch()
+    trials = [
+        Trial(0, "complete", {RATE: 0.1, "options.kind": "<b>"}, 0.5),
+        Trial(1, "pruned", {RATE: 0.2, "options.kind": "x"}, 0.9),
+        Trial(2, "complete", {RATE: 0.001, "options.kind": "x"}, 0.75),
+        Trial(3, "failed", {RATE: 0.001, "options.kind": "x"}, None, "no memory\nmore"),
+        Trial(4, "complete", {RATE: 0.01, "options.kind": "<b>"}, 0.625),
+    ]
+    importance = {RATE: 0.75, "options.kind": 0.25}
+    write_state(paths, SweepState("valid/accuracy", "max", "halving", 8, 1, [RATE], trials, importance))
+    for number in range(5):
+        run = take_up_run(paths.run(number, 0, 1).root)
+        with EventWriter(run.events, attempt=1, process_start=0.0) as write:
+            write(EndEvent("done", 0, 1))
+    return paths
+
+
+def test_the_report_of_a_sweep_is_one_page(finished: SweepPaths, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", "sweeps/night"]) == 0
+    page = Path("night.html").read_text()
+    assert page.count("<polyline") == 3 and page.count("<tr>") >= 6 + 2 and "<script" not in page
+    assert "&lt;b&gt;" in page and "<b>:" not in page and "no memory" in page
+    assert "halving, 5 of 8 trials: 3 complete, 1 pruned, 1 failed" in page
+    assert page.index("trial 2\n") > page.index("trial 4\n") > page.index("trial 0\n")  # the best one on top
+    assert cli.main(["report", "night", "-o", "night.md"]) == 0
+    lines = Path("night.md").read_text().splitlines()
+    assert [line for line in lines if line.startswith("| 2 |")] == ["| 2 | complete | 0.75 | 0.001 | x | - |"]
+
+
+def test_a_sweep_is_named_like_its_best_run(finished: SweepPaths, capsys: pytest.CaptureFixture[str]) -> None:
+    assert find_run("night").name == find_run("sweeps/night").name == "trial-2"
+    assert cli.main(["watch", "night"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "3 complete, 1 pruned, 1 failed"
+    assert [line.split()[:2] for line in told[2:]] == [["2", "0.75"], ["4", "0.625"], ["0", "0.5"]]
+    assert cli.main(["runs", "list", "sweeps/night"]) == 0
+    assert "trial-4" in capsys.readouterr().out
+
+
+def test_parallel_coordinates_scale_by_what_a_parameter_is() -> None:
+    """Heights by hand: 0.001 is two decades below 0.1 of three; the kinds in order of appearance; equal values."""
+    parameters = [{RATE: 0.1, "k": "a", "n": 3}, {RATE: 0.001, "k": "b", "n": 3}, {RATE: 0.01, "k": "a", "n": 3}]
+    trials = [Trial(number, "complete", values, float(number)) for number, values in enumerate(parameters)]
+    drawn = parallel_coordinates(SweepState("valid/loss", "min", "tpe", 3, 1, [RATE], trials))
+    points = {found[2]: found[1] for found in re.finditer(r'points="([^"]*)".*?trial (\d)', drawn)}
+    assert points["0"].split() == ["70.0,40.0", "343.3,320.0", "616.7,180.0", "890.0,320.0"]
+    assert points["1"].split() == ["70.0,320.0", "343.3,40.0", "616.7,180.0", "890.0,180.0"]
+    assert points["2"].split()[0] == "70.0,180.0"
 
 
 def test_the_best_is_the_earliest_of_equals() -> None:

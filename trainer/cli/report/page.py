@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 
 from trainer.cli.output import escape_controls
@@ -66,11 +66,16 @@ def report_page(source: Source, progress: Progress = lambda done, total, now: No
         if content:
             body.append(f"<section><h2>{escape(title)}</h2>{content}</section>" if title else content)
     progress(len(SECTIONS), len(SECTIONS), "")
-    return escape_controls(
+    return escape_controls(document(run.name, body))
+
+
+def document(title: str, body: Sequence[str]) -> str:
+    """A page with the style sheet of all reports; nothing is loaded from elsewhere."""
+    return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
         "style-src 'unsafe-inline'\">"
-        f"<title>{escape(run.name)} · trainer</title><style>{STYLE}</style></head>"
+        f"<title>{escape(title)} · trainer</title><style>{STYLE}</style></head>"
         f"<body>{''.join(body)}</body></html>\n"
     )
