@@ -206,6 +206,7 @@ class Learner:
                     loader.on_bad_item = self._tell_bad_item
                 if loader.tell is None:
                     loader.tell = self._warn
+        _refuse_more_batches(self.config, splits)
         if (room := splits.train.room_for_objects) is not None:
             self._sink(LogEvent(f"batches have room for {room} objects per item (data.max_objects)"))
         plan = self.task.plan = Plan.for_config(self.config.train, splits)
@@ -324,6 +325,18 @@ class Learner:
             training.step(repeat(batch))
             with phase("profile", self._sink):
                 return engine.profile(training.traced_step(), batch, True, steps=steps, warm_up=warm_up - 1)
+
+
+def _refuse_more_batches(config: RunConfig, splits: DataSplits) -> None:
+    """Raises `TrainerError` if a task that makes its own loaders ignores `train.overfit_batches`."""
+    most = config.train.overfit_batches
+    if most is not None and splits.train.steps_per_epoch > most:
+        raise TrainerError(
+            "the task ignores train.overfit_batches",
+            found=f"{splits.train.steps_per_epoch} batches per epoch",
+            expected=f"at most {most}",
+            hint="Make the loaders with `trainer.datasets.loaders(splits, self.config)`.",
+        )
 
 
 def _end_workers(training: Training) -> None:
