@@ -54,10 +54,10 @@ def main(words: list[str]) -> int:
         signal.signal(CHECKPOINT_SIGNAL, signal.SIG_IGN)
     die_with_parent(order.pid)
     with Outputs():
-        return _tell_memory(order) if what == "memory" else _carry_out(order, what)
+        return _print_memory(order) if what == "memory" else _carry_out(order, what)
 
 
-def _tell_memory(order: Order) -> int:
+def _print_memory(order: Order) -> int:
     """Prints the peak memory (null: it was not enough) and the number of training items, or the error."""
     import json
     import tempfile
@@ -70,19 +70,19 @@ def _tell_memory(order: Order) -> int:
 
     with suppress(OSError):  # if memory ends, the system ends this process and not the one that measures
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    told: dict[str, object] = {"peak": None, "items": 0}
+    answer: dict[str, object] = {"peak": None, "items": 0}
     try:
         with tempfile.TemporaryDirectory(prefix="trainer-dry-run-") as folder:
             learner = learner_for_steps(order.words, None, lambda event: True, paths=RunPaths(Path(folder)))
             found = learner.dry_run(seconds=0.0)
             shared = found.cache_memory if found.data_processes else 0
-            told = {"peak": found.peak_memory + shared, "items": found.training_items}
+            answer = {"peak": found.peak_memory + shared, "items": found.training_items}
     except MemoryError:
         pass
     except TrainerError as error:
         if not isinstance(error.__cause__, MemoryError):
-            told = {"error": str(error)}
-    print(json.dumps(told))
+            answer = {"error": str(error)}
+    print(json.dumps(answer))
     return DONE
 
 
