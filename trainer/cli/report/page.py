@@ -48,6 +48,8 @@ path.c0 { stroke: #0072b2; } path.c1 { stroke: #d55e00; } path.c2 { stroke: #009
 path.c3 { stroke: #cc79a7; } path.c4 { stroke: #e69f00; } path.c5 { stroke: #56b4e9; }
 .key .c0::before { color: #0072b2; } .key .c1::before { color: #d55e00; } .key .c2::before { color: #009e73; }
 .key .c3::before { color: #cc79a7; } .key .c4::before { color: #e69f00; } .key .c5::before { color: #56b4e9; }
+path.points { stroke: none; } circle.points { fill: var(--train); } .key .points::before { color: var(--train); }
+text.over { paint-order: stroke; stroke: var(--paper); stroke-width: 4; }
 rect.box { vector-effect: non-scaling-stroke; }
 pre { overflow-x: auto; font-size: 13px; line-height: 1.35; } summary { cursor: pointer; padding: .15rem 0; }
 """

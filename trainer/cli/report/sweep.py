@@ -79,15 +79,18 @@ def _rows(state: SweepState) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 def best_so_far(state: SweepState) -> str:
     """The metric of each trial as a point, and the best one so far as a line; empty without a complete trial."""
-    steps, values, best = [], [], list[float]()
-    for trial in state.trials:
-        if trial.state == COMPLETE and trial.value is not None:
-            steps.append(float(trial.number))
-            values.append(trial.value)
-            best.append(trial.value if not best else (max if state.mode == "max" else min)(best[-1], trial.value))
-    if not steps:
+    trials = [(float(trial.number), trial.value) for trial in state.trials
+              if trial.state == COMPLETE and trial.value is not None]  # fmt: skip
+    if not trials:
         return ""
-    curves = [Curve("trial", steps, values, "c5", has_points=True), Curve("best so far", steps, best, "c1")]
+    pick = max if state.mode == "max" else min
+    line = [trials[0]]
+    for step, value in trials[1:]:
+        line += [(step, line[-1][1]), (step, pick(line[-1][1], value))]
+    curves = [
+        Curve("trial", *zip(*trials, strict=True), "points", has_points=True),
+        Curve("best so far", *zip(*line, strict=True), "c1"),
+    ]
     key = "".join(f'<b class="{curve.style}">{curve.label}</b> ' for curve in curves)
     caption = f'<figcaption class="key">{escape(state.metric)} over trials {key}</figcaption>'
     return f'<figure class="diagram">{caption}{diagram(curves)}</figure>'
@@ -123,8 +126,6 @@ def parallel_coordinates(state: SweepState) -> str:
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - TOP}"/>')
         title = axis.name.rpartition(".")[2] if place < len(axes) - 1 else axis.name
         parts.append(f'<text x="{x:.1f}" y="{TOP - 20}" text-anchor="middle">{escape(title)}</text>')
-        for height, label in axis.labels():
-            parts.append(f'<text x="{x + 5:.1f}" y="{_down(height) + 4:.1f}">{escape(label)}</text>')
     for rank, trial in reversed(list(enumerate(ranked))):
         points = " ".join(
             f"{MARGIN + gap * place:.1f},{_down(axis.height(value)):.1f}"
@@ -137,6 +138,10 @@ def parallel_coordinates(state: SweepState) -> str:
             f'<polyline points="{points}" style="fill:none;stroke:rgb({color});stroke-width:1.5">'
             f"<title>trial {trial.number}\n{escape(words)}</title></polyline>"
         )
+    for place, axis in enumerate(axes):
+        for height, label in axis.labels():
+            x = MARGIN + gap * place + 5
+            parts.append(f'<text class="over" x="{x:.1f}" y="{_down(height) + 4:.1f}">{escape(label)}</text>')
     return "".join([*parts, "</svg>"])
 
 
