@@ -23,7 +23,7 @@ def test_the_chart_shows_the_fall_and_not_the_divergence() -> None:
     assert lines[-2] == (
         "suggestion  optimizers.generator.learning_rate=0.02 optimizers.discriminator.learning_rate=0.01"
     )
-    assert lines[-1] == "steepest    0.01; the loss diverged after 1"
+    assert lines[-1] == "cautious    0.01; the loss diverged after 1"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A learning-rate range test: steps at growing learning rates, and the rate that the curve of the loss suggests.
 
 The test is of Smith, "Cyclical Learning Rates for Training Neural Networks" (2017), section 3.3; smoothing, the limit
-of divergence and the rule of the suggestion are those of fastai (fastai/callback/schedule.py, `LRFinder`, `valley`).
+of divergence and both rules are those of fastai (fastai/callback/schedule.py: `LRFinder`, `steep`, `valley`).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class RangeTest:
     Attributes:
         learning_rates: the learning rate of each step, growing by a constant factor.
         losses, smoothed: the training loss of each step, and its exponential moving average without bias.
-        suggestion: two thirds into the longest stretch in which the smoothed loss falls, counted from its start.
-        steepest: where the smoothed loss falls fastest per factor of the learning rate.
+        suggestion: where the smoothed loss falls fastest per factor of the learning rate.
+        cautious: halfway into the longest stretch in which the smoothed loss falls.
         is_diverged: whether the test ended early because the loss diverged.
         factors: learning rate of each optimizer by config key, relative to the tested one.
     """
@@ -51,7 +51,7 @@ class RangeTest:
     losses: Sequence[float]
     smoothed: Sequence[float]
     suggestion: float
-    steepest: float
+    cautious: float
     is_diverged: bool
     factors: Mapping[str, float]
 
@@ -67,7 +67,7 @@ def geometric(start: float, stop: float, steps: int) -> list[float]:
 
 
 def valley(losses: Sequence[float]) -> int | None:
-    """The index of the suggestion on a curve: two thirds into its longest decreasing subsequence, minus half a third.
+    """The index halfway into the longest decreasing subsequence.
 
     The rule `valley` of fastai. None if the loss falls over fewer than `SHORTEST_VALLEY` points.
     """
@@ -174,8 +174,8 @@ def range_test(
         )  # fmt: skip
     several = len(optimizers) > 1
     return RangeTest(
-        rates, losses, smoothed, rates[first + at],
-        rates[first + steepest(rates[first:last], smoothed[first:last])], is_diverged,
+        rates, losses, smoothed, rates[first + steepest(rates[first:last], smoothed[first:last])], rates[first + at],
+        is_diverged,
         {f"optimizers.{name}.learning_rate" if several or training.config.optimizer is None
          else "optimizer.learning_rate": one.learning_rate.base / base for name, one in optimizers.items()},
     )  # fmt: skip

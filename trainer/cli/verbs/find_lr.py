@@ -107,5 +107,5 @@ def shown(found: RangeTest) -> list[str]:
     return [
         *overlaid({"•": series}, WIDTH, HEIGHT, ends=ends),
         f"suggestion  {words}",
-        f"steepest    {found.steepest:.2g}; {end} {found.learning_rates[-1]:.2g}",
+        f"cautious    {found.cautious:.2g}; {end} {found.learning_rates[-1]:.2g}",
     ]
