@@ -20,6 +20,7 @@ pytest.importorskip("optuna")
 
 from tests.cli.conftest import Commands
 from trainer import TrainerError, cli, configs
+from trainer.cli.batch_size import Measured
 from trainer.cli.find import find_run
 from trainer.cli.order import Order
 from trainer.cli.report.sweep import parallel_coordinates
@@ -325,11 +326,33 @@ def test_a_damaged_file_of_trials_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in [name for name in sys.modules if name.startswith(("optuna", "trainer.cli.sweep"))]:
-        monkeypatch.delitem(sys.modules, name)
+    for name in ("search", "running"):
+        monkeypatch.delitem(sys.modules, f"trainer.cli.sweep.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert cli.main(["sweep", "digits", "sweep={parameters: {train.epochs: {values: [1, 2]}}, method: grid}"]) == 2
     assert "sweeps need Optuna" in (told := capsys.readouterr().err) and "lucid-trainer[sweep]" in told
+
+
+def test_an_interrupted_command_says_how_to_continue_and_keeps_its_batch_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    measured: list[int] = []
+
+    def measure(loaded: configs.Loaded) -> Measured:
+        measured.append(loaded.config.data.items_per_batch)
+        return Measured(1.0 if measured[-1] <= 16 else math.inf, 1000)
+
+    def interrupt(sweep: Sweep, *_: object, **__: object) -> SweepState:
+        assert sweep.loaded.config.data.items_per_batch == 16
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trainer.cli.batch_size._measured", measure)
+    monkeypatch.setattr("trainer.cli.sweep.running.run_sweep", interrupt)
+    words = ["sweep", "digits", "sweep={parameters: {seed: {values: [1]}}, method: grid}", "data.batch_size=auto"]
+    assert cli.main(words) == cli.main(words) == 130
+    assert measured == [8, 16, 128, 64, 32]  # once
+    assert "`trainer sweep sweeps/digits` resumes" in capsys.readouterr().err
 
 
 def test_a_config_without_the_section_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

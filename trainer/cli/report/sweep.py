@@ -79,21 +79,25 @@ def _rows(state: SweepState) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 def best_so_far(state: SweepState) -> str:
     """The metric of each trial as a point, and the best one so far as a line; empty without a complete trial."""
-    trials = [(float(trial.number), trial.value) for trial in state.trials
-              if trial.state == COMPLETE and trial.value is not None]  # fmt: skip
+    trials = [
+        (float(trial.number), trial.value)
+        for trial in state.trials
+        if trial.state == COMPLETE and trial.value is not None
+    ]
     if not trials:
         return ""
     pick = max if state.mode == "max" else min
     line = [trials[0]]
     for step, value in trials[1:]:
         line += [(step, line[-1][1]), (step, pick(line[-1][1], value))]
-    curves = [
-        Curve("trial", *zip(*trials, strict=True), "points", has_points=True),
-        Curve("best so far", *zip(*line, strict=True), "c1"),
-    ]
+    curves = [_curve("trial", trials, "points"), _curve("best so far", line, "c1")]
     key = "".join(f'<b class="{curve.style}">{curve.label}</b> ' for curve in curves)
     caption = f'<figcaption class="key">{escape(state.metric)} over trials {key}</figcaption>'
     return f'<figure class="diagram">{caption}{diagram(curves)}</figure>'
+
+
+def _curve(label: str, points: Sequence[tuple[float, float]], style: str) -> Curve:
+    return Curve(label, [x for x, _ in points], [y for _, y in points], style, has_points=style == "points")
 
 
 def _importance(state: SweepState) -> str:

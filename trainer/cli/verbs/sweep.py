@@ -33,9 +33,12 @@ def execute(arguments: argparse.Namespace) -> int:
     import dataclasses
     import json
     import shlex
+    import sys
     from pathlib import Path
 
     from trainer import TrainerError, configs
+    from trainer.cli.batch_size import with_batch_size
+    from trainer.cli.exit_codes import INTERRUPTED
     from trainer.cli.file_checks import Surroundings
     from trainer.cli.prepare import default_name, split_words
     from trainer.cli.sweep.folder import SWEEPS, SweepPaths, is_sweep
@@ -66,7 +69,14 @@ def execute(arguments: argparse.Namespace) -> int:
             print(line_of(trial, is_best=is_best), flush=True)
 
     with paths.locked():
-        state = run_sweep(take_up(paths, loaded), LocalProcesses(), tell=tell)
+        earlier = configs.load_resolved(paths.config).config if paths.config.is_file() else None
+        loaded = with_batch_size(loaded, None if earlier is None else earlier.data.items_per_batch)
+        try:
+            state = run_sweep(take_up(paths, loaded), LocalProcesses(), tell=tell)
+        except KeyboardInterrupt:
+            root = shlex.quote(str(paths.root))
+            print(f"interrupted; `trainer sweep {root}` resumes the running trials and continues", file=sys.stderr)
+            return INTERRUPTED
     if not arguments.json:
         print("\n".join([results(state), f"\ntrainer run {shlex.quote(str(paths.best))}  trains with the best values"]))
     return 0
