@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shutil
 import signal
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,13 @@ import pytest
 
 pytest.importorskip("optuna")
 
-from tests.cli.conftest import Commands
+from tests.cli.conftest import Commands, eventually
 from trainer import TrainerError, cli, configs
 from trainer.cli.batch_size import Measured
 from trainer.cli.find import find_run
 from trainer.cli.order import Order
 from trainer.cli.report.sweep import parallel_coordinates
+from trainer.cli.sweep.executor import LocalProcesses
 from trainer.cli.sweep.folder import SweepPaths, SweepState, Trial, read_state, write_state
 from trainer.cli.sweep.running import Sweep, run_sweep, take_up
 from trainer.cli.sweep.search import Search
@@ -248,7 +251,7 @@ def test_tpe_finds_better_values_than_random_draws() -> None:
 
 
 def test_the_importance_finds_the_parameter_that_matters(tmp_path: Path) -> None:
-    state = swept(sweep_of(tmp_path, trials=30), Scripted(lambda values, _: abs(math.log10(values[RATE]) + 2)))
+    state = swept(sweep_of(tmp_path, trials=16), Scripted(lambda values, _: abs(math.log10(values[RATE]) + 2)))
     assert state.importance[RATE] > 0.8 > 0.2 > state.importance[DEPTH]
 
 
@@ -358,6 +361,22 @@ def test_an_interrupted_command_says_how_to_continue_and_keeps_its_batch_size(
 def test_a_config_without_the_section_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["sweep", "digits"]) == 2
     assert "no section `sweep:`" in capsys.readouterr().err
+
+
+def test_a_run_that_can_not_start_says_why(tmp_path: Path) -> None:
+    order = Order(("digits", "train.epochs=0"), os.getpid(), run_dir=str(tmp_path / "run"), resume="auto")
+    job = LocalProcesses().start(order)
+    eventually(job.is_over)
+    assert "train.epochs: expected a number above 0, found 0" in job.mistake and not (tmp_path / "run").exists()
+
+
+def test_the_time_of_a_trial_begins_with_its_run(tmp_path: Path) -> None:
+    executor = Scripted()
+    before = time.time()
+    swept(sweep_of(tmp_path, trials=1), executor)
+    assert executor.orders[0].started is not None and before <= executor.orders[0].started <= time.time()
+    again = Order.from_json(executor.orders[0].to_json())
+    assert again == executor.orders[0]
 
 
 @pytest.mark.full

@@ -52,6 +52,7 @@ def test_a_grid_is_every_combination_or_the_first_trials() -> None:
         ({"metric": "valid/accuracy"}, "'metric' and 'mode' are set together or not at all"),
         ({"metric": "test/accuracy", "mode": "max"}, "sweep.metric: expected another form (Validation metric"),
         ({"metric": "valid/no", "mode": "max"}, "sweep.metric: sweep monitors a metric that is never computed"),
+        ({"parameters": {"seed": {"values": [1]}}, "seeds": 2}, "the parameter 'seed' leaves no other seeds"),
         ({"method": "grid"}, "a grid needs 'values' or a 'step' of the range"),
         ({"method": "bayes"}, "sweep.method: expected 'grid', 'random', 'tpe', 'halving' or 'hyperband'"),
         ({"parameters": {}}, "sweep.parameters: expected at least 1 items"),

@@ -41,7 +41,8 @@ def prepare(order: Order) -> tuple[Attempt, configs.Loaded]:
         TrainerError: the arguments, the config or the directory are invalid.
     """
     target, overrides = split_words(order.words, resuming=order.resume not in (None, AUTO))
-    return attempt_of(order, target, overrides, process_start=time.time() - process_age(order.pid))
+    started = time.time() - process_age(order.pid) if order.started is None else order.started
+    return attempt_of(order, target, overrides, process_start=started)
 
 
 def attempt_of(

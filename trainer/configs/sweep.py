@@ -99,6 +99,8 @@ class SweepConfig(Section):
     def contradictions(self) -> Iterable[Contradiction]:
         if self.method != "grid" and self.trials is None:
             yield ("trials",), f"'trials' is required with method {self.method}", ("method", "trials")
+        if self.seeds > 1 and "seed" in self.parameters:
+            yield ("seeds",), "the parameter 'seed' leaves no other seeds to a trial", ("seeds", "parameters")
         if (self.metric is None) != (self.mode is None):
             yield ("metric",), "'metric' and 'mode' are set together or not at all", ("metric", "mode")
         if self.method == "grid":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -126,4 +127,4 @@ class RunningTrial:
         paths = plan.paths.run(self.trial.number, number, plan.seeds)
         words = [str(plan.paths.config), *plan.words, f"seed={plan.seed + number}", *words_of(self.trial.parameters)]
         command = ("trainer", "sweep", str(plan.paths.root))
-        return Order(tuple(words), os.getpid(), command, run_dir=str(paths.root), resume="auto")
+        return Order(tuple(words), os.getpid(), command, run_dir=str(paths.root), resume="auto", started=time.time())
