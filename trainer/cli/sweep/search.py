@@ -80,13 +80,15 @@ class Search:
         """Whether the trial should be stopped, after these values of the metric: one for each validation."""
         if self._sweep.method not in ("halving", "hyperband"):
             return False
-        frozen = self._frozen(number)
+        known = self._frozen(number).intermediate_values
+        latest = {index: value for index, value in enumerate(values, start=1) if index not in known}
+        if not latest:
+            return False
         trial = self._live(number)
-        for index, value in enumerate(values, start=1):
-            if index not in frozen.intermediate_values:
-                trial.report(value, index)
-                if trial.should_prune():
-                    return True
+        for index, value in latest.items():
+            trial.report(value, index)
+            if trial.should_prune():
+                return True
         return False
 
     def complete(self, number: int, value: float) -> None:
