@@ -35,8 +35,7 @@ class Scaling:
     @classmethod
     def of(cls, columns: Sequence[str], rows: np.ndarray) -> Scaling:
         """The scaling of float64 [N, columns]; a constant column is only centered."""
-        deviations = rows.std(axis=0)
-        deviations[deviations == 0] = 1
+        deviations = np.where(np.ptp(rows, axis=0) == 0, 1, rows.std(axis=0))  # std of equal values may round above 0
         return cls(tuple(columns), tuple(rows.mean(axis=0).tolist()), tuple(deviations.tolist()))
 
     def scale(self, values: np.ndarray) -> np.ndarray:
@@ -173,6 +172,11 @@ def read_series(
         where = f"{path}:{line}"
         if date is not None:
             times.append(_time(row.get(date), date, where))
+            if (times[-1].tzinfo is None) != (times[0].tzinfo is None):
+                raise TrainerError(
+                    "only some times have an offset from UTC", where=where, found=f"{_shown(times[-1])} after "
+                    f"{_shown(times[0])}", expected="an offset (such as +01:00 or Z) in every row, or in none",
+                )  # fmt: skip
             if times[1:] and times[-1] <= times[-2]:
                 raise TrainerError(
                     "the times of the rows don't increase", where=where, found=f"{_shown(times[-1])} after "
