@@ -15,7 +15,8 @@ from trainer.engine.targets.ptx.launch import Address, Launch, Word
 THREADS = (256, 128)
 """Threads of a block that are worth trying, the usual number first."""
 
-_NARROW = 1 << 31
+NARROW = 1 << 31
+"""Loops of fewer points than this compute with indices of 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,8 @@ def lower_loop(work: Work, parameters: LoopParameters | None = None, *, flush: b
 
 
 def fits_32_bits(work: Work) -> bool:
-    """Whether the numbers of a loop's points are below 2**31."""
-    return work.points < _NARROW
+    """Whether the indices of a loop's points fit into 32 bits."""
+    return work.points < NARROW
 
 
 def _chosen(work: Work, parameters: LoopParameters | None) -> tuple[int, int]:
