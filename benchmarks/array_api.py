@@ -74,6 +74,17 @@ def _case(element: ElementTree.Element) -> tuple[str, Case]:
     return name, Case("passed", "")
 
 
+def states(cases: dict[str, Case]) -> Counter[str]:
+    """How many of the cases are in each state."""
+    return Counter(case.state for case in cases.values())
+
+
+def summary(cases: dict[str, Case]) -> str:
+    """The counts of cases in each state, as a phrase."""
+    counts = states(cases)
+    return ", ".join(f"{counts[state]} {state}" for state in ("passed", "failed", "skipped")) + f" of {counts.total()}"
+
+
 def main() -> int:
     """Run both, print, and say whether the engine passes whatever array_api_strict does."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -87,17 +98,13 @@ def main() -> int:
     ours, strict = (run_suite(given.suite, module, given.examples, given.files) for module in MODULES)
     passed = sorted(name for name, case in strict.items() if case.state == "passed")
     missed = [name for name in passed if ours.get(name, _MISSING).state != "passed"]
-    counted = [
-        (module, Counter(case.state for case in cases.values()))
-        for module, cases in zip(MODULES, (ours, strict), strict=True)
-    ]
     if given.json:
+        counted = {module: states(cases) for module, cases in zip(MODULES, (ours, strict), strict=True)}
         found = {name: asdict(case) for name, case in ours.items() if case.state != "passed"}
-        print(json.dumps({"counts": dict(counted), "missed": missed, "not passed": found}, indent=1))
+        print(json.dumps({"counts": counted, "missed": missed, "not passed": found}, indent=1))
         return int(bool(missed))
-    for module, counts in counted:
-        states = ", ".join(f"{counts[state]} {state}" for state in ("passed", "failed", "skipped"))
-        print(f"{module}: {states} of {counts.total()}")
+    for module, cases in zip(MODULES, (ours, strict), strict=True):
+        print(f"{module}: {summary(cases)}")
     print(f"passed by array_api_strict alone: {len(missed)}")
     for name in missed:
         print(f"  {name}: {ours.get(name, _MISSING).reason}")

@@ -1,4 +1,4 @@
-"""`ptxas`, NVIDIA's assembler, from the wheel `nvidia-cuda-nvcc-cu12`: whether kernels are valid, and what they need."""
+"""`ptxas`, NVIDIA's assembler, from the wheel `nvidia-cuda-nvcc-cu12`: whether kernels are valid and what they need."""
 
 from __future__ import annotations
 

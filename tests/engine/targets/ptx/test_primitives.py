@@ -1,6 +1,6 @@
-"""Primitives lowered to PTX and executed in the emulator: element-wise results, movement, random numbers, reductions and
-products have the bits of the `cpu` device (of NaN any). Products of bfloat16, which the `cpu` device sums by pairs, are as
-near to the reference device as those of the `cpu` device.
+"""Primitives lowered to PTX and executed in the emulator: element-wise results, movement, random numbers, reductions
+and products have the bits of the `cpu` device (of NaN any). Products of bfloat16, which the `cpu` device sums by pairs,
+are as near to the reference device as those of the `cpu` device.
 
 docs/gpu.md lists what has a kernel; the rest is refused by name.
 """

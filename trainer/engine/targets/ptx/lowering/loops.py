@@ -43,7 +43,8 @@ def cost(work: Work, parameters: LoopParameters) -> float:
 
 def lower_loop(work: Work, parameters: LoopParameters | None = None, *, flush: bool = False) -> Launch:
     """The launch of a loop."""
-    lanes, threads = _chosen(work, parameters)
+    parameters = parameters or candidates(work)[0]
+    lanes, threads = parameters.lanes, parameters.threads
     reads, writes = work.reads, work.writes
     written = places_of(work.targets)
     constant = tuple(view.buffer is not None and not places_of([view.buffer]) & written for view in reads)
@@ -68,11 +69,6 @@ def lower_loop(work: Work, parameters: LoopParameters | None = None, *, flush: b
 def fits_32_bits(work: Work) -> bool:
     """Whether the indices of a loop's points fit into 32 bits."""
     return work.points < NARROW
-
-
-def _chosen(work: Work, parameters: LoopParameters | None) -> tuple[int, int]:
-    parameters = parameters or candidates(work)[0]
-    return parameters.lanes, parameters.threads
 
 
 def _most_lanes(work: Work) -> int:
