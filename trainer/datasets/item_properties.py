@@ -11,7 +11,7 @@ from trainer import TrainerError
 from trainer.datasets.dataset import ArrayDataset, Dataset, Subset
 
 if TYPE_CHECKING:
-    from trainer.datasets.readers.vocabulary import Vocabulary
+    from trainer.datasets.vocabulary import Vocabulary
 
 _MOST_LOOKED_AT = 16
 """Number of items to try if the first ones are unusable."""

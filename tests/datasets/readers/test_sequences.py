@@ -11,9 +11,10 @@ import pytest
 from trainer.datasets import check_item, loaders
 from trainer.datasets.item_properties import labels_of, sizes_of, vocabulary_of
 from trainer.datasets.readers import read_splits
-from trainer.datasets.readers.series import Scaling, Series, following, read_series
+from trainer.datasets.readers.series import Series, following, read_series
 from trainer.datasets.readers.text import TextClasses
-from trainer.datasets.readers.vocabulary import END, Decoder, Vocabulary
+from trainer.datasets.scaling import Scaling
+from trainer.datasets.vocabulary import END, Decoder, Vocabulary
 
 PROSE = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer\n" * 12
 SHARES = {"valid": 0.1, "test": 0.1}

@@ -13,8 +13,8 @@ import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.datasets import Scaling, Vocabulary
-from trainer.datasets.readers.byte_pairs import BYTES
-from trainer.datasets.readers.vocabulary import END, PADDING, UNKNOWN, Unit
+from trainer.datasets.byte_pairs import BYTES
+from trainer.datasets.vocabulary import END, PADDING, UNKNOWN, Unit
 from trainer.engine import LoadedProgram, Tensor
 from trainer.engine.export import ProgramFile, capture_program, save_programs
 from trainer.learner.exported.card import Card

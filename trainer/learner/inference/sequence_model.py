@@ -15,7 +15,7 @@ import numpy as np
 from trainer import TrainerError, engine
 from trainer.datasets.collate import FIT, Collation, collate
 from trainer.datasets.readers.series import following, read_series
-from trainer.datasets.readers.vocabulary import Decoder
+from trainer.datasets.vocabulary import Decoder
 from trainer.learner.generation import Sampling, beam_search, generate
 from trainer.learner.inference.results import VERSION, TextClass
 from trainer.learner.inference.sequences import Forecasting, SequencePipeline, TextClassification, TextGeneration
