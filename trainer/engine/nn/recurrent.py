@@ -99,14 +99,14 @@ class _Recurrent(Module):
         """
         x = as_tensor(x, operation=type(self).__name__)
         is_single, time_first = x.ndim == 2, f"[{'B, T' if self.batch_first else 'T, B'}, {self.input_size}]"
-        self._check_shape(x.ndim in (2, 3) and x.shape[-1] == self.input_size and x.shape[0] > 0, x,
-                          f"{time_first} or [T, {self.input_size}], with T of at least 1")  # fmt: skip
+        time = 1 if self.batch_first and not is_single else 0
+        holds = x.ndim in (2, 3) and x.shape[-1] == self.input_size and x.shape[time] > 0
+        self._check_shape(holds, x, f"{time_first} or [T, {self.input_size}], with T of at least 1")
         if is_single:
             x = functions.expand_dims(x, axis=1)
         elif self.batch_first:
             x = functions.permute_dims(x, (1, 0, 2))
         steps, batch = x.shape[:2]
-        self._check_shape(steps > 0, x, f"{time_first} with T of at least 1")
         first = self._first_states(states, batch, x, is_single)
         rows = None if lengths is None else self._lengths(lengths, steps, batch)
         last: list[list[Tensor]] = [[] for _ in first]
@@ -166,11 +166,12 @@ class _Recurrent(Module):
             raise TrainerError(f"{name} takes the length of each row", found=f"lengths {tensor.dtype}{tensor.shape}",
                                expected=f"integers, shape ({batch},)")  # fmt: skip
         value = tensor.node.value
-        if value is not None and value.block is not None and tensor.size:
-            known = np.asarray(value.view())
-            if known.min() < 0 or known.max() > steps:
-                raise TrainerError(f"{name} got lengths outside the sequence", found=f"{known.min()} to {known.max()}",
-                                   expected=f"0 to {steps}")  # fmt: skip
+        if value is None or value.block is None:
+            return functions.clip(tensor.astype(dtypes.int64), 0, steps).astype(dtypes.int32)
+        known = np.asarray(value.view())
+        if tensor.size and (known.min() < 0 or known.max() > steps):
+            raise TrainerError(f"{name} got lengths outside the sequence", found=f"{known.min()} to {known.max()}",
+                               expected=f"0 to {steps}")  # fmt: skip
         return tensor.astype(dtypes.int32)
 
     def extra_repr(self) -> str:

@@ -235,7 +235,8 @@ class _Builder:
         request = Request((), tuple([(each.storage, new) for each, new in zip(updates, news, strict=True)]))
         parts = _Builder(request, self.policy, self.target).run().works
         bound = dict.fromkeys([*stand_ins.values(), *updates])
-        self.works.append(repeat_of(parts, list(bound), length, f"scan {length}"))
+        if parts:  # carried values that no step changes take none
+            self.works.append(repeat_of(parts, list(bound), length, f"scan {length}"))
 
     def _dense(self, view: View, axes: int) -> tuple[View, Layout]:
         """`view`, or a copy of it, of which each part at a place of the first `axes` is dense in the layout."""
