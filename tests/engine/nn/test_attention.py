@@ -333,6 +333,13 @@ def test_a_cache_that_refuses_tokens_is_unchanged(values):
     assert not cache.key.numpy().any() and not cache.value.numpy().any() and not cache.length.numpy().any()
 
 
+def test_a_cache_that_got_too_many_tokens_has_no_room():
+    cache = nn.KeyValueCache(1, 1, 4, 2)
+    for _ in range(2):
+        cache.update(engine.ones((1, 1, 3, 2)), engine.ones((1, 1, 3, 2)))
+    assert cache.room() == 0 and cache.key.numpy().sum() == 8
+
+
 def test_a_saved_program_holds_attention(tmp_path):
     layer = nn.MultiheadAttention(8, 2, batch_first=True).set_seed(1).eval()
     x = np.random.default_rng(0).standard_normal((3, 5, 8)).astype(np.float32)

@@ -75,8 +75,8 @@ class KeyValueCache:
         return functions.where((place >= 0) & (place < count), new, part)
 
     def room(self) -> int:
-        """Tokens that every row can take before the cache is full; reads `length`, so not inside of a traced step."""
-        return self.capacity - int(self.length.numpy().max())
+        """Tokens that every row can take, 0 of a full cache; reads `length`, so not inside of a traced step."""
+        return max(0, self.capacity - int(self.length.numpy().max()))
 
     def reset(self) -> None:
         """Forget all tokens."""

@@ -33,7 +33,7 @@ States = Any
 
 
 class _Recurrent(Module):
-    """What the layers share: parameters of each layer and direction, and the way through them."""
+    """A stack of recurrent layers: the parameters of each layer and direction, and the pass through them."""
 
     cell: str
 
@@ -285,6 +285,7 @@ def scan(
     operands += [] if lengths is None else [lengths.node]
     bundle = p.rnn_scan(operands, cell, reverse, precision)
     result = dtype if precision is None else precision
+    tensors += [] if lengths is None else [lengths]
     found = [wrapped(cast(p.output(bundle, number), result), *tensors) for number in range(1 + len(states))]
     return found[0], found[1:]
 
@@ -306,7 +307,7 @@ class _Cell(Module):
             setattr(self, f"bias_{side}", declare((rows,), initializer) if bias else None)
 
     def _products(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the input and of the state, each with its bias."""
+        """The products of the input and of the state with their weights, each with its bias."""
         self._check_shape(x.ndim in (1, 2) and x.shape[-1] == self.input_size, x, f"[B, {self.input_size}]")
         self._check_shape(h.shape == (*x.shape[:-1], self.hidden_size), h, f"h {[*x.shape[:-1], self.hidden_size]}")
         found = []
@@ -364,7 +365,7 @@ class GRUCell(_Cell):
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
         h = self._zeros(x) if h is None else h
-        ours, theirs = (functions.split(product, self.hidden_size, axis=-1) for product in self._products(x, h))
-        r, z = (functions.logistic(ours[gate] + theirs[gate]) for gate in range(2))
-        n = functions.tanh(ours[2] + r * theirs[2])
+        inputs, recurrent = (functions.split(product, self.hidden_size, axis=-1) for product in self._products(x, h))
+        r, z = (functions.logistic(inputs[gate] + recurrent[gate]) for gate in range(2))
+        n = functions.tanh(inputs[2] + r * recurrent[2])
         return n + z * (h - n)
