@@ -138,6 +138,14 @@ def test_an_output_is_not_read_before_it_is_written() -> None:
         launch(kernel(body, declarations=TILE), 1, 8, [Buffer(words(8), is_written=False)])
 
 
+def test_a_wide_read_of_memory_that_is_written_in_part_is_found() -> None:
+    body = "ld.param.u64 %rd1, [out];\n    ld.global.u64 %rd2, [%rd1];\n    ret;"
+    written = np.array([True] * 4 + [False] * 4)
+    with pytest.raises(Fault, match="unwritten memory of argument 0 is read"):
+        launch(kernel(body), 1, 1, [Buffer(words(2), is_written=written)])
+    assert written.tolist() == [True] * 4 + [False] * 4
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [

@@ -19,7 +19,7 @@ from trainer.engine.targets.ptx.assembly import assembled
 MOST_REGISTERS = 255
 
 pytestmark = pytest.mark.skipif(
-    ptxas.found() is None, reason="ptxas is not installed: pip install nvidia-cuda-nvcc (Linux on x86-64)"
+    ptxas.found() is None, reason="ptxas is not installed: pip install nvidia-cuda-nvcc-cu12 (Linux on x86-64)"
 )
 
 
