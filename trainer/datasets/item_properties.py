@@ -35,6 +35,12 @@ def sizes_of(dataset: Dataset) -> np.ndarray:
     return _required(dataset, "sizes", "size", "the size of each item")
 
 
+def token_lengths(dataset: Dataset) -> np.ndarray | None:
+    """int64 [N]: the number of tokens of each item; None if it is not known without reading the items."""
+    found = _column(dataset, "sizes", "size")
+    return found if found is not None and found.ndim == 1 else None  # [N, 2] are the sizes of images next to texts
+
+
 def vocabulary_of(dataset: Any) -> Vocabulary | None:
     """The vocabulary of a data set of texts, or of the wrapped one; None without one."""
     found: Vocabulary | None = getattr(dataset, "vocabulary", None)

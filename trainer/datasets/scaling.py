@@ -22,8 +22,7 @@ class Scaling:
     @classmethod
     def of(cls, columns: Sequence[str], rows: np.ndarray) -> Scaling:
         """The scaling of float64 [N, columns]; a constant column is only centered."""
-        deviations = rows.std(axis=0)
-        deviations[deviations == 0] = 1
+        deviations = np.where(np.ptp(rows, axis=0) == 0, 1, rows.std(axis=0))  # std of equal values may round above 0
         return cls(tuple(columns), tuple(rows.mean(axis=0).tolist()), tuple(deviations.tolist()))
 
     def scale(self, values: np.ndarray) -> np.ndarray:

@@ -145,6 +145,11 @@ def read_series(
         where = f"{path}:{line}"
         if date is not None:
             times.append(_time(row.get(date), date, where))
+            if (times[-1].tzinfo is None) != (times[0].tzinfo is None):
+                raise TrainerError(
+                    "only some times have an offset from UTC", where=where, found=f"{_shown(times[-1])} after "
+                    f"{_shown(times[0])}", expected="an offset (such as +01:00 or Z) in every row, or in none",
+                )  # fmt: skip
             if times[1:] and times[-1] <= times[-2]:
                 raise TrainerError(
                     "the times of the rows don't increase", where=where, found=f"{_shown(times[-1])} after "

@@ -240,13 +240,16 @@ def _manifest_from(data: Any, where: str) -> SequenceManifest:
 
 
 def _is_vocabulary(manifest: SequenceManifest) -> bool:
-    """Whether the tokens are those of their unit: of bytes and byte pairs every token must be decodable."""
+    """Whether the tokens are those of their unit: every token of bytes and byte pairs must be decodable, and every
+    byte a token.
+    """
     special = {PADDING, UNKNOWN, END}
     if manifest.unit == "bytes":
         every = Vocabulary.of("bytes", [], has_end=True).tokens
         return manifest.tokens in (every, every[:-1])
     if manifest.unit == "byte_pairs":
-        return all(token in special or all(character in BYTES for character in token) for token in manifest.tokens)
+        is_decodable = all(token in special or set(token) <= BYTES.keys() for token in manifest.tokens)
+        return is_decodable and BYTES.keys() <= set(manifest.tokens)
     return bool(manifest.tokens)
 
 

@@ -70,11 +70,7 @@ class SequenceModel:
         numbers = vocabulary.encode(prompt).tolist()
         if not numbers and vocabulary.end is not None:
             numbers = [vocabulary.end]
-        if pipeline.capacity is not None and len(numbers) + tokens > pipeline.capacity:
-            raise TrainerError(
-                "the text is longer than the model's context",
-                found=f"{len(numbers)} tokens of the prompt and {tokens}", expected=f"at most {pipeline.capacity}",
-            )  # fmt: skip
+        pipeline.check_capacity(len(numbers), tokens)
         exclude = (*sampling.exclude, *vocabulary.not_text)
         decoder = Decoder(vocabulary)
         found: Iterator[int]
