@@ -269,8 +269,9 @@ def test_rotary_positions_turn_pairs(interleaved):
     np.testing.assert_array_equal(
         layer(engine.asarray(x[:1]), 2).numpy(), layer(engine.asarray(x), engine.asarray(offsets)).numpy()[:1]
     )
-    with pytest.raises(TrainerError, match="positions"):
-        layer(engine.asarray(x), 16)
+    for offset in (16, np.int64(16), -1):
+        with pytest.raises(TrainerError, match="positions"):
+            layer(engine.asarray(x), offset)
 
 
 def test_positions_are_added():
@@ -322,6 +323,21 @@ def test_tokens_one_by_one_give_what_all_at_once_give_and_compile_once():
     assert cache.room() == 12
     with pytest.raises(TrainerError, match="another shape"):
         cache.update(engine.zeros((2, 2, 13, 4)), engine.zeros((2, 2, 13, 4)))
+
+
+@pytest.mark.parametrize("values", [(2, 2, 1, 4), (2, 2, 2, 5)], ids=["fewer values", "wider values"])
+def test_a_cache_that_refuses_tokens_is_unchanged(values):
+    cache = nn.KeyValueCache(2, 2, 12, 4)
+    with pytest.raises(TrainerError, match=r"without values|another shape"):
+        cache.update(engine.ones((2, 2, 2, 4)), engine.ones(values))
+    assert not cache.key.numpy().any() and not cache.value.numpy().any() and not cache.length.numpy().any()
+
+
+def test_a_cache_that_got_too_many_tokens_has_no_room():
+    cache = nn.KeyValueCache(1, 1, 4, 2)
+    for _ in range(2):
+        cache.update(engine.ones((1, 1, 3, 2)), engine.ones((1, 1, 3, 2)))
+    assert cache.room() == 0 and cache.key.numpy().sum() == 8
 
 
 def test_a_saved_program_holds_attention(tmp_path):

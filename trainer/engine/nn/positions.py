@@ -52,7 +52,8 @@ class RotaryEmbedding(Module):
         base: the longest wavelength is 2π · base positions.
         interleaved: which elements are pairs, see the function.
 
-    Call it with `offset`, an integer or integers [B]: the position of the first token.
+    Call it with `offset`, an integer or integers [B]: the position of the first token. Tokens past the table's end take
+    its last row where the offset is an array, whose value a traced step doesn't know; an integer is checked.
     """
 
     def __init__(self, dim: int, max_positions: int = 2048, base: float = 10000.0, interleaved: bool = False) -> None:
@@ -125,7 +126,7 @@ def _rows(table: Tensor, x: Tensor, offset: Tensor | int, count: int) -> Tensor:
     """Rows offset … offset + count − 1: [count, ...], or [B, count, ...] for offsets [B]; float64 for such x alone."""
     size = table.shape[0]
     table = table.astype(float64 if x.dtype is float64 else float32)
-    if isinstance(offset, int):
+    if isinstance(offset, int | np.integer):
         if not 0 <= offset <= size - count:
             raise TrainerError("there are no such positions", found=f"{count} tokens from position {offset} on",
                                expected=f"positions 0 to {size - 1}", hint="Give the module a larger max_positions.",
