@@ -9,12 +9,18 @@ import numpy as np
 import pytest
 
 from tests.recipes.building import built
-from trainer import engine
+from trainer import TrainerError, engine
 from trainer.learner import inference
 
 MODELS = {
     "shakespeare": ("options.units=8", "options.embedding=4", "data.reader.length=9"),
-    "transformer": ("options.width=16", "options.heads=2", "options.context=12", "data.reader.length=9"),
+    "transformer": (
+        "options.width=16",
+        "options.heads=2",
+        "options.context=12",
+        "options.shown=5",
+        "data.reader.length=9",
+    ),
 }
 
 
@@ -32,6 +38,11 @@ def test_a_language_model_step_by_step_is_the_model_of_the_whole_text(recipe: st
         np.testing.assert_allclose(logits.numpy(), expected[:, place], rtol=2e-4, atol=2e-5)
     (sample,) = task.samples({})
     assert sample.text is not None and task.options.prompt in sample.text
+
+
+def test_a_shown_text_longer_than_the_context_is_refused_before_training() -> None:
+    with pytest.raises(TrainerError, match="longer than the model's context\n  found:    7 tokens of the prompt and 6"):
+        built("transformer", *MODELS["transformer"], "options.shown=6")
 
 
 @pytest.mark.parametrize("recipe", MODELS)
