@@ -133,6 +133,7 @@ def test_equal_texts_are_in_one_split_and_classes_in_equal_proportions(read, tex
     texts = {name: {split.dataset.texts[index] for index in split.indices} for name, split in splits.items()}
     assert not (texts["train"] & texts["valid"] or texts["train"] & texts["test"] or texts["valid"] & texts["test"])
     assert sum(map(len, splits.values())) == sum(map(len, NAMES.values()))
+    assert splits["valid"].vocabulary is splits["train"].vocabulary is splits["train"].dataset.vocabulary is not None
     labels = {name: [int(split[index]["label"]) for index in range(len(split))] for name, split in splits.items()}
     others = {
         name: [sum("anna" in one for one in texts[name]), sum("bo" in one for one in texts[name])] for name in texts

@@ -17,7 +17,7 @@ def found() -> Path | None:
         files = importlib.metadata.files("nvidia-cuda-nvcc-cu12") or []
     except importlib.metadata.PackageNotFoundError:
         return None
-    return next((Path(str(file.locate())) for file in files if file.name in ("ptxas", "ptxas.exe")), None)
+    return next((Path(str(file.locate())) for file in files if file.name == "ptxas"), None)
 
 
 @dataclass(frozen=True)

@@ -243,6 +243,28 @@ def test_an_asynchronous_copy_arrives_at_its_wait() -> None:
         launch(kernel(THREAD + OUT + COPY.format(wait="cp.async.wait_group 1;"), declarations=TILE), 1, 64, [out])
 
 
+@pytest.mark.parametrize("barrier", ["bar.sync 0;", ""])
+def test_an_asynchronous_copy_over_memory_that_is_still_read_is_a_race(barrier: str) -> None:
+    """Each thread reads what a thread of the other warp wrote, and copies to its own place in shared memory."""
+    body = f"""st.shared.u32 [%r3], %r1;
+    bar.sync 0;
+    xor.b32 %r4, %r1, 32;
+    mad.lo.s32 %r4, %r4, 4, %r2;
+    ld.shared.u32 %r5, [%r4];
+    {barrier}
+    cp.async.ca.shared.global [%r3], [%rd2], 4;
+    cp.async.commit_group;
+    bar.sync 0;
+    cp.async.wait_group 0;
+    ret;"""
+    text = kernel(THREAD + OUT + body, declarations=TILE)
+    if barrier:
+        launch(text, 1, 64, [words(64)])
+        return
+    with pytest.raises(Fault, match=r"`cp\.async\.ca.*race in shared memory: a write after a read"):
+        launch(text, 1, 64, [words(64)])
+
+
 def _product(shape: str, kinds: str, a: int, b: int, size: int) -> str:
     """One warp multiplies fragments that lie one behind the other, register by register."""
     groups = {"a": range(a), "b": range(8, 8 + b), "c": range(16, 20)}

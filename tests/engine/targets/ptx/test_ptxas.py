@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@functools.cache
 def kernels_of_primitives(examples: int) -> list[KernelSource]:
     """Different kernels of samples of every primitive."""
     sources: dict[KernelSource, None] = {}
