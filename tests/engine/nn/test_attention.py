@@ -333,6 +333,17 @@ def test_a_cache_that_refuses_tokens_is_unchanged(values):
     assert not cache.key.numpy().any() and not cache.value.numpy().any() and not cache.length.numpy().any()
 
 
+def test_arrays_are_taken_like_tensors():
+    x, slopes = np.ones((2, 1, 3, 4), np.float32), np.ones(1, np.float32)
+    mask = np.tri(3, dtype=bool)
+    found = nn.functional.scaled_dot_product_attention(x, x, x, mask, alibi_slopes=slopes)
+    tensors = [engine.asarray(each) for each in (x, x, x, mask)]
+    expected = nn.functional.scaled_dot_product_attention(*tensors, alibi_slopes=engine.asarray(slopes))
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    for layer, array in ((nn.RotaryEmbedding(4), x), (nn.SinusoidalPositions(4), x[:, 0]), (nn.GRUCell(4, 2), x[0, 0])):
+        np.testing.assert_array_equal(layer(array).numpy(), layer(engine.asarray(array)).numpy())
+
+
 def test_a_cache_that_got_too_many_tokens_has_no_room():
     cache = nn.KeyValueCache(1, 1, 4, 2)
     for _ in range(2):

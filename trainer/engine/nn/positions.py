@@ -65,6 +65,7 @@ class RotaryEmbedding(Module):
         self.cos, self.sin = (functions.asarray(table) for table in (np.cos(angles), np.sin(angles)))
 
     def forward(self, x: Tensor, offset: Tensor | int = 0) -> Tensor:
+        x = as_tensor(x, operation=type(self).__name__)
         expected = f"[B, H, T, {self.dim}] with at most {self.max_positions} tokens"
         self._check_shape(x.ndim == 4 and x.shape[3] == self.dim and x.shape[2] <= self.max_positions, x, expected)
         cos, sin = (_rows(table, x, offset, x.shape[2]) for table in (self.cos, self.sin))
@@ -116,6 +117,7 @@ class LearnedPositions(Module):
 
 
 def _with_positions(module: Any, x: Tensor, table: Tensor, offset: Tensor | int) -> Tensor:
+    x = as_tensor(x, operation=type(module).__name__)
     expected = f"[B, T, {module.dim}] with at most {module.max_positions} tokens"
     holds = x.ndim == 3 and x.shape[2] == module.dim and x.shape[1] <= module.max_positions
     module._check_shape(holds, x, expected)

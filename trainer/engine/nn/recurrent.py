@@ -308,6 +308,7 @@ class _Cell(Module):
 
     def _products(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         """The products of the input and of the state with their weights, each with its bias."""
+        x, h = (as_tensor(value, operation=type(self).__name__) for value in (x, h))
         self._check_shape(x.ndim in (1, 2) and x.shape[-1] == self.input_size, x, f"[B, {self.input_size}]")
         self._check_shape(h.shape == (*x.shape[:-1], self.hidden_size), h, f"h {[*x.shape[:-1], self.hidden_size]}")
         found = []
@@ -317,7 +318,8 @@ class _Cell(Module):
         return found[0], found[1]
 
     def _zeros(self, x: Tensor) -> Tensor:
-        return functions.zeros((*x.shape[:-1], self.hidden_size), dtype=x.dtype)
+        tensor = as_tensor(x, operation=type(self).__name__)
+        return functions.zeros((*tensor.shape[:-1], self.hidden_size), dtype=tensor.dtype)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
