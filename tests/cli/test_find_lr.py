@@ -40,7 +40,7 @@ def test_a_recipe_is_tested_and_leaves_a_picture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["find-lr", "digits", "data.batch_size=32", "--steps", "40", "--json", "-o", "curve.png"]) == 0
+    assert cli.main(["find-lr", "digits", "data.batch_size=32", "--json", "-o", "curve.png"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["suggestions"] == {"optimizer.learning_rate": told["suggestion"]} and 1e-6 < told["suggestion"] < 1
     assert [path.name for path in tmp_path.iterdir()] == ["curve.png"]
