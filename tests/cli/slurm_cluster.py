@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo")
-SECONDS_TO_START = 30.0
+SECONDS_TO_START, SECONDS_TO_END = 30.0, 20.0
 CONFIG = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -75,9 +75,9 @@ class SlurmCluster:
             self._start("slurmctld", "-D", "-f", str(self.config))
             self._start("slurmd", "-D", "-f", str(self.config), "-N", host)
             deadline = time.monotonic() + SECONDS_TO_START
-            while "idle" not in self._sinfo():
+            while "idle" not in (state := self._answer("sinfo", "--noheader", "--format=%t")):
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"the node is not idle: {self._sinfo()}\n{self._logs()}")
+                    raise RuntimeError(f"the node is not idle: {state}\n{self._logs()}")
                 time.sleep(0.1)
         except BaseException:
             self.__exit__()
@@ -85,10 +85,17 @@ class SlurmCluster:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        deadline = time.monotonic() + SECONDS_TO_END
+        while self._answer("squeue", "--noheader") and time.monotonic() < deadline:
+            time.sleep(0.1)  # a step can't end without its daemons
         for daemon in reversed(self._daemons):
             daemon.terminate()
         for daemon in self._daemons:
-            daemon.wait()
+            try:
+                daemon.wait(SECONDS_TO_END)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
 
     def _start(self, name: str, *words: str) -> None:
         path = _path(name)
@@ -96,9 +103,8 @@ class SlurmCluster:
         output = open(self._root / f"{name}.output", "wb")  # noqa: SIM115  (closed by the system)
         self._daemons.append(subprocess.Popen([path, *words], stdout=output, stderr=output))
 
-    def _sinfo(self) -> str:
+    def _answer(self, *command: str) -> str:
         environment = {**os.environ, "SLURM_CONF": str(self.config)}
-        command = ["sinfo", "--noheader", "--format=%t"]
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment).stdout
 
     def _logs(self) -> str:

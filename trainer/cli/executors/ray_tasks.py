@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +38,7 @@ class RayTasks:
     def __init__(self, address: str, runs: int, threads: int | None) -> None:
         try:
             if not ray.is_initialized():
-                ray.init(address, log_to_driver=False, logging_level="ERROR")
+                ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, AssertionError) as error:
             raise TrainerError(
                 "the Ray cluster can't be reached", where=f"--on ray:{address}", found=str(error).partition("\n")[0],
