@@ -30,12 +30,12 @@ class Orders:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._beat_at, self._sign, self._seen_at = 0.0, "", time.monotonic()
+        self._beat_at, self._sign, self._moved_at = 0.0, "", time.monotonic()
 
     # --- the command --------------------------------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Makes the folder anew, which ends the pilots of an earlier command.
+        """Replaces the folder, which ends the pilots of an earlier command.
 
         Raises:
             TrainerError: it can't be written.
@@ -97,8 +97,8 @@ class Orders:
             return True
         now = time.monotonic()
         if sign != self._sign:
-            self._sign, self._seen_at = sign, now
-        return now - self._seen_at > SECONDS_WITHOUT_OWNER
+            self._sign, self._moved_at = sign, now
+        return now - self._moved_at > SECONDS_WITHOUT_OWNER
 
     def take(self, pilot: int) -> tuple[int, Order] | None:
         """An order for this pilot: one that an earlier process of the same number left, or else a new one."""

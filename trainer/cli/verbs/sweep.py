@@ -29,7 +29,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="name of the sweep: its folder is sweeps/NAME")
     parser.add_argument(
         "--on", default="local", metavar="PLACE",
-        help="where trials train: local (the default), ray:ADDRESS or slurm:PARTITION, whose machines share this folder",
+        help="where trials train: local (the default), ray:ADDRESS or slurm:PARTITION, which share this folder",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print trials as they start and end, one JSON object each")
 
