@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent / "workloads"))
 from limited import MemoryLimit
 
 from trainer import configs
-from trainer.rundir import open_run
+from trainer.rundir import RunPaths, open_run
 
 OPTIONS = argparse.ArgumentParser(add_help=False)
 OPTIONS.add_argument("--seeds", type=int, default=3, help="trainings with each learning rate (default: 3)")
@@ -51,7 +51,11 @@ def _trains_within(recipe: str, limit: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="trainer-finders-") as folder, MemoryLimit(limit) as group:
         done = group.run([*TRAINER, *words], Path(folder))
         problem = done.stderr.strip()[-1000:] if done.returncode else ""
-        size = "none" if problem else configs.load_resolved(Path(folder) / "run" / "config.yaml").config.data.batch_size
+        size = (
+            "none"
+            if problem
+            else configs.load_resolved(RunPaths(Path(folder) / "run").config(1)).config.data.batch_size
+        )
         kills = group.kills
     print(f"{recipe} in {limit / 1e6:.0f} MB: batch size {size}, {kills} killed {problem}", file=sys.stderr, flush=True)
     return not problem and not kills

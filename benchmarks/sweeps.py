@@ -110,8 +110,8 @@ def tpe_wins() -> float:
 FIGURES = [
     Figure("kills", killed, bar=CHOSEN.trials, better="higher", unit="trials", rounds=1, is_timing=False),
     Figure("kills_on_ray", killed_on_ray, bar=CHOSEN.trials, better="higher", unit="trials", rounds=1, is_timing=False),
-    Figure("overhead", overhead, bar=0.5, unit="s", rounds=3),
-    Figure("overhead_on_ray", overhead_on_ray, bar=0.5, unit="s", rounds=3),
+    Figure("overhead", overhead, bar=0.5, unit="s", rounds=1),
+    Figure("overhead_on_ray", overhead_on_ray, bar=0.5, unit="s", rounds=1),
     Figure("tpe", tpe_wins, bar=math.ceil(LEAST_WINS * CHOSEN.seeds), better="higher", unit="seeds", rounds=1,
            is_timing=False),
 ]  # fmt: skip
