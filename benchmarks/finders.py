@@ -32,7 +32,7 @@ OPTIONS = argparse.ArgumentParser(add_help=False)
 OPTIONS.add_argument("--seeds", type=int, default=3, help="trainings with each learning rate (default: 3)")
 CHOSEN, REST = OPTIONS.parse_known_args()
 TRAINER = [sys.executable, "-P", "-m", "trainer.cli"]
-LIMITS = {"digits": 500, "names": 500, "forecast": 450, "clothes": 900, "nuclei": 1500}
+LIMITS = {"digits": 500, "names": 500, "forecast": 450, "clothes": 1600, "nuclei": 2500}
 """By recipe: memory of the control group in MB, for batches of some tens to some thousands of items."""
 STEPS = {"digits": 250, "names": 250, "adding": 400, "forecast": 250, "clothes": 96}
 """By recipe: the horizon of a comparison of learning rates."""

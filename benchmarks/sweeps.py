@@ -83,9 +83,9 @@ def surface(of: Mapping[str, Any]) -> float:
 
 def best_of(method: Any, seed: int) -> float:
     """The smallest value that a search of DRAWS trials finds."""
-    from trainer.cli.sweep.folder import SweepPaths
     from trainer.cli.sweep.search import Search
     from trainer.configs import ParameterConfig, SweepConfig
+    from trainer.rundir.sweeps import SweepPaths
 
     unit = ParameterConfig(low=0.0, high=1.0)
     rate, batch = ParameterConfig(low=1e-5, high=1.0, log=True), ParameterConfig(values=(16, 32, 64, 128))

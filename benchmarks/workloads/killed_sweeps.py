@@ -14,9 +14,9 @@ from pathlib import Path
 from harness import checkout_environment
 
 from trainer import TrainerError, configs
-from trainer.cli.sweep.folder import SweepPaths, SweepState, read_state
 from trainer.cli.sweep.search import Search
 from trainer.rundir import EndEvent, MetricEvent, RunEvent, read_events
+from trainer.rundir.sweeps import SweepPaths, SweepState, read_state
 
 STEPS = 12
 CONFIG = f"""\

@@ -30,7 +30,7 @@ DIVERGENCE = 4.0
 """The test ends when the median loss exceeds its minimum by this factor."""
 WIDTH = 0.2
 """Standard deviation of the smoothing of the curve, in decades of the learning rate."""
-FACTOR, CAUTIOUS_FACTOR = 0.5, 0.1
+FACTOR, CAUTIOUS_FACTOR = 1 / 3, 0.1
 """The suggestions, relative to the learning rate with the lowest loss. Chosen on five recipes, whose schedules begin
 with a warm-up: `benchmarks/finders.py find_lr`. The cautious one is fastai's.
 """
@@ -48,7 +48,7 @@ class RangeTest:
     Attributes:
         learning_rates: the learning rate of each step, growing by a constant factor.
         losses, smoothed: the training loss of each step, and its curve.
-        suggestion: half of the learning rate with the lowest smoothed loss.
+        suggestion: a third of the learning rate with the lowest smoothed loss.
         cautious: a tenth of it, for training without warm-up.
         is_diverged: whether the test ended early because the loss diverged.
         factors: learning rate of each optimizer by config key, relative to the tested one.
