@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from trainer.configs.section import Section
 
@@ -69,6 +69,13 @@ class TrainConfig(Section):
         gt=0,
         description="Number of batches whose gradients are summed for one optimizer step; 1: no gradient accumulation.",
     )
+    shards: int = Field(
+        1,
+        gt=0,
+        description="Number of equal parts of each batch that are computed one by one, or by several processes, and "
+        "summed in a fixed order: a power of two that divides every batch size. Results depend on the number of shards, "
+        "not on the number of processes. 1: the batch is not divided.",
+    )
     precision: Literal["float32", "bfloat16", "float16"] = Field(
         "float32",
         description="Data type of matrix products and convolutions; weights are always float32. bfloat16 is faster "
@@ -101,6 +108,13 @@ class TrainConfig(Section):
     watchdog_minutes: float | None = Field(
         30.0, gt=0, description="Minutes without progress after which the run logs where it hangs; null: off."
     )
+
+    @field_validator("shards")
+    @classmethod
+    def _is_power_of_two(cls, count: int) -> int:
+        if count & (count - 1):
+            raise ValueError(f"{count} is not a power of two (1, 2, 4, 8, …)")
+        return count
 
 
 class EarlyStoppingConfig(Section):

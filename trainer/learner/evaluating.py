@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainer import engine
+from trainer.engine.sharding import Shards
 from trainer.learner.measuring import Measuring, Occasion, report_folder
 from trainer.learner.meters import Meter
 from trainer.learner.phases import phase
@@ -41,13 +42,14 @@ class Evaluator:
         tell: EventSink,
         paths: RunPaths | None,
         between: Callable[[], None],
+        shards: Shards | None = None,
     ) -> None:
         self.task, self._measuring, self._run, self._tell, self._paths = task, measuring, run, tell, paths
         self._between = between
         self._limit = task.config.validate.worst_items
         self._scoring = Scoring() if self._limit and paths is not None else None
         self._programs = {
-            meter: evaluation_program(task, meter.tally, run.compiling, self._scoring)
+            meter: evaluation_program(task, meter.tally, run.compiling, self._scoring, shards)
             for meter in (measuring.valid, measuring.test)
         }
 
@@ -63,11 +65,15 @@ class Evaluator:
             meter.reset()
             search = Search(self._scoring, self._limit) if self._scoring is not None and finds_worst else None
 
-            def take(handed: Handed, number: int, weight: np.ndarray) -> None:
-                part = handed.pop(ITEMS, {})
-                if search is not None:
-                    search.add(part, loader.items_of(0, number), weight)
-                meter.hand_over(handed, (occasion.split, 0, number))
+            rows = loader.batch_size // self.task.config.train.shards
+
+            def take(handed: list[Handed], number: int, weight: np.ndarray) -> None:
+                items = loader.items_of(0, number)
+                for first, own in zip(range(0, len(items), rows), handed, strict=True):
+                    part, of_shard = own.pop(ITEMS, {}), slice(first, first + rows)
+                    if search is not None:
+                        search.add(part, items[of_shard], weight[of_shard])
+                meter.hand_over(handed, (occasion.split, 0, number), rows)
 
             for number, batch in zip(range(total), batches, strict=False):
                 self._between()

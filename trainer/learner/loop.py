@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainer import TrainerError, engine
 from trainer.datasets.loader import BadItem
 from trainer.datasets.readers import Opening
+from trainer.engine.sharding import Shards, check_divides
 from trainer.learner.autotune import tuned
 from trainer.learner.checkpoints import DISK, Disk
 from trainer.learner.device import device_for
@@ -205,6 +206,7 @@ class Learner:
                     loader.on_bad_item = self._tell_bad_item
                 if loader.tell is None:
                     loader.tell = self._warn
+                check_divides(self.config.train.shards, loader.batch_size)
         if (room := splits.train.room_for_objects) is not None:
             self._sink(LogEvent(f"batches have room for {room} objects per item (data.max_objects)"))
         plan = self.task.plan = Plan.for_config(self.config.train, splits)
@@ -215,8 +217,9 @@ class Learner:
                 self._sink(LogEvent(line))
             hooks = (*self.task.hooks(), *self._hooks)
             training = Training(
-                self.task, splits, plan, self.inbox, self._sink, paths=self.paths, hooks=hooks, disk=self._disk
-            )
+                self.task, splits, plan, self.inbox, self._sink, paths=self.paths, hooks=hooks, disk=self._disk,
+                shards=Shards(self.config.train.shards),
+            )  # fmt: skip
         self.training = training
         self.inbox.check()
         return training

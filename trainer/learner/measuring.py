@@ -102,7 +102,7 @@ class Measuring:
         nan = None if occasion.split == "train" else meter.tally.first_nan(read)
         if nan is not None:  # in a training step, the guards handle this
             role, batch, row = nan
-            raise NotANumber(role, row, (occasion.split, 0, batch))
+            raise NotANumber(role, row, (occasion.split, 0, batch, 0))
         taken = meter.take(read)
         taken.wait(aside=False)
         if not self._has_awaited(taken, occasion):
@@ -222,12 +222,13 @@ def naming_items(splits: DataSplits) -> Iterator[None]:
     except NotANumber as error:
         if error.at is None:
             raise
-        split, epoch, batch = error.at
+        split, epoch, batch, first_row = error.at
+        row = first_row + error.row
         loader = {"train": splits.train, "valid": splits.valid, **splits.tests()}[split]
         assert loader is not None
         raise TrainerError(
             f"{split}: NaN in the {error.part} of a metric",
-            where=loader.source_of(epoch, batch, error.row),
-            found=f"row {error.row} of batch {batch} in epoch {epoch}",
+            where=loader.source_of(epoch, batch, row),
+            found=f"row {row} of batch {batch} in epoch {epoch}",
             hint="The model returns NaN for this item: check its values, and the weights.",
         ) from error

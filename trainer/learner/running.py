@@ -34,7 +34,7 @@ class Runner:
         self._config, self._check, self._phases = config, check, CompilePhases(tell)
 
     def __call__(
-        self, program: Program, name: str, batch: Mapping[str, Any], *flags: bool, then: Callable[[Handed], None]
+        self, program: Program, name: str, batch: Mapping[str, Any], *flags: bool, then: Callable[[list[Handed]], None]
     ) -> None:
         """Runs a program on a batch, and calls `then` with its result, unless `DeferredActions` has a verdict."""
         handed = self._run(program, name, batch, flags)
@@ -46,7 +46,7 @@ class Runner:
         self._phases.report(done, total, now)
         self._check()
 
-    def _run(self, program: Program, name: str, batch: Mapping[str, Any], flags: tuple[bool, ...]) -> Handed:
+    def _run(self, program: Program, name: str, batch: Mapping[str, Any], flags: tuple[bool, ...]) -> list[Handed]:
         try:
             if program.has_run(*flags):
                 handed = program(batch, *flags)

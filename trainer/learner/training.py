@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from trainer.engine.sharding import Shards
 from trainer.learner.checkpoints import DISK, Disk
 from trainer.learner.deferred_actions import DeferredActions
 from trainer.learner.evaluating import Evaluator
@@ -56,6 +57,7 @@ class Training:
         paths: RunPaths | None,
         hooks: Sequence[Hook] = (),
         disk: Disk = DISK,
+        shards: Shards | None = None,
     ) -> None:
         config = self.config = task.config
         self.task, self.splits, self.plan, self.inbox, self.paths = task, splits, plan, inbox, paths
@@ -75,14 +77,15 @@ class Training:
             on_complete=lambda path: self._notify("after_checkpoint", checkpoint=path),
         )  # fmt: skip
         self._train_program = train_program(
-            task, state.random, tally, self.run.compiling, state.number, loss_scale=state.loss_scale, ema=state.ema
-        )
+            task, state.random, tally, self.run.compiling, state.number, loss_scale=state.loss_scale, ema=state.ema,
+            shards=shards,
+        )  # fmt: skip
         self.keeping = Keeping(
             state, self.saving, guard=guard, deferred=self.deferred, measuring=self.measuring, inbox=inbox,
             tell=self.tell,
             most_rollbacks=config.train.nan_limit,
         )  # fmt: skip
-        self.evaluator = Evaluator(task, self.measuring, self.run, self.tell, paths, self._between_batches)
+        self.evaluator = Evaluator(task, self.measuring, self.run, self.tell, paths, self._between_batches, shards)
         self.records = Records(
             state, splits, plan, measuring=self.measuring, evaluator=self.evaluator, run=self.run, guard=guard,
             tell=self.tell, notify=self._notify,
@@ -166,7 +169,8 @@ class Training:
         for index in range(progress.micro_batch, count):
             if time.monotonic() - begun > LONG_STEP_SECONDS:
                 self.inbox.check()
-            hand_over = partial(self.measuring.train.hand_over, at=("train", epoch, first + index))
+            rows = self.splits.train.batch_size // self.config.train.shards
+            hand_over = partial(self.measuring.train.hand_over, at=("train", epoch, first + index), rows=rows)
             self.run(self._train_program, "train step", next(batches), index + 1 == count, then=hand_over)
             if self.deferred.verdict is not None:
                 return self.deferred.verdict

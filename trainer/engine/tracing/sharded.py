@@ -270,7 +270,9 @@ def _classified(order: Sequence[Node], of_shards: set[Storage]) -> tuple[set[Nod
     for node in order:
         if node.operation.effect or node.name.startswith("host_"):
             raise _refused(node, "calls host code in a step with shards")
-        if node.name == "scan" and any(each.operation is SHARD_SUM for each in topological(node.attributes[0].computed)):
+        if node.name == "scan" and any(
+            each.operation is SHARD_SUM for each in topological(node.attributes[0].computed)
+        ):
             raise _refused(node, "sums over the shards of the batch at each of its steps")
         is_sum = node.operation is SHARD_SUM
         level[node] = max([level[source] for source in node.inputs], default=0) + is_sum

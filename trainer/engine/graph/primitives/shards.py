@@ -9,9 +9,7 @@ from __future__ import annotations
 from trainer.engine.graph.node import Node, Primitive, make_node
 from trainer.engine.graph.primitives.table import NUMERIC, first_dtype, first_shape
 
-SHARD_SUM = Primitive(
-    "shard_sum", "reduction", first_shape, first_dtype("shard_sum", NUMERIC), lambda attributes, x: x
-)
+SHARD_SUM = Primitive("shard_sum", "reduction", first_shape, first_dtype("shard_sum", NUMERIC), lambda attributes, x: x)
 
 
 def shard_sum(x: Node) -> Node:
