@@ -13,7 +13,6 @@ from trainer.engine import nn
 from trainer.learner import Learner
 from trainer.rundir import RunPaths
 
-
 SGD = {"name": "sgd", "learning_rate": 0.05}  # Adam would make a step of the noise in gradients that are zero
 
 

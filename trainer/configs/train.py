@@ -73,8 +73,8 @@ class TrainConfig(Section):
         1,
         gt=0,
         description="Number of equal parts of each batch that are computed one by one, or by several processes, and "
-        "summed in a fixed order: a power of two that divides every batch size. Results depend on the number of shards, "
-        "not on the number of processes. 1: the batch is not divided.",
+        "summed in a fixed order: a power of two that divides every batch size. Results depend on the number of "
+        "shards, not on the number of processes. 1: the batch is not divided.",
     )
     precision: Literal["float32", "bfloat16", "float16"] = Field(
         "float32",
@@ -105,6 +105,12 @@ class TrainConfig(Section):
         0.5, gt=0, le=1, description="Learning-rate factor applied after each rollback; 1: unchanged."
     )
     spike: SpikeConfig | None = Field(None, description="Detection of sudden jumps of a training metric; null: off.")
+    overfit_batches: int | None = Field(
+        None,
+        gt=0,
+        description="Train on this many batches only, the same ones in every epoch, to check that the model can "
+        "memorize them; null: all training items.",
+    )
     watchdog_minutes: float | None = Field(
         30.0, gt=0, description="Minutes without progress after which the run logs where it hangs; null: off."
     )
