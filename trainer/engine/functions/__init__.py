@@ -58,7 +58,7 @@ __all__ = [
     "ones", "ones_like", "pad", "permute_dims", "positive", "pow", "prod", "quantile", "real", "reciprocal",
     "remainder", "repeat", "resample", "reshape", "roll", "round", "scan", "scatter", "searchsorted", "segment_sum",
     "shard_sum", "sign", "signbit", "sin", "sinh", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
-    "stop_gradient", "subtract", "sum", "suppress", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "top_k", "tril",
-    "triu", "trunc", "unfold", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "var",
+    "stop_gradient", "subtract", "sum", "suppress", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile",
+    "top_k", "tril", "triu", "trunc", "unfold", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "var",
     "vecdot", "where", "windows", "zeros", "zeros_like",
 ]  # fmt: skip

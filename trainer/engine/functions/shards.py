@@ -16,7 +16,8 @@ def shard_sum(x: Tensor) -> Tensor:
 
     Inside a traced step with `shards`, a value computed from rows of the batch is that of one shard. Its sum over all
     shards is the same in each of them: one balanced tree over the shards' numbers, the lower operand first, in the
-    shape and dtype of `x` (16-bit floats in float32, bool as int32). The gradient is the sum of the cotangents over the shards.
+    shape and dtype of `x` (16-bit floats are summed in float32, bool as int32). The gradient is the sum of the
+    cotangents over the shards.
 
     Raises:
         TrainerError: x is complex.
