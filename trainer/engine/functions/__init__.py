@@ -59,6 +59,6 @@ __all__ = [
     "remainder", "repeat", "resample", "reshape", "roll", "round", "scan", "scatter", "searchsorted", "segment_sum",
     "shard_sum", "sign", "signbit", "sin", "sinh", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
     "stop_gradient", "subtract", "sum", "suppress", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile",
-    "top_k", "tril", "triu", "trunc", "unfold", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack",
-    "var", "vecdot", "where", "windows", "zeros", "zeros_like",
+    "top_k", "tril", "triu", "trunc", "unfold", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "unstack", "var", "vecdot", "where", "windows", "zeros", "zeros_like",
 ]  # fmt: skip
