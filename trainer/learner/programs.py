@@ -136,8 +136,8 @@ def evaluation_program(
 def _never_empty(batch: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor | None]:
     """The rows of a shard, and whether any is no padding; None without shards, whose batches always have one.
 
-    The mean loss of padding alone is undefined: in such a shard all rows have weight 1, and the shard counts for
-    nothing.
+    The mean loss of padding alone is undefined: in such a shard all rows have weight 1, and its loss and metrics are
+    ignored.
     """
     if shard_count() == 1 or "weight" not in batch:
         return batch, None
