@@ -319,7 +319,7 @@ def trace(
         progress: called with (kernels compiled, total kernels, name of the current one), and while kernels are planned
             with (0, 0, progress of the planning). An exception that it raises ends the call.
         check_every: with N > 0, trace again at every Nth call and raise if the graph has changed.
-        shards: trace the step for one of several shards. Arrays with at least one axis hold rows of the local shards along
+        shards: trace the step for one of several shards. Arrays with axes hold rows of the local shards along
             their first axis. The traced function returns a list: what the step returns for each local shard.
             `shard_sum` combines values of all shards; random numbers differ between them; states can get only values
             that are the same in all shards.
