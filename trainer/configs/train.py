@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from trainer.configs.section import Section
 
@@ -76,6 +76,13 @@ class TrainConfig(Section):
         "summed in a fixed order: a power of two that divides every batch size. Results depend on the number of "
         "shards, not on the number of processes. 1: the batch is not divided.",
     )
+    processes: int = Field(
+        1,
+        gt=0,
+        description="Number of processes on this machine that train together, each on its part of the shards: a power "
+        "of two that divides `shards`. Needs the extra `distributed` (mpi4py). Results are those of one process. "
+        "Under mpiexec, srun or torchrun, the launcher sets the number and this key is ignored.",
+    )
     precision: Literal["float32", "bfloat16", "float16"] = Field(
         "float32",
         description="Data type of matrix products and convolutions; weights are always float32. bfloat16 is faster "
@@ -121,6 +128,15 @@ class TrainConfig(Section):
         if count & (count - 1):
             raise ValueError(f"{count} is not a power of two (1, 2, 4, 8, …)")
         return count
+
+    @model_validator(mode="after")
+    def _processes_divide_shards(self) -> "TrainConfig":
+        if self.shards % self.processes:
+            raise ValueError(
+                f"{self.processes} processes do not divide {self.shards} shards: set train.shards to a multiple of "
+                "train.processes"
+            )
+        return self
 
 
 class EarlyStoppingConfig(Section):

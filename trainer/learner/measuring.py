@@ -16,6 +16,7 @@ from trainer.engine import State
 from trainer.learner.deferred_actions import Read
 from trainer.learner.meters import Meter, Taken
 from trainer.learner.optimizers import Optimizer
+from trainer.learner.ranks import ALONE, Group
 from trainer.learner.tally import Tally
 from trainer.metrics import Report
 from trainer.metrics.binding import requested_metrics
@@ -63,8 +64,10 @@ class Measuring:
         waits_aside: whether the training waits for a metric that is folded in another process.
     """
 
-    def __init__(self, config: RunConfig, tell: Callable[[Event], None], paths: RunPaths | None) -> None:
-        self._tell, self._paths = tell, paths
+    def __init__(
+        self, config: RunConfig, tell: Callable[[Event], None], paths: RunPaths | None, group: Group = ALONE
+    ) -> None:
+        self._tell, self._paths, self._group = tell, paths, group
         self.folders = {"worker": FoldingProcess(), "aside": FoldingProcess(niceness=ASIDE_NICENESS)}
         metrics = config.metrics
         self.train = Meter(Tally("train", requested_metrics(metrics.train)), self.folders)
@@ -104,6 +107,8 @@ class Measuring:
             role, batch, row = nan
             raise NotANumber(role, row, (occasion.split, 0, batch, 0))
         taken = meter.take(read)
+        if not self._group.is_first:  # only rank 0 folds rows
+            return dict(self._group.from_first())
         taken.wait(aside=False)
         if not self._has_awaited(taken, occasion):
             self.waits_aside = True
@@ -115,6 +120,7 @@ class Measuring:
             taken.numbers.clear()
             taken.reports.clear()
             self._pending.append((occasion, taken))
+        self._group.from_first(values)
         return values
 
     def settle(self, *, wait: bool = False) -> None:

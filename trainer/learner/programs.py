@@ -16,6 +16,7 @@ from trainer.engine.targets import Fence
 from trainer.learner.autotune import running_evaluation
 from trainer.learner.ema import Ema
 from trainer.learner.precision import LossScale
+from trainer.learner.ranks import Group
 from trainer.learner.stepping import Stepping, stepping
 from trainer.learner.tally import Handed, Tally
 from trainer.learner.task import Task, parts_of
@@ -64,6 +65,24 @@ class Program:
             handed: Any = self.step(batch, *flags)
         self._variants.add(flags)
         return [handed] if self.step.shards is None else handed
+
+
+def joined(group: Group, handed: Sequence[Handed]) -> list[Handed]:
+    """On rank 0 what the step handed on of all shards, in order; on others nothing."""
+    if group.size == 1 or not any(handed):
+        return list(handed)
+    own = [{place: {name: _array(value) for name, value in rows.items()} for place, rows in each.items()}
+           for each in handed]  # fmt: skip
+    return [{place: {name: _tensor(value) for name, value in rows.items()} for place, rows in each.items()}
+            for each in group.joined(own)]  # fmt: skip
+
+
+def _array(value: Any) -> Any:
+    return np.array(value.numpy()) if isinstance(value, Tensor) else value
+
+
+def _tensor(value: Any) -> Any:
+    return engine.asarray(value) if isinstance(value, np.ndarray) else value
 
 
 def train_program(

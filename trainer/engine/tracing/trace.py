@@ -102,8 +102,10 @@ class Traced(Generic[Parameters, Result]):
             return self.function(*args, **kwargs)  # a part of the step that is being traced
         leaves = list(flatten((args, kwargs)))
         if watcher.get() is not None:
-            untraced = self._untraced(args, kwargs, leaves)
-            return untraced if self.shards is None else [untraced]
+            untraced: Any = self._untraced(args, kwargs, leaves)
+            if self.shards is not None:
+                untraced = [untraced]
+            return untraced
         arrays: list[Storage] = []
         signature: list[Any] = []
         numbers: list[tuple[str, Any]] = []
@@ -148,8 +150,9 @@ class Traced(Generic[Parameters, Result]):
                 self._check(entry, args, kwargs, leaves, arrays)
         with targets.lock:
             prepare_run(entry.states, entry.updated)
-            returned, self.fence = entry.run(arrays, self.shards)
-        return returned[0] if self.shards is None else returned
+            found, self.fence = entry.run(arrays, self.shards)
+        returned: Any = found[0] if self.shards is None else found
+        return returned
 
     def _untraced(self, args: Any, kwargs: Any, leaves: Sequence[tuple[str, Any]]) -> Any:
         """The function's result, computed operation by operation (`engine.eager`)."""
