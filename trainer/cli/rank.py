@@ -40,7 +40,7 @@ LOOK_SECONDS = 0.05
 RANKS = "ranks"
 """The folder of the run directory with the heartbeats."""
 
-SECONDS_TO_END = 5.0
+SECONDS_TO_END = 3.0
 """Seconds that the other ranks have to end after rank 0, before they are killed: one may hang."""
 
 
@@ -159,8 +159,15 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
                 deadline = time.monotonic() + SECONDS_TO_END
         if deadline is not None and time.monotonic() > deadline:
             _kill_all(first.parent, launcher)
-    ended = [record.event for record in read_events(attempt.paths.events) if isinstance(record.event, EndEvent)]
-    return ended[-1].exit_code if ended else FAILURE
+    ended = [
+        record.event
+        for record in read_events(attempt.paths.events)
+        if record.attempt == attempt.number and isinstance(record.event, EndEvent)
+    ]
+    if not ended:
+        print("rank 0 of the training died", file=sys.stderr, flush=True)
+        return FAILURE
+    return ended[-1].exit_code
 
 
 def _kill_all(folder: Path, launcher: subprocess.Popen[bytes]) -> None:

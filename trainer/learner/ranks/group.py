@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 CHECK_SECONDS = 0.25
 """Seconds between two looks at the heartbeats of the others while waiting for them."""
 
+LONGEST_SEARCH_SECONDS = 8.0
+"""Seconds in which a rank that MPI can't reach is looked for among the heartbeats."""
+
+_RESUME = "Resume the run, with fewer or more processes, from its checkpoint."
 _OBJECT, _ARRAY = 1, 2
 """Tags of messages."""
 
@@ -130,18 +134,30 @@ class Group:
         Raises:
             RankLost: another rank died, hangs or failed.
         """
-        if is_done():
-            return
-        started = now = time.perf_counter()
-        looked = now
-        while not is_done():
+        started = now = looked = time.perf_counter()
+        is_ready = self._is_done(is_done)
+        while not is_ready:
             os.sched_yield()  # ranks may share cores: a spinning one would keep the other from coming
             now = time.perf_counter()
             if now - looked >= CHECK_SECONDS:
                 looked = now
-                if self.heartbeats is not None and (problem := self.heartbeats.lost()) is not None:
-                    raise RankLost(problem, hint="Resume the run, with fewer or more processes, from its checkpoint.")
+                self._look()
+            is_ready = self._is_done(is_done)
         self.waited += now - started
+
+    def _is_done(self, is_done: Callable[[], bool]) -> bool:
+        try:
+            return is_done()
+        except RuntimeError as error:  # MPI's: it is the first to notice that a process on this machine has died
+            for _ in range(round(LONGEST_SEARCH_SECONDS / CHECK_SECONDS)):
+                self._look()
+                time.sleep(CHECK_SECONDS)
+            raise RankLost(f"MPI can't reach another process: {error}", hint=_RESUME) from error
+
+    def _look(self) -> None:
+        """Raise if the heartbeat of a rank says that it is lost."""
+        if self.heartbeats is not None and (problem := self.heartbeats.lost()) is not None:
+            raise RankLost(problem, hint=_RESUME)
 
 
 ALONE = Group()

@@ -19,8 +19,8 @@ from trainer.rundir import host_name
 from trainer.rundir.processes import process_is_alive, process_started
 
 BEAT_SECONDS = 1.0
-SILENT_SECONDS = 6.0
-"""A rank whose heartbeat stops for this long is lost: with the time between two checks, within ten seconds."""
+SILENT_SECONDS = 5.0
+"""A rank whose heartbeat stops for this long is lost: with the time that the others have to end, within ten seconds."""
 
 
 class Heartbeats:
