@@ -1,4 +1,4 @@
-"""Several processes come to the bits of one, may be stopped and resumed as another number, and name the one that is lost."""
+"""Several processes come to the bits of one, are resumed as another number, and name the one that is lost."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 
 from trainer.learner.checkpoints import first_difference, read_checkpoint
 from trainer.rundir import EndEvent, MetricEvent, read_events, without_superseded
+from trainer.rundir.processes import process_is_alive
 
 pytest.importorskip("mpi4py", reason="training in several processes needs the extra `distributed`")
 pytestmark = pytest.mark.full
@@ -128,7 +129,7 @@ def beaten(root: Path, rank: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_lost_rank_is_named_and_the_run_resumed_to_the_same_bits(folder: Path, number: signal.Signals) -> None:
+def test_a_lost_rank_is_named_and_nothing_is_left_behind(folder: Path, number: signal.Signals) -> None:
     name = number.name
     process = trainer(folder, "config.yaml", "train.steps=100000", "train.processes=2", "--run-dir", name)
     lost = beaten(folder / name, 1)
@@ -138,4 +139,4 @@ def test_a_lost_rank_is_named_and_the_run_resumed_to_the_same_bits(folder: Path,
     assert f"rank 1 (pid {lost['pid']} on {lost['host']})" in output
     end = [record.event for record in read_events(folder / name / "events.jsonl")][-1]
     assert isinstance(end, EndEvent) and end.status == "failed" and "rank 1" in str(end.reason)
-    assert not Path(f"/proc/{lost['pid']}").exists()
+    assert not process_is_alive(lost["pid"], lost["started"])

@@ -70,8 +70,8 @@ def balanced(values: list[np.ndarray]) -> np.ndarray:
 def test_sums_over_ranks_are_those_of_a_balanced_tree(size: int) -> None:
     generator = np.random.default_rng(size)
     lengths = (0, 1, 5, SMALL_BYTES // 4 + 7)  # exchanged whole, together; and in halves that differ by one
-    given = [[generator.normal(size=length).astype(np.float32) * 10.0 ** generator.integers(-6, 6) for length in lengths]
-             for _ in range(size)]  # fmt: skip
+    scales = 10.0 ** generator.integers(-6, 6, size)
+    given = [[(generator.normal(size=length) * scale).astype(np.float32) for length in lengths] for scale in scales]
     counts = [np.arange(3) * rank for rank in range(size)]
     expected = [balanced([of_rank[place] for of_rank in given]) for place in range(len(lengths))]
 
@@ -86,7 +86,10 @@ def test_sums_over_ranks_are_those_of_a_balanced_tree(size: int) -> None:
 
 
 def test_values_of_ranks_reach_the_first_and_all() -> None:
-    found = in_ranks(4, lambda rank: (rank.from_first(10 * rank.rank), rank.to_all(rank.rank), rank.joined([rank.rank])))
+    def work(rank: Thread) -> tuple[Any, ...]:
+        return rank.from_first(10 * rank.rank), rank.to_all(rank.rank), rank.joined([rank.rank])
+
+    found = in_ranks(4, work)
     assert found == [(0, [0, 1, 2, 3], [0, 1, 2, 3]), *[(0, [0, 1, 2, 3], [])] * 3]
 
 

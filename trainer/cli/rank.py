@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trainer.configs import Loaded, RunConfig
 
 LOOK_SECONDS = 0.05
-"""Seconds between two looks at the processes."""
+"""Seconds between two checks of the processes."""
 
 RANKS = "ranks"
 """The folder of the run directory with the heartbeats."""
@@ -54,12 +54,12 @@ def train_as_first(
     resume = attempt.checkpoint, attempt.is_forced
     group.from_first((attempt.paths.root.absolute(), attempt.number, *resume))
     sink(LogEvent(f"{group.size} processes train together, each on {loaded.config.train.shards // group.size} shards"))
-    group.heartbeats = Heartbeats(attempt.paths.root / RANKS / str(attempt.number), 0, group.size)
+    config = with_share_of_threads(loaded.config, group)  # from here on, all ranks have started
+    group.heartbeats = Heartbeats(heartbeats_of(attempt.paths.root, attempt.number), 0, group.size)
     group.heartbeats.start()
     failure: str | None = "it ended before its training"
     try:
-        loaded = replace(loaded, config=with_share_of_threads(loaded.config, group))
-        learner = learner_for(attempt, loaded, task_class(loaded.task), sink, group=group)
+        learner = learner_for(attempt, replace(loaded, config=config), task_class(loaded.task), sink, group=group)
         group.from_first(learner.resume is not None)
         sink(PhaseEvent("load", "finished"))
         watcher.hand_signals_to(learner.interrupt)
@@ -89,12 +89,12 @@ def follow_first(group: Group) -> int:
         return FAILURE
     root, number_of_attempt, checkpoint, is_forced = order
     paths = RunPaths(root)
-    group.heartbeats = Heartbeats(root / RANKS / str(number_of_attempt), group.rank, group.size)
+    loaded = configs.load(str(paths.config(number_of_attempt).absolute()), ())
+    config = with_share_of_threads(loaded.config, group)
+    group.heartbeats = Heartbeats(heartbeats_of(root, number_of_attempt), group.rank, group.size)
     group.heartbeats.start()
     failure: str | None = "it ended before its training"
     try:
-        loaded = configs.load(str(paths.config(number_of_attempt).absolute()), ())
-        config = with_share_of_threads(loaded.config, group)
         resumes = group.from_first()
         outcome = Learner(
             task_class(loaded.task), config, loaded.options, sink=_no_sink, attempt=number_of_attempt,
@@ -113,13 +113,20 @@ def follow_first(group: Group) -> int:
             ranks.end(group)
 
 
+def heartbeats_of(root: Path, attempt: int) -> Path:
+    """The folder of the heartbeats of an attempt."""
+    return root / RANKS / str(attempt)
+
+
 def with_share_of_threads(config: RunConfig, group: Group) -> RunConfig:
-    """The config with an equal share of this machine's cores, unless it sets the number of threads."""
-    if config.threads is not None or config.device != "cpu":
-        return config
+    """The config with an equal share of this machine's cores, unless it sets the number of threads. Waits for all
+    ranks.
+    """
     from trainer.engine.targets.cpu.pool import available_threads
 
     here = group.to_all(host_name()).count(host_name())
+    if config.threads is not None or config.device != "cpu":
+        return config
     return config.model_copy(update={"threads": max(1, available_threads() // here)})
 
 
@@ -133,13 +140,14 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
     Raises:
         TrainerError: there is no launcher.
     """
-    told = {
+    described = {
         "root": str(attempt.paths.root.absolute()), "number": attempt.number, "debug": attempt.debug,
         "process_start": attempt.process_start, "is_forced": attempt.is_forced,
         "checkpoint": None if attempt.checkpoint is None else str(attempt.checkpoint),
     }  # fmt: skip
-    command = ranks.command(processes, ["-P", "-m", "trainer.cli.rank", json.dumps(told), str(processes)])
-    first = attempt.paths.root / RANKS / str(attempt.number) / "0.json"
+    first = heartbeats_of(attempt.paths.root, attempt.number).absolute() / "0.json"
+    arguments = ["-P", "-m", "trainer.cli.rank", json.dumps(described), str(processes)]
+    command = ranks.command(processes, arguments, first.parent)
     if attempt.lock is not None:
         attempt.lock.release()  # rank 0 takes it
     launcher = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -153,12 +161,14 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
     deadline = None
     while launcher.poll() is None:
         time.sleep(LOOK_SECONDS)
-        with suppress(OSError, ValueError):
-            known = json.loads(first.read_text(encoding="utf-8"))
-            if deadline is None and not process_is_alive(known["pid"], known["started"]):
-                deadline = time.monotonic() + SECONDS_TO_END
-        if deadline is not None and time.monotonic() > deadline:
-            _kill_all(first.parent, launcher)
+        alive = _alive(first.parent)
+        if deadline is None and first.exists() and 0 not in alive:
+            deadline = time.monotonic() + SECONDS_TO_END
+        if deadline is not None and (not alive or time.monotonic() > deadline):
+            for pid in alive.values():
+                os.kill(pid, signal.SIGKILL)
+            launcher.terminate()  # which ends what is left of its own
+            launcher.wait()
     ended = [
         record.event
         for record in read_events(attempt.paths.events)
@@ -170,13 +180,15 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
     return ended[-1].exit_code
 
 
-def _kill_all(folder: Path, launcher: subprocess.Popen[bytes]) -> None:
-    """Kills the ranks that are left, each by the process that its heartbeat names, and their launcher."""
+def _alive(folder: Path) -> dict[int, int]:
+    """The processes on this machine that live, by rank, as their heartbeats name them."""
+    alive = {}
     for path in folder.glob("*.json"):
-        known = json.loads(path.read_text(encoding="utf-8"))
-        if known["host"] == host_name() and process_is_alive(known["pid"], known["started"]):
-            os.kill(known["pid"], signal.SIGKILL)
-    launcher.kill()
+        with suppress(OSError, ValueError):
+            known = json.loads(path.read_text(encoding="utf-8"))
+            if known["host"] == host_name() and process_is_alive(known["pid"], known["started"]):
+                alive[int(path.stem)] = known["pid"]
+    return alive
 
 
 def main(words: list[str] | None = None) -> int:
@@ -184,13 +196,13 @@ def main(words: list[str] | None = None) -> int:
     from trainer import configs
     from trainer.cli.worker import work
 
-    told, processes = words or sys.argv[1:]
+    described, processes = words or sys.argv[1:]
     die_with_parent(os.getppid(), signal.SIGKILL)
     leave_out_plugins()
     group = ranks.from_launcher(int(processes), "mpiexec")
     if not group.is_first:
         return follow_first(group)
-    order = json.loads(told)
+    order = json.loads(described)
     root, checkpoint = Path(order.pop("root")), order.pop("checkpoint")
     attempt = Attempt(RunPaths(root), **order, checkpoint=None if checkpoint is None else Path(checkpoint))
     try:

@@ -26,6 +26,7 @@ from trainer.learner.running import Runner
 from trainer.learner.saving import Saving
 from trainer.learner.state import TrainingState
 from trainer.learner.stopwatch import Reading, Stopwatch
+from trainer.learner.tally import Handed
 from trainer.learner.task import Parts, Task
 from trainer.learner.verdict import Verdict
 from trainer.rundir import Event, EventSink, RunPaths
@@ -175,18 +176,19 @@ class Training:
         for index in range(progress.micro_batch, count):
             if time.monotonic() - begun > LONG_STEP_SECONDS:
                 self.inbox.check()  # of several processes, the clocks differ
-            rows = self.splits.train.batch_size // self.config.train.shards
-            hand_over = partial(self.measuring.train.hand_over, at=("train", epoch, first + index), rows=rows)
-            self.run(
-                self._train_program, "train step", next(batches), index + 1 == count,
-                then=lambda handed, hand_over=hand_over: hand_over(joined(self.group, handed)),
-            )  # fmt: skip
+            take = partial(self._hand_over, at=("train", epoch, first + index))
+            self.run(self._train_program, "train step", next(batches), index + 1 == count, then=take)
             if self.deferred.verdict is not None:
                 return self.deferred.verdict
             progress.micro_batch = index + 1
         progress.step, progress.micro_batch = progress.step + 1, 0
         self.measuring.settle()
         return None
+
+    def _hand_over(self, handed: list[Handed], at: tuple[Any, ...]) -> None:
+        """Passes on the rows of a batch, of all processes."""
+        rows = self.splits.train.batch_size // self.config.train.shards
+        self.measuring.train.hand_over(joined(self.group, handed), at, rows)
 
     def epoch(self, epoch: int, first: int) -> EpochBatches:
         """The training batches of an epoch, from step `first` on, or from within that step."""

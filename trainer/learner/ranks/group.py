@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from trainer.learner.ranks.heartbeats import Heartbeats
 
 CHECK_SECONDS = 0.25
-"""Seconds between two looks at the heartbeats of the others while waiting for them."""
+"""Seconds between two checks of the heartbeats of the others while waiting for them."""
 
 LONGEST_SEARCH_SECONDS = 8.0
-"""Seconds in which a rank that MPI can't reach is looked for among the heartbeats."""
+"""Seconds in which a rank that MPI can't reach is last_check for among the heartbeats."""
 
 _RESUME = "Resume the run, with fewer or more processes, from its checkpoint."
 _OBJECT, _ARRAY = 1, 2
@@ -37,7 +37,7 @@ class RankLost(TrainingFailure):
 class Group:
     """One process of several, by mpi4py's communicator; without one, a process alone.
 
-    While it waits for others, a rank gives its processor to any other thread, and looks at their heartbeats.
+    While it waits for others, a rank gives its processor to any other thread, and checks their heartbeats.
 
     Attributes:
         rank: the number of this process. size: the number of processes.
@@ -134,13 +134,13 @@ class Group:
         Raises:
             RankLost: another rank died, hangs or failed.
         """
-        started = now = looked = time.perf_counter()
+        started = now = last_check = time.perf_counter()
         is_ready = self._is_done(is_done)
         while not is_ready:
             os.sched_yield()  # ranks may share cores: a spinning one would keep the other from coming
             now = time.perf_counter()
-            if now - looked >= CHECK_SECONDS:
-                looked = now
+            if now - last_check >= CHECK_SECONDS:
+                last_check = now
                 self._look()
             is_ready = self._is_done(is_done)
         self.waited += now - started

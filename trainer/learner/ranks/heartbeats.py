@@ -24,7 +24,7 @@ SILENT_SECONDS = 5.0
 
 
 class Heartbeats:
-    """The heartbeat of one rank, and a look at those of the others.
+    """The heartbeat of one rank, and a check of the others.
 
     Args:
         folder: where the files are; the same for all ranks.
@@ -33,7 +33,7 @@ class Heartbeats:
 
     def __init__(self, folder: Path, rank: int, size: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder, self.rank, self.size, self._clock = folder, rank, size, clock
-        self._seen: dict[int, tuple[int, float]] = {}
+        self._beats: dict[int, tuple[int, float]] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._known = {"pid": os.getpid(), "started": process_started(os.getpid()), "host": host_name()}
@@ -71,10 +71,10 @@ class Heartbeats:
             return None
         if known and known["host"] == host_name() and not process_is_alive(known["pid"], known["started"]):
             return f"{name} died"
-        before, since = self._seen.get(rank, (-1, 0.0))
+        before, since = self._beats.get(rank, (-1, 0.0))
         now = self._clock()
         if written != before:
-            self._seen[rank] = written, now
+            self._beats[rank] = written, now
         elif now - since >= SILENT_SECONDS:
             return f"{name} has not responded for {now - since:.0f} s"
         return None

@@ -17,6 +17,9 @@ from typing import Any
 from trainer import TrainerError
 from trainer.learner.ranks.group import Group
 
+_STAYING = '"$@" || { code=$?; [ -e "$0" ] || exit $code; exec sleep 600; }'
+"""A shell's command: the process, and, if it fails after the folder of heartbeats exists, a long wait in its place."""
+
 
 def from_launcher(count: int, launcher: str) -> Group:
     """The group of the `count` processes that a launcher (mpiexec, srun, torchrun) has started.
@@ -35,10 +38,11 @@ def from_launcher(count: int, launcher: str) -> Group:
     return Group(communicator)
 
 
-def command(count: int, arguments: Sequence[str]) -> list[str]:
+def command(count: int, arguments: Sequence[str], heartbeats: Path) -> list[str]:
     """The command that starts `count` processes of this Python interpreter on this machine, with these arguments.
 
-    Where one dies, the others go on, and say so: MPI's launcher would kill them.
+    Where one dies, the others go on, to say so: the launcher would kill them, but sees the shell that has started the
+    process, until the caller ends the launcher.
 
     Raises:
         TrainerError: there is no launcher of MPI, or no mpi4py.
@@ -50,8 +54,8 @@ def command(count: int, arguments: Sequence[str]) -> list[str]:
     if launcher is None:
         raise _missing("no `mpiexec` on the path")
     found = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False).stdout
-    options = ["-disable-auto-cleanup"] if "HYDRA" in found else ["--oversubscribe", "--enable-recovery"]
-    return [launcher, *options, "-n", str(count), sys.executable, *arguments]
+    options = [] if "HYDRA" in found else ["--oversubscribe"]  # Open MPI counts cores
+    return [launcher, *options, "-n", str(count), "sh", "-c", _STAYING, str(heartbeats), sys.executable, *arguments]
 
 
 def end(group: Group) -> None:
