@@ -189,13 +189,13 @@ def _input_gradients(work: Work) -> Iterator[Product]:
         for axis, residue in enumerate(residues):
             step, low, spacing = strides[axis], padding[axis][0], dilation[axis]
             met = [tap for tap in range(window[axis]) if (residue + low - tap * spacing) % step == 0]
-            last, apart = (met[-1], met[-1] - met[-2] if len(met) > 1 else 0) if met else (0, 0)
+            last, spread = (met[-1], met[-1] - met[-2] if len(met) > 1 else 0) if met else (0, 0)
             taps.append(len(met))
             pixels.append(-(-(spatial[axis] - residue) // step))
             places.append(Axis({2 + axis: step}, residue))
             first = (residue + low - last * spacing) // step
-            inside.append(Axis({2 + axis: 1, 5 + axis: apart * spacing // step}, first, extents[axis]))
-            kernels.append(Axis({5 + axis: -apart}, last))
+            inside.append(Axis({2 + axis: 1, 5 + axis: spread * spacing // step}, first, extents[axis]))
+            kernels.append(Axis({5 + axis: -spread}, last))
         spaces = ((groups,), (images, *pixels), (channels,), (*taps, own))
         yield Product(
             spaces, (Axis({1: 1}), Axis({0: own, 7: 1}), *inside),
