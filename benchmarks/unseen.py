@@ -26,12 +26,14 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness import Companion, Family, Figure, checkout_environment, largest, run_figures
 from steps import FastestWay
@@ -173,13 +175,67 @@ def names_of(network: str, listed: Sequence[Figure | Family]) -> list[str]:
     return [name for name in found if name.startswith(f"{network}_")]
 
 
+def profiled(python: str, network: str, framework: str, *options: str) -> dict[str, Any]:
+    """What `--measure=profile` prints."""
+    command = (python, *words(network, framework, "--measure=profile", *options))
+    answer = subprocess.run(command, env=checkout_environment(), check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(answer.stdout)
+    return found
+
+
+def launch_table(ours: dict[str, Any], theirs: dict[str, float] | None, count: int) -> Iterator[str]:
+    """Lines about the launches of a step, those first that lose most against the roofline.
+
+    of module: the time of all launches of the same module; launches that several modules share have none.
+    """
+
+    def seconds(launch: dict[str, Any]) -> float:
+        return float(launch["busy"] + launch["waiting"])
+
+    modules: dict[str, float] = {}
+    for launch in ours["launches"]:
+        modules[launch["module"]] = modules.get(launch["module"], 0.0) + seconds(launch)
+    total = ours["seconds"]
+    yield f"{'lost ms':>8}{'ms':>9}{'share%':>8}{'roof%':>7}{'of module':>11}{'PyTorch':>9}  launch"
+    for launch in sorted(ours["launches"], key=lambda each: each["roofline"] - seconds(each))[:count]:
+        spent, module = seconds(launch), launch["module"]
+        path = module.partition(".")[2]
+        peer = theirs.get(path) if theirs and path else None
+        cells = (
+            f"{1e3 * (spent - launch['roofline']):8.2f}{1e3 * spent:9.2f}{100 * spent / total:8.1f}"
+            f"{100 * launch['roofline'] / spent if spent else 0:7.0f}"
+            f"{1e3 * modules[module] if module else math.nan:11.2f}{1e3 * peer if peer else math.nan:9.2f}"
+        )
+        yield f"{cells.replace('nan', '  -')}  {launch['kernel']} {launch['shape']} {path}".rstrip()
+    bound = sum(launch["roofline"] for launch in ours["launches"])
+    yield f"{len(ours['launches'])} launches, {1e3 * total:.1f} ms a step, {1e3 * bound:.1f} ms at the roofline"
+    if theirs:
+        yield f"PyTorch: {1e3 * sum(theirs.values()):.1f} ms, {1e3 * theirs['']:.1f} of them outside modules"
+
+
+def print_launches(network: str, python: str | None, rows: int, options: Sequence[str]) -> None:
+    """The table of a network's training step, next to the faster of PyTorch's layouts."""
+    ours = profiled(sys.executable, network, "trainer", *options)
+    theirs = [profiled(python, network, "torch", *options, *more) for more in WAYS.values()] if python else []
+    fastest = min(theirs, key=lambda seconds: sum(seconds.values())) if theirs else None
+    print("\n".join(launch_table(ours, fastest, rows)))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--peer-python")
     parser.add_argument("--draw", action="store_true")
+    parser.add_argument("--launches", action="store_true")
+    parser.add_argument("--bfloat16", action="store_true")
+    parser.add_argument("--rows", type=int, default=30)
     own, others = parser.parse_known_args()
     if own.draw:
         print("\n".join(draw()))
+        return 0
+    if own.launches:
+        if len(others) != 1 or others[0] not in NETWORKS:
+            parser.error(f"--launches is of one network, found {' '.join(others) or 'none'}: {', '.join(NETWORKS)}")
+        print_launches(others[0], own.peer_python, own.rows, ["--bfloat16"] if own.bfloat16 else [])
         return 0
     listed = figures(own.peer_python)
     expanded = [name for word in others for name in (names_of(word, listed) if word in NETWORKS else (word,))]

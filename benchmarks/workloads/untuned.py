@@ -5,8 +5,8 @@ Usage: untuned.py NETWORK trainer|torch --threads N [--steps N] [--batch N --inf
                   [--channels-last] [--compiled] [--measure NAME]
 
 Measures with one answer, for which no line is waited: `losses` (of the first five steps), `first_step` (seconds from a
-ready network to its first loss, importing left out), `launches` (the engine's profile as JSON) and `operations`
-(PyTorch's seconds of each module, forward and back, as JSON).
+ready network to its first loss, importing left out) and `profile`, as JSON: the engine's launches, or PyTorch's seconds
+of each module, forward and back.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import numpy as np
 
 COMPARED_STEPS = 5
 PROFILED_STEPS = 3
+MODULE = "module "
+"""Begins the name of a range of PyTorch's profiler, before the module's path."""
 
 
 def in_trainer(arguments: argparse.Namespace) -> Callable[[], float]:
@@ -49,7 +51,10 @@ def in_trainer(arguments: argparse.Namespace) -> Callable[[], float]:
             return engine.max(outputs[-1] if isinstance(outputs, tuple) else outputs)
 
     step: Any = engine.trace(infer if arguments.inference else lambda *arrays: network.step(trained, *arrays))
-    return lambda: float(step(*inputs).item())
+    run = lambda: float(step(*inputs).item())  # noqa: E731
+    if arguments.measure == "profile":
+        print(json.dumps(engine.profile(run, steps=PROFILED_STEPS).to_json()))
+    return run
 
 
 def in_torch(arguments: argparse.Namespace) -> Callable[[], float]:
@@ -78,7 +83,10 @@ def in_torch(arguments: argparse.Namespace) -> Callable[[], float]:
     inputs = [x.contiguous(memory_format=layout) if x.ndim == 4 else x for x in inputs]
     trained = torch_framework.Trained(models, network.optimizer, arguments.bfloat16, arguments.compiled)
     if not arguments.inference:
-        return lambda: network.step(trained, *inputs).item()
+        run = lambda: network.step(trained, *inputs).item()  # noqa: E731
+        if arguments.measure == "profile":
+            print(json.dumps(module_seconds(run, models)))
+        return run
     models[0].eval()
 
     @torch.inference_mode()
@@ -87,6 +95,47 @@ def in_torch(arguments: argparse.Namespace) -> Callable[[], float]:
         return (outputs[-1] if isinstance(outputs, tuple) else outputs).max().item()
 
     return infer
+
+
+def module_seconds(run: Callable[[], object], models: list[Any]) -> dict[str, float]:
+    """PyTorch's seconds of a step by innermost module, forward and back; "" is all else.
+
+    Modules open a range while they run, and a gradient has the sequence number of the operation that it is for.
+    """
+    import torch
+
+    def opened(path: str) -> Callable[..., None]:
+        def enter(module: Any, _: Any) -> None:
+            module.open_range = torch.profiler.record_function(MODULE + path)
+            module.open_range.__enter__()
+
+        return enter
+
+    for model in models:
+        for path, module in model.named_modules():
+            module.register_forward_pre_hook(opened(path))
+            module.register_forward_hook(lambda module, _, __: module.open_range.__exit__(None, None, None))
+    for _ in range(2):
+        run()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        for _ in range(PROFILED_STEPS):
+            run()
+    seconds, owners = dict.fromkeys([""], 0.0), dict[int, str]()
+    events = sorted(profiler.events(), key=lambda event: event.time_range.start)
+    for event in events:
+        parent = event
+        while parent is not None and not parent.name.startswith(MODULE):
+            parent = parent.cpu_parent
+        if parent is not None:
+            path = parent.name.removeprefix(MODULE)
+            owners.setdefault(event.sequence_nr, path)
+        else:
+            parent = event
+            while parent.sequence_nr not in owners and parent.cpu_parent is not None:
+                parent = parent.cpu_parent
+            path = owners.get(parent.sequence_nr, "") if parent.sequence_nr >= 0 else ""
+        seconds[path] = seconds.get(path, 0.0) + event.self_cpu_time_total * 1e-6 / PROFILED_STEPS
+    return seconds
 
 
 def step_ms(run: Callable[[], object], steps: int) -> float:
@@ -110,9 +159,11 @@ def main() -> None:
     parser.add_argument("--bfloat16", action="store_true")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compiled", action="store_true")
-    parser.add_argument("--measure", choices=("step_ms", "losses", "first_step", "launches"), default="step_ms")
+    parser.add_argument("--measure", choices=("step_ms", "losses", "first_step", "profile"), default="step_ms")
     arguments = parser.parse_args()
     run = (in_torch if arguments.framework == "torch" else in_trainer)(arguments)
+    if arguments.measure == "profile":
+        return
     if arguments.measure == "losses":
         print(json.dumps([run() for _ in range(COMPARED_STEPS)]))
     elif arguments.measure == "first_step":

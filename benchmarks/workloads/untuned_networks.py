@@ -447,19 +447,22 @@ def sharpen(trained: Any, x: Any, target: Any) -> Any:
 
 
 class GatedLayer(nn.Module):
-    """A gated convolution over `dilation` steps; gives what the next layer reads and what the result adds up."""
+    """A gated convolution over `dilation` steps; gives what the next layer reads (but for the last layer) and what the
+    result adds up.
+    """
 
-    def __init__(self, channels: int, skip: int, dilation: int) -> None:
+    def __init__(self, channels: int, skip: int, dilation: int, is_last: bool) -> None:
         super().__init__()
         self.dilation, self.channels = dilation, channels
         self.conv = nn.Conv1d(channels, 2 * channels, 2, dilation=dilation)
-        self.residual, self.skip = nn.Conv1d(channels, channels, 1), nn.Conv1d(channels, skip, 1)
+        self.residual = None if is_last else nn.Conv1d(channels, channels, 1)
+        self.skip = nn.Conv1d(channels, skip, 1)
         self.tanh, self.sigmoid = nn.Tanh(), nn.Sigmoid()
 
     def forward(self, x: Any) -> Any:
         y = self.conv(x)
         y = self.tanh(y[:, : self.channels]) * self.sigmoid(y[:, self.channels :])
-        return x[:, :, self.dilation :] + self.residual(y), self.skip(y)
+        return x if self.residual is None else x[:, :, self.dilation :] + self.residual(y), self.skip(y)
 
 
 WAVE_STEPS = 4096
@@ -471,7 +474,9 @@ class WaveNet(nn.Module):
     def __init__(self, channels: int = 64, skip: int = 128, classes: int = 256) -> None:
         super().__init__()
         self.tokens = nn.Embedding(classes, channels)
-        self.layers = nn.ModuleList([GatedLayer(channels, skip, 1 << number % 10) for number in range(20)])
+        self.layers = nn.ModuleList(
+            [GatedLayer(channels, skip, 1 << number % 10, number == 19) for number in range(20)]
+        )
         self.head = nn.Sequential(f.ReLU(), nn.Conv1d(skip, skip, 1), f.ReLU(), nn.Conv1d(skip, classes, 1))
 
     def forward(self, tokens: Any) -> Any:
