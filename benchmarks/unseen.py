@@ -51,8 +51,10 @@ OTHERS = (
 DRAWN, SEED = 5, 20261123
 
 MEAN_BAR, TRAINING_BAR, INFERENCE_BAR = 1.5, 1.2, 1.1
-LOSS_BARS = {"": 1e-3, "_bfloat16": 3e-2}
-"""Largest relative difference of a loss from PyTorch's over five steps; sums in another order grow apart."""
+LOSS_BARS = {"": 1e-2, "_bfloat16": 5e-2}
+"""Largest relative difference of a loss from PyTorch's over five steps. Sums in another order grow apart: by 8e-3 in the
+hourglass and the DCGAN between PyTorch in float32 and in float64.
+"""
 
 COLD_SECONDS, WARM_SECONDS = 3.0, 1.0
 WAYS: dict[str, tuple[str, ...]] = {"contiguous": (), "channels-last": ("--channels-last",)}

@@ -19,7 +19,7 @@ cross_entropy, mse_loss, l1_loss = nn.cross_entropy, nn.mse_loss, nn.l1_loss
 binary_cross_entropy_with_logits = nn.binary_cross_entropy_with_logits
 
 OPTIMIZERS: dict[str, Callable[[nn.Module], Optimizer]] = {
-    "sgd": lambda network: SGD(network, 0.01, momentum=0.9, weight_decay=1e-4),
+    "sgd": lambda network: SGD(network, 0.001, momentum=0.9, weight_decay=1e-4),
     "adamw": lambda network: AdamW(network, 1e-4),
     "adam": lambda network: Adam(network, 2e-4, betas=(0.5, 0.999)),
 }

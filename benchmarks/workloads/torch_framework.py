@@ -17,7 +17,7 @@ cross_entropy, mse_loss, l1_loss = functional.cross_entropy, functional.mse_loss
 binary_cross_entropy_with_logits = functional.binary_cross_entropy_with_logits
 
 OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
-    "sgd": lambda network: torch.optim.SGD(network.parameters(), 0.01, momentum=0.9, weight_decay=1e-4, fused=True),
+    "sgd": lambda network: torch.optim.SGD(network.parameters(), 0.001, momentum=0.9, weight_decay=1e-4, fused=True),
     "adamw": lambda network: torch.optim.AdamW(network.parameters(), 1e-4, fused=True),
     "adam": lambda network: torch.optim.Adam(network.parameters(), 2e-4, betas=(0.5, 0.999), fused=True),
 }
