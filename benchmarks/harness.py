@@ -47,7 +47,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from load import machine_seconds, own_seconds
+from load import Watch
 
 ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
@@ -453,18 +453,13 @@ def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
 def _round(ours: Callable[[], float], peer: Callable[[str], float] | None, peer_python: str) -> Round:
     our_values: list[float] = []
     peer_values: list[float] = []
-    start, busy, own = time.perf_counter(), machine_seconds(), own_seconds()
-    while not our_values or time.perf_counter() - start < MINIMUM_ROUND_SECONDS:
+    watch = Watch()
+    while not our_values or watch.seconds < MINIMUM_ROUND_SECONDS:
         our_values.append(ours())
         if peer is not None:
             peer_values.append(peer(peer_python))
-    others = (machine_seconds() - busy) - (own_seconds() - own)
-    capacity = (time.perf_counter() - start) * (os.cpu_count() or 1)
-    return Round(
-        statistics.median(our_values),
-        statistics.median(peer_values) if peer_values else None,
-        max(0.0, others / capacity),
-    )
+    peers = statistics.median(peer_values) if peer_values else None
+    return Round(statistics.median(our_values), peers, watch.disturbance)
 
 
 def _counts(figure: Figure, item: Round) -> bool:

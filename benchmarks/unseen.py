@@ -52,7 +52,7 @@ DRAWN, SEED = 5, 20261123
 
 MEAN_BAR, TRAINING_BAR, INFERENCE_BAR = 1.5, 1.2, 1.1
 LOSS_BARS = {"": 1e-2, "_bfloat16": 5e-2}
-"""Largest relative difference of a loss from PyTorch's over five steps. Sums in another order grow apart: by 8e-3 in the
+"""Largest relative difference of five losses from PyTorch's. Sums in another order grow apart: by 8e-3 in the
 hourglass and the DCGAN between PyTorch in float32 and in float64.
 """
 
