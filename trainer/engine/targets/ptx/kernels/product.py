@@ -9,7 +9,7 @@ A block of threads computes a tile. Step by step its threads bring a part of bot
 prologue if there is one, then multiply. Numerics: "exact": each element is one chain of fused multiply-adds in the
 order of the depth, from zero, as on the CPU. "tensor": `mma.sync` multiplies bfloat16, float16 or TF32 (float32 rounded
 to 10 bits of fraction) and adds in float32, in an order that NVIDIA does not document. With `block` the depth is cut
-into blocks of so many terms, each with an output of its own.
+into blocks of that size, each with an output of its own.
 """
 
 from __future__ import annotations
