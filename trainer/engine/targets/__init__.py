@@ -129,7 +129,8 @@ def get(name: str | Device) -> Device:
         if is_numbered and not int(number):
             return get(base)
         module, kind = _CLASSES[base]
-        found = _devices[name] = getattr(importlib.import_module(module), kind)(*[int(number)] * is_numbered)
+        numbers = [int(number)] if is_numbered else []
+        found = _devices[name] = getattr(importlib.import_module(module), kind)(*numbers)
     return found
 
 

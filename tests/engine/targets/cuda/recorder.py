@@ -6,7 +6,7 @@ before. What each stream and the host know to have ended (a vector clock) shows 
 - two streams, or a stream and memory that was let go and taken again, touch the same bytes, at least one writes, and no
   event is between them;
 - work uses an address that is not allocated, or a graph one that has been let go since it was captured;
-- the host changes pinned memory before the copy from it has ended.
+- the host changes pinned memory, or lets it go, before the copy from it, or to it, has ended.
 
 Reading memory that nothing has written is an error of the emulator, for kernels, and of `download` here, for copies.
 An error of the order is a `Disorder`. `fail` makes a call fail with an error of CUDA.
@@ -14,7 +14,6 @@ An error of the order is a `Disorder`. `fail` makes a call fail with an error of
 
 from __future__ import annotations
 
-import ctypes
 import sys
 import weakref
 from collections import deque
@@ -137,10 +136,13 @@ class Recorder:
         """Launches of graphs."""
         self.kernels = 0
         """Kernels that have been given to a stream, in a graph or alone."""
+        self.executed = 0
+        """Kernels that are over."""
         self.used = 0
         self.waits: list[str] = []
         """What the host has waited for while it was not over."""
         self.known: Clock = {}
+        self._pinned: dict[int, weakref.ref[Pinned]] = {}
         self._streams: list[weakref.ref[Stream]] = []
         self._tenancies: dict[int, weakref.ref[MemoryPointer]] = {}
         self._free: dict[int, list[Chunk]] = {}
@@ -182,7 +184,9 @@ class Recorder:
 
     def alloc_pinned_memory(self, size: int) -> Pinned:
         self.call("alloc_pinned_memory")
-        return np.zeros(size, np.uint8).view(Pinned)
+        pinned = np.zeros(size, np.uint8).view(Pinned)
+        self._pinned[pinned.ptr] = weakref.ref(pinned)
+        return pinned
 
     def _count(self) -> int:
         if not self.gpus:
@@ -199,22 +203,22 @@ class Recorder:
         assert nbytes > 0
         if kind == self.runtime.memcpyHostToDevice:
             place, start = self.find(target, nbytes)
-            host = _host(source, nbytes)
-            before = host.copy()
+            host = self._host(source, nbytes)
+            before = host().copy()
 
             def upload() -> None:
-                if not (host == before).all():
+                if not (host() == before).all():
                     raise Disorder("pinned memory was changed before the copy from it had ended")
-                place.data[start : start + nbytes], place.is_written[start : start + nbytes] = host, True
+                place.data[start : start + nbytes], place.is_written[start : start + nbytes] = before, True
 
             own.give("a copy to the GPU", upload, [(place, start, nbytes, True)])
         elif kind == self.runtime.memcpyDeviceToHost:
             place, start = self.find(source, nbytes)
-            host = _host(target, nbytes)
-            host[:] = 0xFF
+            host = self._host(target, nbytes)
+            host()[:] = 0xFF
 
             def download() -> None:
-                host[:] = place.data[start : start + nbytes]
+                host()[:] = place.data[start : start + nbytes]
 
             own.give("a copy to the host", download, [(place, start, nbytes, False)])
         else:
@@ -225,6 +229,24 @@ class Recorder:
                 to.is_written[where : where + nbytes] = place.is_written[start : start + nbytes]
 
             own.give("a copy on the GPU", move, [(place, start, nbytes, False), (to, where, nbytes, True)])
+
+    def _host(self, address: int, nbytes: int) -> Callable[[], np.ndarray]:
+        """Bytes of pinned memory, as long as something else keeps it."""
+        self._pinned = {ptr: owner for ptr, owner in self._pinned.items() if owner() is not None}
+        found = [
+            (owner, address - ptr) for ptr, owner in self._pinned.items() if 0 <= address - ptr <= _size(owner) - nbytes
+        ]
+        if not found:
+            raise Disorder("memory of the host that is not pinned is copied")
+        owner, start = found[0]
+
+        def part() -> np.ndarray:
+            pinned = owner()
+            if pinned is None:
+                raise Disorder("pinned memory was let go before the copy had ended")
+            return np.asarray(pinned)[start : start + nbytes]
+
+        return part
 
     # Failing
 
@@ -258,8 +280,8 @@ class Recorder:
         free = self._free.get(nbytes)
         chunk = free.pop() if free else Chunk(next(self._addresses), nbytes)
         self.used += nbytes
-        filler = np.full(nbytes, 0xFF, np.uint8)
-        tenancy = Tenancy(chunk, filler, np.full(nbytes, not self.executes))
+        content = np.full(nbytes, 0xFF if self.executes else 0, np.uint8)
+        tenancy = Tenancy(chunk, content, np.full(nbytes, not self.executes))
         pointer = MemoryPointer(chunk.address, tenancy)
         self._tenancies[chunk.address] = weakref.ref(pointer)
         weakref.finalize(pointer, self._let_go, chunk).atexit = False
@@ -386,6 +408,7 @@ class Stream:
         touched = [(tenancy, 0, tenancy.chunk.nbytes, True) for tenancy in places.values()]
 
         def execute() -> None:
+            self.recorder.executed += len(kernels)
             if self.recorder.executes:
                 for kernel in kernels:
                     kernel.execute()
@@ -496,8 +519,9 @@ class Graph:
         stream.give_kernels("a graph", kernels)
 
 
-def _host(address: int, nbytes: int) -> np.ndarray:
-    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
+def _size(owner: weakref.ref[Pinned]) -> int:
+    pinned = owner()
+    return 0 if pinned is None else pinned.size
 
 
 def _joined(first: Clock, second: Clock) -> Clock:

@@ -90,7 +90,7 @@ class Gpu:
                                 hint=hint) from error  # fmt: skip
 
     def _full(self, doing: str, error: str, held: str) -> DeviceMemoryError:
-        found = f"{held or 'nothing'} held of {self.memory / 1e9:.2f} GB; {error}, while {doing}"
+        found = f"{held or 'nothing'}, of {in_bytes(self.memory)} in all; {error.rstrip('.')}, while {doing}"
         return DeviceMemoryError(
             f"out of memory on {self.device} ({self.name})",
             found=found,
@@ -105,8 +105,7 @@ def open_gpu(index: int = 0, cuda: Any = None) -> Gpu:
         TrainerError: CuPy is missing, there is no such GPU, its driver is too old, or it is older than Ampere.
     """
     cuda = cuda or load()
-    count = _count(cuda)
-    version = cuda.runtime.driverGetVersion() if count else 0
+    count, version, properties = _found(cuda, index)
     if index >= count:
         raise TrainerError(
             f"there is no GPU for `device: cuda{f':{index}' if index else ''}`",
@@ -116,7 +115,6 @@ def open_gpu(index: int = 0, cuda: Any = None) -> Gpu:
         )
     if version < OLDEST_DRIVER:
         raise _old_driver(version)
-    properties = cuda.runtime.getDeviceProperties(index)
     name, capability = properties["name"].decode(), (properties["major"], properties["minor"])
     if capability < OLDEST_CAPABILITY:
         raise TrainerError(
@@ -133,7 +131,7 @@ def available() -> list[Gpu]:
     """All GPUs that can be used. Raises `TrainerError` where there is none, or the first can't be."""
     cuda = load()
     first = open_gpu(0, cuda)
-    return [first, *(open_gpu(index, cuda) for index in range(1, _count(cuda)))]
+    return [first, *(open_gpu(index, cuda) for index in range(1, _found(cuda, 0)[0]))]
 
 
 def load() -> Any:
@@ -174,14 +172,20 @@ def _emulated() -> Any:
     return module.Recorder()
 
 
-def _count(cuda: Any) -> int:
-    """The number of GPUs. Raises `TrainerError` where the driver is too old to tell."""
+def _found(cuda: Any, index: int) -> tuple[int, int, Any]:
+    """The number of GPUs, the version of CUDA that the driver is for, and the properties of a GPU that exists.
+
+    Raises:
+        TrainerError: the driver is too old to tell, or fails.
+    """
+    version = 0
     try:
-        return int(cuda.runtime.getDeviceCount())
-    except cuda.runtime.CUDARuntimeError as error:
         version = cuda.runtime.driverGetVersion()
+        count = cuda.runtime.getDeviceCount()
+        return count, version, cuda.runtime.getDeviceProperties(index) if index < count else None
+    except cuda.runtime.CUDARuntimeError as error:
         if error.status == _NO_DEVICE or not version:
-            return 0
+            return 0, version, None
         if error.status == _OLD_DRIVER:
             raise _old_driver(version) from error
         raise TrainerError("NVIDIA's driver does not work", found=str(error), hint=_RESUME) from error
@@ -198,6 +202,11 @@ def _old_driver(version: int) -> TrainerError:
 
 def _dotted(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def in_bytes(count: int) -> str:
+    """A number of bytes, for people."""
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
 def summary(gpus: Sequence[Gpu]) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets import Fence
-from trainer.engine.targets.cuda.driver import Gpu
+from trainer.engine.targets.cuda.driver import Gpu, in_bytes
 
 ALIGNMENT = 256
 
@@ -124,18 +124,18 @@ class CudaMemory:
         totals: Counter[str] = Counter()
         for allocation in list(self._live):
             totals[allocation.label] += allocation.nbytes
-        return ", ".join(f"{nbytes / 1e9:.2f} GB of {label}" for label, nbytes in totals.most_common())
+        return ", ".join(f"{in_bytes(nbytes)} of {label}" for label, nbytes in totals.most_common())
 
     def take(self, nbytes: int, label: str) -> Allocation:
         """At least one byte of the GPU's memory."""
-        with self.gpu.used(f"taking {nbytes / 1e9:.2f} GB for {label}", self.held):
+        with self.gpu.used(f"taking {in_bytes(nbytes)} for {label}", self.held):
             allocation = Allocation(self._pool.malloc(max(1, nbytes)), nbytes, label)
         self._live.add(allocation)
         return allocation
 
     def pinned(self, nbytes: int) -> Any:
         """Memory of the host that the GPU copies from and to."""
-        with self.gpu.used(f"pinning {nbytes / 1e9:.2f} GB of the host's memory") as cuda:
+        with self.gpu.used(f"pinning {in_bytes(nbytes)} of the host's memory") as cuda:
             return cuda.alloc_pinned_memory(max(1, nbytes))
 
     def keep(self, event: Any, *objects: Any) -> None:
