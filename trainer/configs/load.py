@@ -26,6 +26,7 @@ from trainer.configs.problems import ConfigError, KeyPath, Place, Problem, dotte
 from trainer.configs.reader import Document
 from trainer.configs.run import RunConfig
 from trainer.configs.sources import IN_PYTHON, read_sources
+from trainer.configs.sweep_checks import refuse_unsweepable
 from trainer.configs.task import TaskReference, find_task, load_declaration, load_options_model
 from trainer.configs.translate import problems_of, value_place
 
@@ -141,7 +142,7 @@ def _validated(document: Document, recipes: RecipeIndex, rules: Sequence[Rule]) 
     resolved = {} if options is None else options.model_dump(mode="json", by_alias=True)
     config = config.model_copy(update={"options": resolved, "task": task.spec})
     loaded = Loaded(config, options, task, declaration, document)
-    for rule in (refuse_undeclared, *rules):
+    for rule in (refuse_undeclared, refuse_unsweepable, *rules):
         for problem in rule(loaded):
             rests_on = (problem.path, *problem.rests_on)
             if not any(_touch(path, other) for path in rests_on for other in broken):
