@@ -140,10 +140,10 @@ def load() -> Any:
     Raises:
         TrainerError: the package or the emulator is missing, or `TRAINER_CUDA` has an unknown value.
     """
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted not in ("", EMULATED):
-        raise TrainerError(f"{VARIABLE} has an unknown value", found=repr(wanted), expected=f"{EMULATED!r}, or unset")
-    return _emulated() if wanted else _cupy()
+    mode = os.environ.get(VARIABLE, "")
+    if mode not in ("", EMULATED):
+        raise TrainerError(f"{VARIABLE} has an unknown value", found=repr(mode), expected=f"{EMULATED!r}, or unset")
+    return _emulated() if mode else _cupy()
 
 
 def _cupy() -> Any:

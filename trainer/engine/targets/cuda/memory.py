@@ -115,7 +115,7 @@ class CudaMemory:
             self.compute, self.copies, self.reading = (cuda.Stream(non_blocking=True) for _ in range(3))
         self._live: weakref.WeakSet[Allocation] = weakref.WeakSet()
         self._kept: deque[tuple[Any, tuple[Any, ...]]] = deque()
-        self._wanted: Transaction | None = None
+        self._fetched: Transaction | None = None
 
     # Allocation
 
@@ -164,15 +164,15 @@ class CudaMemory:
 
     def fetch(self, block: Block) -> None:
         """Copy a block that does not change any more to the host before the next run, with others."""
-        if self._wanted is None:
-            self._wanted = Transaction(self)
-        block.arrival = self._add(self._wanted, block)
+        if self._fetched is None:
+            self._fetched = Transaction(self)
+        block.arrival = self._add(self._fetched, block)
 
     def begin_fetching(self) -> None:
         """Begin to copy what `fetch` was called for."""
-        wanted, self._wanted = self._wanted, None
-        if wanted is not None:
-            wanted.begin()
+        fetched, self._fetched = self._fetched, None
+        if fetched is not None:
+            fetched.begin()
 
     def copy(self, block: Block) -> Block:
         other = self.allocate(block.size, block.dtype)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from threading import RLock
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,18 +28,25 @@ from trainer.engine.targets.cuda.memory import ALIGNMENT, Allocation, Block, Cud
 from trainer.engine.targets.ptx.launch import Address, Launch
 from trainer.engine.targets.ptx.target import Lowered
 
-if TYPE_CHECKING:
-    from trainer.engine.targets.cuda.device import CudaDevice
-
 SLOTS = 2
 """Pinned copies of a batch: one that is copied to the GPU and one that the host fills."""
+
+
+class ProgramDevice(Protocol):
+    """The interface of a device for its programs."""
+
+    memory: CudaMemory
+    lock: RLock
+
+    def arena(self, size: int) -> int:
+        """The address of the memory for values between launches: at least this large."""
 
 
 class Program:
     """Kernels on given buffers. `run_at` launches them one by one."""
 
     def __init__(
-        self, device: CudaDevice, lowered: Lowered, functions: Sequence[Any], inputs: Sequence[Node],
+        self, device: ProgramDevice, lowered: Lowered, functions: Sequence[Any], inputs: Sequence[Node],
         shapes: Sequence[tuple[int, ...]], *, flush: bool,
     ) -> None:  # fmt: skip
         self.device, self.flush = device, flush
@@ -121,7 +129,7 @@ class Step(Program):
     captures = 0
 
     def __init__(
-        self, device: CudaDevice, lowered: Lowered, functions: Sequence[Any], inputs: Sequence[Node],
+        self, device: ProgramDevice, lowered: Lowered, functions: Sequence[Any], inputs: Sequence[Node],
         shapes: Sequence[tuple[int, ...]], *, flush: bool,
     ) -> None:  # fmt: skip
         super().__init__(device, lowered, functions, inputs, shapes, flush=flush)
