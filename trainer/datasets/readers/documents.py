@@ -191,11 +191,11 @@ def _contents(files: Sequence[Path], cache: Path) -> tuple[str, int]:
     if known.exists():
         kept: dict[str, Any] = json.loads(known.read_bytes())
         return kept["digest"], kept["documents"]
-    found = {"digest": _digest(files), "documents": sum(1 for path in files for _ in _units(path))}
+    digest, count = _digest(files), sum(1 for path in files for _ in _units(path))
     if max(state.st_mtime_ns for _, state in states) < time.time_ns() - _SETTLED:
         with _written(known) as file:
-            file.write(json.dumps(found).encode())
-    return found["digest"], found["documents"]
+            file.write(json.dumps({"digest": digest, "documents": count}).encode())
+    return digest, count
 
 
 def _digest(files: Sequence[Path]) -> str:
