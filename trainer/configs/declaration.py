@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trainer.configs.model import NormalizationConfig
+
 
 @dataclass(frozen=True)
 class Returns:
@@ -27,6 +29,7 @@ class Declaration:
         reads: whether the task reads `data.reader`; False: the task creates its data, and a reader is an error.
         own_data: files in data.root that mark data in the task's own format; it is then read without `data.reader`.
         train, valid: what `train_step` and `valid_step` return.
+        normalization: of the network's images, if neither the config nor the weights have one.
     """
 
     optimizers: tuple[str, ...] = ("optimizer",)
@@ -36,3 +39,4 @@ class Declaration:
     own_data: tuple[str, ...] = ()
     train: Returns = Returns()
     valid: Returns = Returns()
+    normalization: NormalizationConfig | None = None

@@ -284,8 +284,7 @@ def _not_loaded(loaded: Loaded) -> list[str]:
     parts = [f"the task's code ({task.file})", f"its data ({config.data.root or 'the task decides where'})"]
     if loaded.declaration is None:
         parts.append("the task's requirements (no DECLARATION in its options.py)")
-    files = [section.weights for section in (config.model, *config.model.parts.values())]
-    return [*parts, *(f"weights ({file})" for file in files if file is not None)]
+    return [*parts, *(f"weights ({section.weights})" for section in config.model.sources().values())]
 
 
 def _is_path(value: Any, path: KeyPath) -> bool:

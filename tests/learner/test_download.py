@@ -1,0 +1,173 @@
+"""Weights from an address: downloaded once, continued after an interruption, with their facts in the config."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from trainer import TrainerError
+from trainer.configs.model import ModelConfig, NormalizationConfig
+from trainer.engine import nn
+from trainer.learner.weights import start_from
+from trainer.learner.weights.download import downloaded
+from trainer.learner.weights.sources import settled
+
+VALUES = {"weight": np.arange(6000, dtype=np.float32).reshape(2, 3000), "bias": np.float32([1, 2])}
+CONTENT = save(VALUES, {"format": "pt"})
+ADDRESS = "hf:someone/net@main/model.safetensors"
+
+
+class Hub:
+    """A server with a model, as Hugging Face's hub has it.
+
+    Attributes:
+        files: content by path. requests: the path and the range of each request. cut: number of bytes after which the
+        next answers end.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {
+            "/someone/net/resolve/main/model.safetensors": CONTENT,
+            "/api/models/someone/net/revision/main": json.dumps({"cardData": {"license": "apache-2.0"}}).encode(),
+            "/someone/net/resolve/main/config.json": json.dumps(
+                {"pretrained_cfg": {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}}
+            ).encode(),
+        }
+        self.requests: list[tuple[str, str | None]] = []
+        self.cut: list[int] = []
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        wanted = handler.headers.get("Range")
+        self.requests.append((handler.path, wanted))
+        content = self.files.get(handler.path)
+        if content is None:
+            handler.send_error(404)
+            return
+        tag = f'"{hashlib.sha256(content).hexdigest()}"'
+        start = 0
+        if wanted is not None and handler.headers.get("If-Range") == tag:
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+        handler.send_response(206 if start else 200)
+        handler.send_header("Content-Length", str(len(content) - start))
+        handler.send_header("ETag", tag)
+        handler.end_headers()
+        end = self.cut.pop(0) if self.cut and handler.path.endswith("model.safetensors") else len(content)
+        handler.wfile.write(content[start : start + end])
+        handler.close_connection = True
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Hub]:
+    hub = Hub()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            hub.answer(self)
+
+        def log_message(self, *words: Any) -> None:
+            """Nothing is printed."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    yield hub
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_first_use_downloads_and_records_the_facts(hub: Hub) -> None:
+    progress: list[tuple[int, int]] = []
+    own = NormalizationConfig(mean=(0.5,), std=(0.5,))
+    config = settled(ModelConfig(weights=ADDRESS), own, lambda done, total: progress.append((done, total)))
+    assert config.sha256 == hashlib.sha256(CONTENT).hexdigest() and config.license == "apache-2.0"
+    assert config.normalization == NormalizationConfig(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+    assert progress[0] == (0, len(CONTENT)) and progress[-1] == (len(CONTENT), len(CONTENT))
+    before = len(hub.requests)
+    net = nn.Linear(3000, 2)
+    (line,) = start_from(config, {"net": net})
+    assert line == f"{ADDRESS}: 2 of 2 arrays loaded" and len(hub.requests) == before
+    np.testing.assert_array_equal(net.bias.numpy(), VALUES["bias"])
+    kept = ModelConfig(weights=ADDRESS, normalization=own, license="mine")
+    assert (settled(kept, None).normalization, settled(kept, None).license) == (own, "mine")
+
+
+def test_an_interrupted_download_is_continued(hub: Hub) -> None:
+    hub.cut = [5000, 7000]
+    file, _ = downloaded(ADDRESS)
+    assert file.read_bytes() == CONTENT
+    ranges = [wanted for path, wanted in hub.requests if path.endswith("model.safetensors")]
+    assert ranges == [None, "bytes=5000-", "bytes=12000-"]
+
+
+def test_a_download_that_gets_no_further_ends_and_is_continued_by_the_next_run(hub: Hub) -> None:
+    hub.cut = [5000, 0, 0, 0]
+    with pytest.raises(TrainerError, match="continue"):
+        downloaded(ADDRESS)
+    hub.requests.clear()
+    hub.cut = []
+    assert downloaded(ADDRESS)[0].read_bytes() == CONTENT
+    assert hub.requests[0][1] == "bytes=5000-"
+
+
+def test_a_file_that_has_changed_is_downloaded_from_the_beginning(hub: Hub) -> None:
+    hub.cut = [5000, 0, 0, 0]
+    with pytest.raises(TrainerError):
+        downloaded(ADDRESS)
+    hub.cut = []
+    other = save({**VALUES, "bias": np.float32([3, 4])})
+    hub.files["/someone/net/resolve/main/model.safetensors"] = other
+    assert downloaded(ADDRESS)[0].read_bytes() == other
+
+
+def test_another_file_than_the_recorded_one_is_refused(hub: Hub) -> None:
+    with pytest.raises(TrainerError, match="not those that the config names"):
+        settled(ModelConfig(weights=ADDRESS, sha256="0" * 64), None)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "404"), (b"PK\x03\x04" * 9, "not a safetensors file"), (b"", "not a safetensors")]
+)
+def test_what_is_no_file_of_weights_is_refused(hub: Hub, content: bytes | None, said: str) -> None:
+    path = "/someone/net/resolve/main/model.safetensors"
+    hub.files = {name: value for name, value in hub.files.items() if name != path}
+    if content is not None:
+        hub.files[path] = content
+    with pytest.raises(TrainerError, match=said):
+        downloaded(ADDRESS)
+
+
+def test_without_a_connection_one_sentence_says_so(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        port = server.server_port  # closed below: connections are refused
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path))
+    with pytest.raises(TrainerError) as raised:
+        settled(ModelConfig(weights=ADDRESS), None)
+    assert raised.value.message == (
+        "the weights are not in the cache and can't be downloaded without a connection"
+    )
+    assert raised.value.where == ADDRESS and "refused" in str(raised.value.found)
+
+
+def test_different_normalizations_need_a_choice(hub: Hub) -> None:
+    hub.files["/other/net/resolve/main/model.safetensors"] = save(
+        VALUES, {"normalization": json.dumps({"mean": [0.5], "std": [0.25]}), "license": "mit"}
+    )
+    parts = {"head": {"weights": "hf:other/net@main/model.safetensors"}}
+    config = ModelConfig.model_validate_json(json.dumps({"weights": ADDRESS, "parts": parts}))
+    with pytest.raises(TrainerError, match="different normalizations"):
+        settled(config, None)
+    chosen = config.model_copy(update={"normalization": NormalizationConfig(mean=(0.5,), std=(0.5,))})
+    assert settled(chosen, None).parts["head"].license == "mit"
