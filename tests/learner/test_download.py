@@ -168,6 +168,6 @@ def test_different_normalizations_need_a_choice(hub: Hub) -> None:
     parts = {"head": {"weights": "hf:other/net@main/model.safetensors"}}
     config = ModelConfig.model_validate_json(json.dumps({"weights": ADDRESS, "parts": parts}))
     with pytest.raises(TrainerError, match="different normalizations"):
-        settled(config, None)
+        settled(config, NormalizationConfig(mean=(0.0,), std=(1.0,)))
     chosen = config.model_copy(update={"normalization": NormalizationConfig(mean=(0.5,), std=(0.5,))})
     assert settled(chosen, None).parts["head"].license == "mit"

@@ -19,6 +19,7 @@ from trainer.configs.declaration_checks import refuse_undeclared
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.layers import lay_over
 from trainer.configs.metrics import MetricConfig
+from trainer.configs.model import ModelConfig
 from trainer.configs.overrides import COMMAND_LINE, KEYWORDS, Overrides, override
 from trainer.configs.own_data import without_inherited_reader
 from trainer.configs.plain import plain_document
@@ -44,11 +45,20 @@ class Loaded:
     """What the task declares that it requires and returns; None if it declares nothing."""
     document: Document = dataclasses.field(repr=False)
     """The values as written, each with its position."""
+    recorded: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The origin of values that were found out after reading, by dotted path."""
 
     @cached_property
     def provenance(self) -> Mapping[str, str]:
         """The origin of each value, by dotted path: file:line:column, "<cli>", "recipe NAME" or "default"."""
-        return _provenance(self.config, self.document)
+        return {**_provenance(self.config, self.document), **self.recorded}
+
+    def with_model(self, model: ModelConfig, origin: str) -> Loaded:
+        """The configuration with another section `model`, whose changed values come from `origin`."""
+        config = self.config.model_copy(update={"model": model})
+        before, after = (_leaf_values(one.model_dump(mode="json")) for one in (self.config.model, model))
+        changed = {dotted(("model", *path)): origin for path, value in after.items() if before.get(path) != value}
+        return dataclasses.replace(self, config=config, recorded={**self.recorded, **changed})
 
     @property
     def not_loaded(self) -> Sequence[str]:
@@ -261,7 +271,7 @@ def _absolute_paths(section: _Model, document: Document, path: KeyPath) -> _Mode
 
 
 def _provenance(config: RunConfig, document: Document) -> dict[str, str]:
-    leaves = _leaves(config.model_dump(mode="json", by_alias=True), ())
+    leaves = _leaf_values(config.model_dump(mode="json", by_alias=True))
     origins: dict[KeyPath, dict[str, None]] = {path: {} for path in leaves}
     for at, place in document.values.items():
         for end in range(len(at) + 1):
@@ -270,13 +280,11 @@ def _provenance(config: RunConfig, document: Document) -> dict[str, str]:
     return {dotted(path): ", ".join(found) or "default" for path, found in origins.items()}
 
 
-def _leaves(value: Any, path: KeyPath) -> Iterable[KeyPath]:
-    """The paths of all values of a tree; a list is one value."""
-    if isinstance(value, dict) and value:
-        for key, item in value.items():
-            yield from _leaves(item, (*path, key))
-    else:
-        yield path
+def _leaf_values(tree: Any, path: KeyPath = ()) -> dict[KeyPath, Any]:
+    """All values of a tree by path; a list is one value."""
+    if isinstance(tree, dict) and tree:
+        return {at: value for key, item in tree.items() for at, value in _leaf_values(item, (*path, key)).items()}
+    return {path: tree}
 
 
 def _not_loaded(loaded: Loaded) -> list[str]:

@@ -2,13 +2,13 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator
 
 from trainer.configs.section import Section
 
-REMOTE = r"^(https://[^/\s]+/\S+|hf:[\w.-]+/[\w.-]+@[^/\s@]+/\S+)$"
+REMOTE = r"^(https://[^/\s]+/[^\s?]+\.safetensors(\?\S*)?|hf:[\w.-]+/[\w.-]+@[^/\s@]+/\S+\.safetensors)$"
 """The weights that are downloaded: an address, or a file of a model on the Hugging Face Hub."""
 
 Remote = Annotated[str, Field(pattern=REMOTE)]
@@ -70,6 +70,23 @@ class WeightsConfig(Section):
         "error; false: a warning lists them.",
     )
 
+    @field_validator("weights")
+    @classmethod
+    def _is_safetensors(cls, weights: str | Path | None) -> str | Path | None:
+        if isinstance(weights, Path) and re.match(r"[a-z0-9]{2,}:", str(weights)):
+            raise ValueError(
+                f"expected https://…/FILE.safetensors or hf:OWNER/REPO@REVISION/FILE.safetensors, found {weights}; other "
+                "formats are not downloaded"
+            )
+        return weights
+
+    def recorded(self, earlier: "WeightsConfig") -> Self:
+        """The section with the facts that `earlier` has about the same weights, where this one has null."""
+        if earlier.weights != self.weights:
+            return self
+        facts = {name: getattr(self, name) or getattr(earlier, name) for name in ("sha256", "license")}
+        return self.model_copy(update=facts)
+
     @field_validator("rename")
     @classmethod
     def _are_expressions(cls, rename: dict[str, str]) -> dict[str, str]:
@@ -97,6 +114,15 @@ class ModelConfig(WeightsConfig):
         description="Normalization of the network's images; null: that of the weights if they have one, otherwise the "
         "task's. The resolved config has the values that are used.",
     )
+
+    def with_records_of(self, earlier: Self) -> Self:
+        """The section with what the resolved config of an earlier attempt recorded, where this one has null."""
+        parts = {
+            part: section.recorded(earlier.parts[part]) if part in earlier.parts else section
+            for part, section in self.parts.items()
+        }
+        normalization = self.normalization or earlier.normalization
+        return self.recorded(earlier).model_copy(update={"parts": parts, "normalization": normalization})
 
     def sources(self) -> dict[str, WeightsConfig]:
         """The sections that load weights, by part; "" is the whole model."""

@@ -29,7 +29,7 @@ def settled(
     """The section with the facts about its weights, as the resolved config records them.
 
     Downloads the weights on first use. The normalization is that of the config; if it sets none, that of the weights;
-    if they have none, `default`.
+    if they have none, `default`. It stays null if `default` is None: the task has no normalization.
 
     Raises:
         TrainerError: weights can't be read or downloaded, or differ in their normalization.
@@ -40,7 +40,7 @@ def settled(
         file, facts = _fetched(section, progress)
         known = {"sha256": facts.sha256, "license": section.license or facts.license}
         sections[part] = section.model_copy(update={name: value for name, value in known.items() if value is not None})
-        if config.normalization is None and (normalization := _normalization(file, facts)) is not None:
+        if config.normalization is None and default is not None and (normalization := _normalization(file, facts)) is not None:
             found[part] = normalization
     whole = sections.pop("", config)
     if len({one.model_dump_json() for one in found.values()}) > 1:
