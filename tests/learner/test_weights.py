@@ -14,6 +14,7 @@ from trainer.learner import Learner
 from trainer.learner.checkpoints import Array, write_checkpoint
 from trainer.learner.checkpoints.format import point
 from trainer.learner.weights import Selection, load_weights
+from trainer.learner.weights.files import normalization_of
 from trainer.learner.weights.write import selected, write_weights
 
 
@@ -327,7 +328,9 @@ def test_of_a_checkpoint_a_damaged_file_is_refused(tmp_path, values):
 def test_written_weights_are_those_of_the_part(tmp_path, detector, suffix):
     arrays = {f"net.{name}": Array(value, engine.float32) for name, value in detector.state_dict().items()}
     kept = selected(arrays, Selection(exclude=["*.bias"], rename=[("head", "fc")]), "net", where="here")
-    write_weights(tmp_path / f"w{suffix}", kept)
+    normalization = {"mean": [0.5], "std": [0.25]}
+    write_weights(tmp_path / f"w{suffix}", kept, normalization=normalization)
+    assert normalization_of(tmp_path / f"w{suffix}") == (normalization if suffix == ".safetensors" else None)
     found = load_file(tmp_path / "w.safetensors") if suffix == ".safetensors" else dict(np.load(tmp_path / "w.npz"))
     assert "fc.weight" in found and "backbone.0.weight" in found and "backbone.0.bias" not in found
     np.testing.assert_array_equal(found["fc.weight"], detector.head.weight.numpy())

@@ -74,8 +74,9 @@ class WeightsConfig(Section):
     @classmethod
     def _is_safetensors(cls, weights: str | Path | None) -> str | Path | None:
         if isinstance(weights, Path) and re.match(r"[a-z0-9]{2,}:", str(weights)):
+            address = re.sub(":/(?!/)", "://", str(weights), count=1)
             raise ValueError(
-                f"expected https://…/FILE.safetensors or hf:OWNER/REPO@REVISION/FILE.safetensors, found {weights}; other "
+                f"expected https://…/FILE.safetensors or hf:OWNER/REPO@REVISION/FILE.safetensors, found {address}; other "
                 "formats are not downloaded"
             )
         return weights

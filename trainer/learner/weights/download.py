@@ -20,6 +20,8 @@ from trainer.engine.safetensors import LARGEST_HEADER, parsed
 from trainer.engine.targets.disk_cache import cache_directory
 from trainer.rundir import write_error
 
+NORMALIZATION = "normalization"
+"""The entry in the header of a safetensors file: JSON of `mean` and `std`."""
 HUB = "https://huggingface.co"
 HUB_VARIABLE = "HF_ENDPOINT"
 """The environment variable with the address of another hub, as for Hugging Face's own tools."""
@@ -219,10 +221,14 @@ def _facts_of(address: str, file: Path) -> Facts:
 
 
 def normalization_in(metadata: Mapping[str, str]) -> dict[str, Any] | None:
-    """The normalization in the header of a safetensors file, as `trainer checkpoint convert` writes it."""
+    """The normalization in the header of a safetensors file, as `trainer checkpoint convert` and `trainer export` write
+    it.
+    """
     try:
-        return _valid(json.loads(metadata.get("normalization", "null")))
-    except ValueError:
+        if NORMALIZATION in metadata:
+            return _valid(json.loads(metadata[NORMALIZATION]))
+        return _valid(json.loads(metadata["model"])["card"][NORMALIZATION])
+    except (ValueError, LookupError, TypeError):
         return None
 
 
