@@ -155,9 +155,7 @@ def test_without_a_connection_one_sentence_says_so(tmp_path: Any, monkeypatch: p
     monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path))
     with pytest.raises(TrainerError) as raised:
         settled(ModelConfig(weights=ADDRESS), None)
-    assert raised.value.message == (
-        "the weights are not in the cache and can't be downloaded without a connection"
-    )
+    assert raised.value.message == ("the weights are not in the cache and can't be downloaded without a connection")
     assert raised.value.where == ADDRESS and "refused" in str(raised.value.found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,16 +31,13 @@ def states_by_step(blobs: Any, config: Any, groups: list[dict[str, Any]]) -> lis
 
 
 def steps_of_changes(states: list[dict[str, np.ndarray]], name: str) -> list[int]:
-    pairs = zip(states, states[1:], strict=False)
-    return [step for step, (one, other) in enumerate(pairs) if not np.array_equal(one[name], other[name])]
+    return [step for step, (one, other) in enumerate(pairwise(states)) if not np.array_equal(one[name], other[name])]
 
 
 @pytest.mark.parametrize("patterns", [["0.*", "1.*"], [("0.*", "1.*")]])
 def test_frozen_layers_keep_their_statistics(blobs: Any, config: Any, patterns: Any) -> None:
     states = states_by_step(blobs, config, [{"match": pattern, "frozen": True} for pattern in patterns])
-    assert {name: steps_of_changes(states, name) for name in (*BOTH["0"], *BOTH["1"])} == dict.fromkeys(
-        (*BOTH["0"], *BOTH["1"]), []
-    )
+    assert all(steps_of_changes(states, name) == [] for name in (*BOTH["0"], *BOTH["1"]))
     assert steps_of_changes(states, "4.weight") == list(range(6))
 
 
@@ -47,4 +45,4 @@ def test_layers_are_unfrozen_one_after_the_other(blobs: Any, config: Any) -> Non
     groups = [{"match": "0.*", "unfreeze_at_step": 4}, {"match": "1.*", "unfreeze_at_step": 2}]
     states = states_by_step(blobs, config, groups)
     for names, first in ((BOTH["0"], 4), (BOTH["1"], 2)):
-        assert {name: steps_of_changes(states, name) for name in names} == dict.fromkeys(names, list(range(first, 6)))
+        assert all(steps_of_changes(states, name) == list(range(first, 6)) for name in names)

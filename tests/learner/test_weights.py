@@ -93,7 +93,9 @@ def detector():
     return Detector().set_seed(0)
 
 
-@pytest.mark.parametrize("prefix", ["", "module.", "backbone.", "encoder.net.", "net.backbone.", "module.net.backbone."])
+@pytest.mark.parametrize(
+    "prefix", ["", "module.", "backbone.", "encoder.net.", "net.backbone.", "module.net.backbone."]
+)
 @pytest.mark.parametrize("part", ["backbone", "net.backbone"])
 def test_a_part_is_found_under_any_prefix(tmp_path, detector, prefix, part):
     given = numbers(detector.backbone)
@@ -124,9 +126,7 @@ def test_a_part_that_is_in_the_file_twice_must_be_chosen(tmp_path, detector):
     with pytest.raises(TrainerError, match="several places") as raised:
         load_weights(tmp_path / "b.safetensors", {"net": detector}, "backbone")
     assert "student, teacher" in str(raised.value) and r"rename: {'^student\.': ''}" in str(raised.value)
-    load_weights(
-        tmp_path / "b.safetensors", {"net": detector}, "backbone", Selection(rename=[(r"^teacher\.", "")])
-    )
+    load_weights(tmp_path / "b.safetensors", {"net": detector}, "backbone", Selection(rename=[(r"^teacher\.", "")]))
     np.testing.assert_array_equal(detector.backbone[0].bias.numpy(), given["0.bias"] + len("teacher."))
 
 

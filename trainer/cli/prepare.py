@@ -155,9 +155,7 @@ def write_config(paths: RunPaths, attempt: int, loaded: configs.Loaded) -> None:
     _write(paths.config(attempt), configs.dump_resolved(loaded))
 
 
-def _refuse_another_meaning(
-    order: Order, paths: RunPaths, before: configs.RunConfig, loaded: configs.Loaded
-) -> None:
+def _refuse_another_meaning(order: Order, paths: RunPaths, before: configs.RunConfig, loaded: configs.Loaded) -> None:
     """Refuses changed values that contradict the saved state of the run, unless --force is given."""
     if order.force:
         return

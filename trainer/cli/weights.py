@@ -24,4 +24,6 @@ def with_weights(loaded: Loaded, sink: EventSink) -> Loaded:
         normalization = model.normalization or default
         return loaded.with_model(model.model_copy(update={"normalization": normalization}), "task")
     with phase("weights", sink, unit="byte") as running:
-        return loaded.with_model(settled(model, default, lambda done, all_: running.progress(done, all_ or None)), "weights")
+        return loaded.with_model(
+            settled(model, default, lambda done, all_: running.progress(done, all_ or None)), "weights"
+        )

@@ -19,7 +19,9 @@ class NormalizationConfig(Section):
     """Normalization of a network's images: (image - mean) / std, of channel values from 0 to 1."""
 
     mean: tuple[float, ...] = Field(
-        min_length=1, max_length=3, description="Mean to subtract, of values from 0 to 1: one number, or one per channel."
+        min_length=1,
+        max_length=3,
+        description="Mean to subtract, of values from 0 to 1: one number, or one per channel.",
     )
     std: tuple[Positive, ...] = Field(
         min_length=1,
@@ -36,14 +38,14 @@ class WeightsConfig(Section):
     weights: Remote | Path | None = Field(
         None,
         union_mode="left_to_right",
-        description="Run directory, checkpoint, exported model or weights file, relative to the YAML file that sets it; "
-        "or a safetensors file to download: https://… or hf:OWNER/REPO@REVISION/FILE. null: random initialization.",
+        description="Run directory, checkpoint, exported model or weights file, relative to the YAML file that sets "
+        "it; or a safetensors file to download: https://… or hf:OWNER/REPO@REVISION/FILE. null: random initialization.",
     )
     sha256: str | None = Field(
         None,
         pattern="^[0-9a-f]{64}$",
-        description="SHA-256 of the weights file, in hexadecimal; another file is an error. null: not checked; recorded "
-        "in the resolved config after a download.",
+        description="SHA-256 of the weights file, in hexadecimal; another file is an error. null: not checked; "
+        "recorded in the resolved config after a download.",
     )
     license: str | None = Field(
         None, description="License of the weights, for information; null: unknown, or recorded after a download."
@@ -76,8 +78,8 @@ class WeightsConfig(Section):
         if isinstance(weights, Path) and re.match(r"[a-z0-9]{2,}:", str(weights)):
             address = re.sub(":/(?!/)", "://", str(weights), count=1)
             raise ValueError(
-                f"expected https://…/FILE.safetensors or hf:OWNER/REPO@REVISION/FILE.safetensors, found {address}; other "
-                "formats are not downloaded"
+                f"expected https://…/FILE.safetensors or hf:OWNER/REPO@REVISION/FILE.safetensors, found {address}; "
+                "other formats are not downloaded"
             )
         return weights
 

@@ -68,15 +68,20 @@ def test_the_stages_go_from_a_quarter_to_a_thirtysecond(name: str) -> None:
     network = backbone(name, classes=3).eval()
     pictures = engine.asarray(np.random.default_rng(0).standard_normal((1, 3, 64, 96), np.float32))
     made = network.stages(pictures)
-    shapes = [(1, channels, 64 // step, 96 // step) for channels, step in zip(network.channels, (4, 8, 16, 32), strict=True)]
+    shapes = [
+        (1, channels, 64 // step, 96 // step) for channels, step in zip(network.channels, (4, 8, 16, 32), strict=True)
+    ]
     assert [one.shape for one in made] == shapes
     assert network(pictures).shape == (1, 3)
 
 
 @pytest.mark.parametrize("recipe", ["clothes", "detection", "segmentation"])
 def test_a_recipe_takes_a_backbone_and_its_normalization(recipe: str) -> None:
-    small = {"detection": ["options.pyramid_channels=8", "options.head_depth=1"], "clothes": [],
-             "segmentation": ["options.widths=[8, 8, 8, 8]", "options.tile=64", "options.margin=16", "options.flips=false"]}  # fmt: skip
+    small = {
+        "clothes": [],
+        "detection": ["options.pyramid_channels=8", "options.head_depth=1"],
+        "segmentation": [f"options.{each}" for each in ("widths=[8, 8, 8]", "tile=64", "margin=16", "flips=false")],
+    }
     loaded = load(recipe, ["options.backbone=mobilenet_v3_small", "data.workers=0", "data.cache_gb=0", *small[recipe]])
     task = task_class(loaded.task)(loaded.config, loaded.options)
     task.class_names, task.plan = ("a", "b", "c"), Plan(1, 10)
@@ -86,7 +91,8 @@ def test_a_recipe_takes_a_backbone_and_its_normalization(recipe: str) -> None:
     place = "" if recipe == "clothes" else "backbone."
     assert {f"{place}{name}" for name in names} <= set(task.network.named_states())
     pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 64, 64), np.uint8)
-    expected = (pixels / 255 - np.float64([0.485, 0.456, 0.406])[:, None, None]) / np.float64([0.229, 0.224, 0.225])[:, None, None]
+    mean, std = (np.reshape(each, (3, 1, 1)) for each in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
+    expected = (pixels / 255 - mean) / std
     normalize = task.network.normalize if recipe == "detection" else task.normalize
     np.testing.assert_allclose(normalize(engine.asarray(pixels)).numpy(), expected, atol=2e-6)
     outputs = task.pipeline().network(engine.asarray(pixels))

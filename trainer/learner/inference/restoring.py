@@ -19,6 +19,7 @@ def uses_averages(config: RunConfig) -> bool:
     """Whether a model of this config has averaged weights, as `selects_averages` finds."""
     return selects_averages(config.model_dump(mode="json", include={"train": {"ema"}, "checkpoint": {"best"}}))
 
+
 def built(task: Task, state: Mapping[str, Any]) -> Task:
     """The task with its modules, built as in the training of the state."""
     take_facts(task, state["facts"])

@@ -40,7 +40,11 @@ def settled(
         file, facts = _fetched(section, progress)
         known = {"sha256": facts.sha256, "license": section.license or facts.license}
         sections[part] = section.model_copy(update={name: value for name, value in known.items() if value is not None})
-        if config.normalization is None and default is not None and (normalization := _normalization(file, facts)) is not None:
+        if (
+            config.normalization is None
+            and default is not None
+            and (normalization := _normalization(file, facts)) is not None
+        ):
             found[part] = normalization
     whole = sections.pop("", config)
     if len({one.model_dump_json() for one in found.values()}) > 1:

@@ -43,9 +43,7 @@ def selected(arrays: Mapping[str, Array], selection: Selection, part: str = "", 
     return kept
 
 
-def write_weights(
-    target: Path, arrays: Mapping[str, Array], *, normalization: Mapping[str, Any] | None = None
-) -> int:
+def write_weights(target: Path, arrays: Mapping[str, Array], *, normalization: Mapping[str, Any] | None = None) -> int:
     """Write a `.safetensors` or `.npz` file atomically; returns its size in bytes. NumPy has no bfloat16: it gets
     float32.
 

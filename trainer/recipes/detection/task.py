@@ -13,7 +13,7 @@ from trainer.learner import Batch, DataSplits, Task, inference
 from trainer.learner.inference.placing import placed
 from trainer.learner.samples import Sample
 from trainer.metrics import Mean, Predictions
-from trainer.recipes.parts.backbones import backbone
+from trainer.recipes.parts.backbones import Backbone, backbone
 from trainer.recipes.parts.boxes import Locations, boxes_from_distances, locations
 from trainer.recipes.parts.fcos import Detections, FcosHead, assign, detect
 from trainer.recipes.parts.feature_pyramid import FeaturePyramid
@@ -33,6 +33,7 @@ class Detector(nn.Module):
 
     def __init__(self, options: Options, classes: int, normalize: Normalize) -> None:
         self.normalize = normalize
+        self.backbone: Backbone
         if options.backbone is None:
             self.backbone = ResNet(options.blocks, width=options.width, classes=0)
         else:

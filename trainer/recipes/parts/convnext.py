@@ -105,5 +105,8 @@ def _convolution(
 
 def _linear(in_features: int, out_features: int) -> nn.Linear:
     made = nn.Linear(in_features, out_features)
-    made.weight, made.bias = declare((out_features, in_features), trunc_normal(std=0.02)), declare((out_features,), zeros)
+    made.weight, made.bias = (
+        declare((out_features, in_features), trunc_normal(std=0.02)),
+        declare((out_features,), zeros),
+    )
     return made

@@ -15,7 +15,7 @@ ENDS = (1, 3, 8, 12)
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the paper's table 2: channels, kernel size, squeeze-and-excitation, Hardswish instead of ReLU, stride."""
+    """A row of the paper's table 2; `is_hard`: Hardswish instead of ReLU."""
 
     kernel_size: int
     expanded: int
@@ -105,7 +105,10 @@ class SqueezeExcitation(nn.Module):
     """Scales each channel by a factor from 0 to 1, computed from the means of all channels (Hu et al. 2018)."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
-        self.fc1, self.fc2 = _convolution(channels, squeezed, 1, bias=True), _convolution(squeezed, channels, 1, bias=True)
+        self.fc1, self.fc2 = (
+            _convolution(channels, squeezed, 1, bias=True),
+            _convolution(squeezed, channels, 1, bias=True),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         means = x.mean(axis=(2, 3), keepdims=True)
@@ -125,7 +128,9 @@ def _convolution(
     in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, groups: int = 1, *, bias: bool = False
 ) -> nn.Conv2d:
     made = nn.Conv2d(in_channels, out_channels, kernel_size, stride, kernel_size // 2, groups=groups, bias=bias)
-    made.weight = declare((out_channels, in_channels // groups, kernel_size, kernel_size), kaiming_normal(mode="fan_out"))
+    made.weight = declare(
+        (out_channels, in_channels // groups, kernel_size, kernel_size), kaiming_normal(mode="fan_out")
+    )
     if bias:
         made.bias = declare((out_channels,), zeros)
     return made

@@ -23,7 +23,7 @@ class Normalize:
     @classmethod
     def of(cls, normalization: NormalizationConfig) -> Normalize:
         """The normalization of a config."""
-        mean, std = np.broadcast_arrays(np.float64(normalization.mean), np.float64(normalization.std))
+        mean, std = np.broadcast_arrays(np.array(normalization.mean), np.array(normalization.std))
         scale, shift = 1 / (255 * std), mean / std
         count = 1 if np.ptp(scale) == np.ptp(shift) == 0 else len(scale)
         return cls(tuple(scale[:count].tolist()), tuple(shift[:count].tolist()))
@@ -32,5 +32,7 @@ class Normalize:
         pixels = images.astype(float32)
         if len(self.scale) == 1:
             return pixels * self.scale[0] - self.shift[0]
-        scale, shift = (engine.asarray(np.float32(each).reshape(-1, 1, 1)) for each in (self.scale, self.shift))
+        scale, shift = (
+            engine.asarray(np.array(each, np.float32).reshape(-1, 1, 1)) for each in (self.scale, self.shift)
+        )
         return pixels * scale - shift
