@@ -8,9 +8,11 @@ import http.client
 import json
 import os
 import re
+import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +24,9 @@ from trainer.rundir import write_error
 
 NORMALIZATION = "normalization"
 """The entry in the header of a safetensors file: JSON of `mean` and `std`."""
+if sys.platform != "win32":
+    import fcntl
+
 HUB = "https://huggingface.co"
 HUB_VARIABLE = "HF_ENDPOINT"
 """The environment variable with the address of another hub, as for Hugging Face's own tools."""
@@ -53,26 +58,37 @@ class Facts:
 def downloaded(address: str, progress: Progress = lambda done, total: None) -> tuple[Path, Facts]:
     """The safetensors file of `https://…` or `hf:OWNER/REPO@REVISION/FILE`, from the cache if it is there.
 
-    An interrupted download is continued. The cache is `weights` in the folder of `TRAINER_CACHE_DIR`.
+    An interrupted download is continued. Of several processes one downloads, and the others wait.
 
     Raises:
         TrainerError: there is no connection, no such file, or it is not a safetensors file.
     """
-    folder = cache_directory().parent / "weights"
+    folder = weights_cache()
     key = hashlib.sha256(address.encode()).hexdigest()[:32]
     file, facts = folder / f"{key}.safetensors", folder / f"{key}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if file.exists() and facts.exists():
-            return file, Facts(**json.loads(facts.read_text(encoding="utf-8"))["facts"])
-        partial = folder / f"{key}.part"
-        _download(_url_of(address), partial, progress, address)
-        found = _facts_of(address, partial)
-        _write(facts, {"address": address, "facts": asdict(found)})
-        os.replace(partial, file)
-        return file, found
+        with _alone(folder / f"{key}.lock"):
+            if file.exists() and facts.exists():
+                return file, Facts(**json.loads(facts.read_text(encoding="utf-8"))["facts"])
+            partial = folder / f"{key}.part"
+            _download(_url_of(address), partial, progress, address)
+            try:
+                found = _facts_of(address, partial)
+            except TrainerError as error:
+                partial.unlink()
+                error.where = address
+                raise
+            _write(facts, {"address": address, "facts": asdict(found)})
+            os.replace(partial, file)
+            return file, found
     except (OSError, http.client.HTTPException) as error:
         raise _failure(address, error) from error
+
+
+def weights_cache() -> Path:
+    """The folder of downloaded weights, in TRAINER_CACHE_DIR or ~/.cache/trainer."""
+    return cache_directory().parent / "weights"
 
 
 def metadata_of(file: Path) -> dict[str, str]:
@@ -95,6 +111,16 @@ def sha256_of(file: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     with open(file, "rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Inside this context, no other process is in it with the same file; on Windows, they are not kept apart."""
+    with open(path, "wb") as file:
+        if sys.platform != "win32":
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------

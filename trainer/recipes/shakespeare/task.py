@@ -25,6 +25,7 @@ class Shakespeare(Task):
     """Predicts the next token of a text."""
 
     options: Options
+    head = ("network.embedding.*", "network.logits.*")
 
     def data(self) -> DataSplits:
         splits = self.read_splits(*DECLARATION.fields)
