@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
+import io
 import json
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,10 +18,11 @@ import pytest
 from safetensors.numpy import save
 
 from trainer import TrainerError
+from trainer.configs import ConfigError, config_from
 from trainer.configs.model import ModelConfig, NormalizationConfig
 from trainer.engine import nn
 from trainer.learner.weights import start_from
-from trainer.learner.weights.download import downloaded
+from trainer.learner.weights.download import _NoDowngrade, downloaded
 from trainer.learner.weights.sources import settled
 
 VALUES = {"weight": np.arange(6000, dtype=np.float32).reshape(2, 3000), "bias": np.float32([1, 2])}
@@ -169,3 +174,20 @@ def test_different_normalizations_need_a_choice(hub: Hub) -> None:
         settled(config, NormalizationConfig(mean=(0.0,), std=(1.0,)))
     chosen = config.model_copy(update={"normalization": NormalizationConfig(mean=(0.5,), std=(0.5,))})
     assert settled(chosen, None).parts["head"].license == "mit"
+
+
+@pytest.mark.parametrize("address", ["http://host/a.safetensors", "ftp://host/a.safetensors"])
+def test_a_redirect_to_an_address_without_encryption_is_refused(address: str) -> None:
+    request = urllib.request.Request("https://host/a.safetensors")
+    with pytest.raises(urllib.error.URLError, match="not encrypted"):
+        _NoDowngrade().redirect_request(request, io.BytesIO(), 302, "Found", http.client.HTTPMessage(), address)
+
+
+@pytest.mark.parametrize(
+    "weights", ["https://host/net.pth", "http://host/net.safetensors", "hf:someone/net/a.safetensors"]
+)
+def test_an_address_of_another_form_is_a_mistake_in_the_config(weights: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        config_from({"model": {"weights": weights}, "optimizer": {"name": "sgd", "learning_rate": 1.0},
+                     "train": {"steps": 1}})  # fmt: skip
+    assert f"found {weights}; other formats are not downloaded" in str(raised.value)

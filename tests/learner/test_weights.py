@@ -44,7 +44,7 @@ def test_a_checkpoint_folder(tmp_path, values):
     [
         ({"other": np.zeros(2, np.float32)}, "net.other"),
         ({"bias": np.zeros(3, np.float32)}, "bias: shape (3,) where the model has (2,)"),
-        ({"bias": None}, "bias: not in the file"),
+        ({"bias": None}, "bias: not in the file; the model has shape (2,)"),
     ],
 )
 def test_misfits_are_named(tmp_path, values, change, said):

@@ -72,10 +72,11 @@ def load_weights(
     if not match.pairs or (match.problems and selection.is_strict):
         raise TrainerError(
             "the weights belong to another model", where=str(path),
-            found=_listed(match.problems or match.initialized),
+            found="\n            ".join(match.problems or match.initialized),
             expected=f"the names of {part or 'the model'}, such as {shown(list(inside)[:3])}",
             hint=_remedy(shapes, in_file, modules) or "`trainer checkpoint inspect FILE` lists its contents. "
-            "`include`, `exclude`, `rename` and `strict: false` next to `weights` load a part of it.",
+            "`include`, `exclude`, `rename` and `strict: false` next to `weights` load a part of it; the task's `head` "
+            "names arrays that may differ.",
         )  # fmt: skip
     for module_name, module in modules.items():
         own = {
@@ -124,11 +125,6 @@ def _prefix(part: str, modules: Mapping[str, Module]) -> str:
     if not part:
         return f"{only}." if only else ""
     return f"{part}." if part.partition(".")[0] in modules or not only else f"{only}.{part}."
-
-
-def _listed(problems: list[str]) -> str:
-    rest = len(problems) - 20
-    return "\n            ".join([*problems[:20], *([f"and {rest} more"] if rest > 0 else [])])
 
 
 def _parts(modules: Mapping[str, Module]) -> list[str]:

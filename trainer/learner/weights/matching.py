@@ -44,11 +44,14 @@ class Match:
     """The result: `pairs` maps the model's names to the file's; the rest lists names that don't match.
 
     Attributes:
+        shapes, file: of the model's arrays and the file's, by name.
         initialized: arrays of the head that keep their initial values, with the reason.
         unused: components of the file that the loaded part of the model doesn't have, such as another task's head.
         prefix: the prefix of the file's names, such as "network.backbone.".
     """
 
+    shapes: Mapping[str, Shape]
+    file: Mapping[str, Shape]
     pairs: dict[str, str] = field(default_factory=dict)
     not_in_file: list[str] = field(default_factory=list)
     not_in_model: list[str] = field(default_factory=list)
@@ -61,12 +64,17 @@ class Match:
 
     @property
     def problems(self) -> list[str]:
-        """The mismatches, one per line."""
-        return [
-            *self.other_shapes,
-            *(f"{name}: not in the file" for name in self.not_in_file),
-            *(f"{name}: not in the model" for name in self.not_in_model),
-        ]
+        """The mismatches, one per line: the first of each kind."""
+        kinds = (
+            self.other_shapes,
+            [f"{name}: not in the file; the model has shape {self.shapes[name]}" for name in self.not_in_file],
+            [f"{name}: not in the model; the file has shape {self.file[name]}" for name in self.not_in_model],
+        )
+        lines = []
+        for kind in kinds:
+            rest = len(kind) - MOST_SHOWN
+            lines += [*kind[:MOST_SHOWN], *([f"and {rest} more"] if rest > 0 else [])]
+        return lines
 
     def report(self) -> str:
         """One line: how many arrays were loaded, and which were not."""
@@ -112,8 +120,8 @@ def matched(
     """
     names, used = _reading({selection.renamed(name): name for name in file}, model, file, prefix)
     match = Match(
-        requested=sum(map(selection.wants, model)), left_out=sum(not selection.wants(name) for name in model),
-        prefix=used,
+        model, file, prefix=used, requested=sum(map(selection.wants, model)),
+        left_out=sum(not selection.wants(name) for name in model),
     )  # fmt: skip
     for name, shape in model.items():
         if not selection.wants(name):
