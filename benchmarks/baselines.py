@@ -57,8 +57,8 @@ def against_forecasts(run: Run) -> dict[str, float]:
 
 
 def autoregressive(series: np.ndarray, windows: Mapping[str, tuple[np.ndarray, np.ndarray]], season: int = 24) -> float:
-    """The mean absolute test error of an autoregressive model fitted to `series` by least squares, whose order, and
-    whether it is of seasonal differences, is what has the lowest validation error: ARIMA(p, 0, 0)(0, 0 or 1, 0).
+    """The mean absolute test error of an autoregressive model fitted to `series` by least squares. The validation error
+    decides its order and whether it models seasonal differences: ARIMA(p, 0, 0)(0, 0 or 1, 0).
     """
     found = []
     for difference, order in product((0, season), ORDERS):

@@ -4,11 +4,12 @@
 
 runs the modules named below of the installed packages (their wheels hold the tests) with `foreign_plugin.py`, which
 gives them the engine as their namespace, and prints how many tests of each module pass, fail and are skipped. Only
-tests that take a namespace are run. `--modules` names others of one suite; `--failures` lists what failed and why. The
-interpreter `--python` has the packages, pytest and hypothesis; the engine comes from this checkout. The exit code is 3
-where a run ended before its tests did, else 0: these suites are no bar, as many tests are about dtypes and namespaces
-of particular libraries. SciPy's iterations whose arrays shrink at each step (`scipy.differentiate`, `scipy.optimize.
-elementwise`, `tanhsinh`) take minutes, as each shape is a program of its own; they are left to `--modules`.
+tests that take a namespace are run. `--modules` names others of one suite; `--failures` lists what failed and why.
+The interpreter `--python` has the packages, pytest, hypothesis and what the engine needs; the engine is this
+checkout's. The exit code is 3 where a run ended before its tests did, else 0: these suites are no bar, as many tests
+are about dtypes and namespaces of particular libraries. SciPy's iterations whose arrays shrink at each step
+(`scipy.differentiate`, `scipy.optimize.elementwise`, `tanhsinh`) take minutes, as each shape is a program of its own;
+they are left to `--modules`.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from array_api import Case, run_pytest
+from array_api import Case, run_pytest, summary
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,6 @@ SUITES = {
 }
 
 
-def counts(cases: dict[str, Case]) -> str:
-    """How many of the cases are in each state."""
-    states = Counter(case.state for case in cases.values())
-    return ", ".join(f"{states[state]} {state}" for state in ("passed", "failed", "skipped"))
-
-
 def main() -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -104,17 +98,18 @@ def main() -> int:
     if given.modules and len(names) != 1:
         parser.error("--modules are those of one suite: name it")
     for name in names:
-        suite, everything = SUITES[name], {}
+        suite = SUITES[name]
+        everything: dict[str, Case] = {}
         for module in given.modules or suite.modules:
             arguments = ["--pyargs", module, "-p", "foreign_plugin", *suite.options]
             with tempfile.TemporaryDirectory() as folder:
                 cases = run_pytest(arguments, Path(folder), suite.environment, given.python)
             everything |= cases
-            print(f"  {module}: {counts(cases)}", flush=True)
+            print(f"  {module}: {summary(cases)}", flush=True)
             for test, case in cases.items():
                 if given.failures and case.state == "failed":
                     print(f"    {test}: {case.reason}", flush=True)
-        print(f"{name}: {counts(everything)} of {len(everything)}", flush=True)
+        print(f"{name}: {summary(everything)}", flush=True)
     return 0
 
 

@@ -14,13 +14,16 @@ Usage: attention.py trainer|torch
 from __future__ import annotations
 
 import math
-import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from operations import milliseconds
 
 BATCH, HEADS, TOKENS, WIDTH = 4, 8, 1024, 64
 LAYERS, MODEL, LENGTH, SEQUENCES, VOCABULARY = 4, 256, 256, 8, 128
@@ -32,7 +35,6 @@ LAYER_CASES = {
     "encoder_post": "TransformerEncoderLayer",
     "decoder": "TransformerDecoderLayer",
 }
-LEAST_CALLS, MOST_CALLS, SECONDS = 3, 40, 0.5
 
 Case = Callable[[], object]
 
@@ -319,16 +321,7 @@ def timed(call: Case) -> Callable[[], float]:
     """What measures milliseconds of a call: their median."""
     call()  # compiles, or warms up
 
-    def measure() -> float:
-        times: list[float] = []
-        begin = time.perf_counter()
-        while len(times) < LEAST_CALLS or (len(times) < MOST_CALLS and time.perf_counter() - begin < SECONDS):
-            start = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - start)
-        return 1e3 * statistics.median(times)
-
-    return measure
+    return lambda: milliseconds(call)
 
 
 if __name__ == "__main__":

@@ -232,7 +232,7 @@ def of_torch() -> Cases:
 
 
 def milliseconds(call: Callable[[], object]) -> float:
-    """Of one call, the median."""
+    """The median time of one call."""
     times: list[float] = []
     begin = time.perf_counter()
     while len(times) < LEAST_CALLS or (len(times) < MOST_CALLS and time.perf_counter() - begin < SECONDS):

@@ -72,7 +72,7 @@ def test_a_run_is_refused_as_the_check_is_and_leaves_nothing(tmp_path: Path, cap
             "<cli> data.root: detection needs boxes, labels, image_id, placement, which this data doesn't have" in text
         )
         assert "class folders with splits, whose items have image, label, size" in text
-        assert "Use the recipe clothes or digits for this data." in text
+        assert "Use the recipe clothes, digits or vit for this data." in text
     assert not (tmp_path / "runs").exists()
 
 

@@ -93,6 +93,11 @@ def test_data_that_a_classifier_cannot_read_names_the_recipe_for_it(
         "the template needs one class per image, which this data doesn't have" in said and "--recipe detection" in said
     )
     assert not (tmp_path / "mine").exists()
+    (tmp_path / "texts").mkdir()
+    for name, recipe in (("input", "shakespeare"), ("other", "names")):  # one text, then a text per class
+        (tmp_path / "texts" / f"{name}.txt").write_text("a line\n")
+        assert main(["new", str(tmp_path / "mine"), "--data", str(tmp_path / "texts")]) == 2
+        assert f"--recipe {recipe}" in capsys.readouterr().err
     assert main(["new", str(tmp_path / "mine"), "--data", str(tmp_path / "none")]) == 2
     assert not (tmp_path / "mine").exists()
 

@@ -181,7 +181,7 @@ MISTAKES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
     "data of another task": (layout("class_folders_with_splits"), ("check", "detection", "data.root=mine"),
         ("<cli> data.root: detection needs boxes, labels, image_id, placement, which this data doesn't have",
          "found:    class folders with splits, whose items have image, label, size",
-         "Use the recipe clothes or digits for this data.")),
+         "Use the recipe clothes, digits or vit for this data.")),
     "metrics without a validation split": (layout("class_folders"), FLAT,
         ("metrics.valid: no validation split", "checkpoint.best: no validation split",
          "`data.reader.fractions={valid: 0.1}` takes a tenth of train.", "set metrics.valid=[].")),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer.configs.custom_class import own_class
@@ -60,6 +60,7 @@ def test_what_is_cached_can_not_be_written_to() -> None:
         cached[0]["x"][0] = 1
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 3000), min_size=1, max_size=40), st.integers(0, 20_000))
 def test_the_limit_is_never_passed_and_items_stay_right(sizes: list[int], limit: int) -> None:
     dataset = Counted(sizes)

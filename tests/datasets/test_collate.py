@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer import TrainerError
@@ -71,6 +71,7 @@ def test_images_lie_in_memory_with_the_channels_last() -> None:
     assert batch["image"].transpose(0, 2, 3, 1).flags.c_contiguous
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=6))
 def test_batches_have_few_sizes_and_room_for_all(counts: list[int]) -> None:
     batch = collate([{"labels": np.zeros(count, np.int64)} for count in counts])

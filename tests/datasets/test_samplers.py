@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer import TrainerError
@@ -78,6 +78,7 @@ def test_which_classes_come_once_more_and_which_items_come_changes_with_the_epoc
     assert len({index for epoch in range(20) for index in sampler.order(0, epoch)}) > 100
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 7))
 def test_ranks_share_the_work_without_a_rest(count: int, ranks: int) -> None:
     whole = Shuffled(count).order(5, 1)

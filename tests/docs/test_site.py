@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from docs.site import api, build, commands, notebooks, reference
 from docs.site.build import GENERATED
@@ -107,8 +108,9 @@ def test_a_link_to_a_file_that_does_not_exist_is_an_error(tmp_path: Path) -> Non
     assert shown == "[b](../../b.md#x)"
 
 
-def test_every_link_between_pages_leads_to_a_file(tmp_path: Path) -> None:
+def test_every_link_between_pages_leads_to_a_file_and_the_menu_has_every_page(tmp_path: Path) -> None:
     build.stage(tmp_path)
+    assert build._menu(yaml.safe_load(build.SETTINGS.read_text(encoding="utf-8"))["nav"], tmp_path)
     assert (tmp_path / "recipes/digits/index.md").is_file() and (tmp_path / "reference/train.md").is_file()
 
 

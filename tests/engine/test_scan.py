@@ -100,6 +100,16 @@ def test_nested_values_and_no_inputs(device: str) -> None:
     assert (float(carry["a"]), float(carry["b"][0]), int(carry["b"][1])) == (8.0, 13.0, 6)
 
 
+def test_a_carry_that_no_step_changes(device: str) -> None:
+    x, h, *_ = arrays()
+    last, outputs = engine.scan(lambda h, x: (h, None), h, x)
+    assert outputs is None
+    np.testing.assert_array_equal(last.numpy(), h.numpy())
+    last, outputs = engine.scan(lambda h, x: (h, h), h, x)
+    slope = engine.gradients(engine.sum(last) + engine.sum(outputs), [h])[0].numpy()
+    np.testing.assert_array_equal(slope, np.full(h.shape, LENGTH + 1, np.float32))
+
+
 def test_scans_within_scans(device: str) -> None:
     x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
 

@@ -57,7 +57,7 @@ class Classes(Task):
 
     def data(self):
         splits = self.read_splits("tokens", "label")
-        vocabulary = splits["train"].dataset.vocabulary
+        vocabulary = splits["train"].vocabulary
         self.unit, self.tokens = vocabulary.unit, vocabulary.tokens
         self.class_names = tuple(splits["train"].class_names)
         made = loaders(splits, self.config)

@@ -56,9 +56,14 @@ def test_an_argument_out_of_its_range_is_refused(options):
         Sampling(**options)
 
 
-def test_logits_that_are_nan_are_refused():
+@pytest.mark.parametrize("logit", [np.nan, np.inf])
+def test_logits_that_are_nan_or_infinite_are_refused(logit):
+    with pytest.raises(TrainerError, match=f"the model gives no probabilities\n  found:    a largest logit of {logit}"):
+        Sampling().probabilities(np.array([0.0, logit]))
     with pytest.raises(TrainerError, match="the model gives no probabilities"):
-        Sampling().probabilities(np.array([0.0, np.nan]))
+        beam_search(lambda state, tokens: (state, np.array([[0.0, logit]])), None, [1], 1, width=1)
+    with pytest.raises(TrainerError, match="a largest logit of -inf"):
+        Sampling(exclude=(0, 1)).probabilities(np.zeros(2))
 
 
 def test_the_same_seed_gives_the_same_text_and_a_greedy_one_needs_none():

@@ -89,6 +89,10 @@ def test_a_text_is_continued_without_the_data(runs, folder, capsys, monkeypatch)
     assert [line["prompt"] for line in lines] == ["to b", "or"] and lines[0]["text"] == greedy
     with pytest.raises(TrainerError, match="the prompt is empty"):
         list(model.generate(""))
+    assert main(["predict", "Letters", "--prompt", "to b", "--out", "found"]) == 2
+    assert "an option is for images only\n  found:    --out" in capsys.readouterr().err
+    (folder / "prompts.txt").write_text("\n")
+    assert main(["predict", "Letters", "--prompts", "prompts.txt"]) == 2 and "no prompts" in capsys.readouterr().err
     [*_, sample] = sorted((folder / "runs/Letters/samples").glob("*/text.txt"))
     assert len(sample.read_text()) == 14 and json.loads(sample.with_suffix(".json").read_text())["prompt"] == 5
     assert main(["predict", "Letters", "t.csv"]) == 2 and "the model needs texts" in capsys.readouterr().err
@@ -230,3 +234,5 @@ def test_a_traced_step_generates_what_the_plain_step_does(folder):
     assert "".join(model.generate("ab", tokens=12, seed=2)) == vocabulary.decode(expected)
     with pytest.raises(TrainerError, match=r"longer than the model's context\n  found:    2 tokens"):
         list(model.generate("ab", tokens=39))
+    with pytest.raises(TrainerError, match="longer than the model's context"):
+        pipeline.sample("text", [2, 3], tokens=39)

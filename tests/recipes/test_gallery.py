@@ -197,6 +197,6 @@ def test_in_a_short_run_the_loss_falls_and_the_files_appear(name: str, tmp_path:
     assert list((training.run.paths.root / "checkpoints").glob("step-*"))
 
 
-def test_the_gallery_carries_no_more_than_it_may() -> None:
+def test_the_gallery_has_at_most_70_megabytes() -> None:
     files = [path for path in GALLERY.root.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    assert sum(path.stat().st_size for path in files) < 60e6
+    assert sum(path.stat().st_size for path in files) <= 70e6

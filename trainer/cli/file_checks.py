@@ -218,7 +218,7 @@ def _fields(loaded: Loaded, section: Reading, layout: str) -> Iterator[Problem]:
     if not missing:
         return
     task = loaded.task.recipe or loaded.task.class_name or loaded.task.module
-    recipes = " or ".join(_recipes_for(given))
+    recipes = _listed(_recipes_for(given))
     yield loaded.problem(
         _ROOT,
         f"{task} needs {', '.join(missing)}, which this data doesn't have",
@@ -228,6 +228,11 @@ def _fields(loaded: Loaded, section: Reading, layout: str) -> Iterator[Problem]:
         if recipes
         else "Set data.root to a folder whose items have these fields.",
     )
+
+
+def _listed(names: list[str]) -> str:
+    """Alternatives as a phrase: "a", "a or b", "a, b or c"."""
+    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _recipes_for(fields: tuple[str, ...]) -> list[str]:

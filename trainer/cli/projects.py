@@ -24,7 +24,7 @@ SCHEMA = "config.schema.json"
 EDITOR_LINE = f"# yaml-language-server: $schema={SCHEMA}\n"
 
 RECIPE_FOR = {"coco": "detection", "yolo": "detection", "voc": "detection", "segmentation": "segmentation",
-              "pairs": "pix2pix"}  # fmt: skip
+              "pairs": "pix2pix", "text": "shakespeare", "text_classes": "names"}  # fmt: skip
 """By the reader of a layout, the recipe for data that is not image classification."""
 CLASSIFIED = ("image_folder", "table", "idx")
 """Readers of image classification data."""

@@ -9,12 +9,12 @@ from trainer.datasets.loader import BadItem, EpochBatches, Loader
 from trainer.datasets.making import BatchTransform, EpochDataset
 from trainer.datasets.order import Draws
 from trainer.datasets.planning import Position
-from trainer.datasets.readers.series import Scaling
-from trainer.datasets.readers.vocabulary import Vocabulary
 from trainer.datasets.samplers import ByRank, BySize, ClassBalanced, InOrder, Sampler, Shuffled, Weighted
+from trainer.datasets.scaling import Scaling
 from trainer.datasets.shift import RandomShift
 from trainer.datasets.splits import loaders
 from trainer.datasets.transforms import ItemDraws, Pipeline, Transform
+from trainer.datasets.vocabulary import Vocabulary
 
 __all__ = [
     "FIELDS",

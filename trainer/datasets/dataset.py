@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
 from trainer import TrainerError
 from trainer.datasets.collate import collate, row_of
 from trainer.datasets.fields import FIELDS, OBJECTS, TOKENS, Batch, Item
+
+if TYPE_CHECKING:
+    from trainer.datasets.vocabulary import Vocabulary
 
 
 @runtime_checkable
@@ -89,6 +92,11 @@ class Wrapped:
     @property
     def class_names(self) -> Sequence[str]:
         return self.dataset.class_names
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The vocabulary of a data set of texts; None for other data sets."""
+        return getattr(self.dataset, "vocabulary", None)
 
     def __len__(self) -> int:
         return len(self.dataset)

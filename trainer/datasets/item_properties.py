@@ -11,7 +11,7 @@ from trainer import TrainerError
 from trainer.datasets.dataset import ArrayDataset, Dataset, Subset
 
 if TYPE_CHECKING:
-    from trainer.datasets.readers.vocabulary import Vocabulary
+    from trainer.datasets.vocabulary import Vocabulary
 
 _MOST_LOOKED_AT = 16
 """Number of items to try if the first ones are unusable."""
@@ -33,6 +33,12 @@ def sizes_of(dataset: Dataset) -> np.ndarray:
         TrainerError: the data set does not have them.
     """
     return _required(dataset, "sizes", "size", "the size of each item")
+
+
+def token_lengths(dataset: Dataset) -> np.ndarray | None:
+    """int64 [N]: the number of tokens of each item; None if it is not known without reading the items."""
+    found = _column(dataset, "sizes", "size")
+    return found if found is not None and found.ndim == 1 else None  # [N, 2] are the sizes of images next to texts
 
 
 def vocabulary_of(dataset: Any) -> Vocabulary | None:

@@ -12,7 +12,7 @@ from trainer import TrainerError
 from trainer.datasets.cache import Cached, ItemCache
 from trainer.datasets.collate import LEAST_ROOM, Collation
 from trainer.datasets.dataset import Dataset, Subset, gives_batches
-from trainer.datasets.item_properties import labels_of, most_objects, sizes_of, vocabulary_of
+from trainer.datasets.item_properties import labels_of, most_objects, sizes_of, token_lengths, vocabulary_of
 from trainer.datasets.length_steps import LENGTH_STEPS, length_steps
 from trainer.datasets.loader import Loader
 from trainer.datasets.making import BatchMaker, BatchTransform, EpochDataset
@@ -86,9 +86,17 @@ def _lengths(splits: Sequence[Dataset], data: DataConfig) -> tuple[int, ...]:
     steps = data.length_steps
     if isinstance(steps, tuple):
         return tuple(sorted(set(steps)))
-    if steps is None and not all(vocabulary_of(dataset) is not None for dataset in splits):
+    if steps is None and any(vocabulary_of(dataset) is None for dataset in splits):
         return ()
-    return length_steps(np.concatenate([sizes_of(dataset) for dataset in splits]), steps or LENGTH_STEPS)
+    known = [lengths for dataset in splits if (lengths := token_lengths(dataset)) is not None]
+    if len(known) < len(splits):
+        if steps is None:
+            return ()
+        raise TrainerError(
+            "the lengths can't be chosen: the data set has no token counts of its items", where="data.length_steps",
+            found=steps, expected="a list of lengths, or texts whose lengths the reader knows",
+        )  # fmt: skip
+    return length_steps(np.concatenate(known), steps or LENGTH_STEPS)
 
 
 def _refuse_unread(config: RunConfig) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pycocotools import mask as peer
 
@@ -19,6 +19,7 @@ def counts_by_hand(mask: np.ndarray) -> list[int]:
     return np.diff([0, *changes, mask.size]).tolist()
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.floats(0.01, 0.99), st.integers(1, 90), st.integers(1, 90))
 def test_counts_equal_the_masks_own(seed, share, height, width):
     mask = np.random.default_rng(seed).random((height, width)) < share
@@ -29,6 +30,7 @@ def test_counts_equal_the_masks_own(seed, share, height, width):
     )
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=1, max_size=40))
 def test_any_text_is_a_mask_or_refused(text):
     try:

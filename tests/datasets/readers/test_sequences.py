@@ -11,9 +11,10 @@ import pytest
 from trainer.datasets import check_item, loaders
 from trainer.datasets.item_properties import labels_of, sizes_of, vocabulary_of
 from trainer.datasets.readers import read_splits
-from trainer.datasets.readers.series import Scaling, Series, following, read_series
+from trainer.datasets.readers.series import Series, following, read_series
 from trainer.datasets.readers.text import TextClasses
-from trainer.datasets.readers.vocabulary import END, Decoder, Vocabulary
+from trainer.datasets.scaling import Scaling
+from trainer.datasets.vocabulary import END, Decoder, Vocabulary
 
 PROSE = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer\n" * 12
 SHARES = {"valid": 0.1, "test": 0.1}
@@ -132,6 +133,7 @@ def test_equal_texts_are_in_one_split_and_classes_in_equal_proportions(read, tex
     texts = {name: {split.dataset.texts[index] for index in split.indices} for name, split in splits.items()}
     assert not (texts["train"] & texts["valid"] or texts["train"] & texts["test"] or texts["valid"] & texts["test"])
     assert sum(map(len, splits.values())) == sum(map(len, NAMES.values()))
+    assert splits["valid"].vocabulary is splits["train"].vocabulary is splits["train"].dataset.vocabulary is not None
     labels = {name: [int(split[index]["label"]) for index in range(len(split))] for name, split in splits.items()}
     others = {
         name: [sum("anna" in one for one in texts[name]), sum("bo" in one for one in texts[name])] for name in texts
@@ -234,6 +236,13 @@ def test_windows_are_scaled_by_the_training_rows_and_divided_in_time(read, walk)
     assert splits["test"].source(0).endswith("t.csv:82 to 94")
 
 
+@pytest.mark.parametrize("value", [0.1, 1013.2])
+def test_a_constant_column_is_only_centered(value):
+    """The standard deviation of equal values may round to 1e-17; divided by it, another value would be huge."""
+    scaling = Scaling.of(["constant"], np.full((1000, 1), value))
+    assert scaling.deviations == (1,) and abs(scaling.scale(np.array([[value + 1]])) - 1) < 1e-6
+
+
 def test_windows_are_batches_of_a_loader(read, walk):
     from trainer.configs import config_from
 
@@ -257,6 +266,7 @@ def test_windows_are_batches_of_a_loader(read, walk):
             "the times of the rows don't increase\n  found:    2024-02-20 after 2024-02-24",
         ),
         ((99, 0, "2024-06-01"), "t.csv:101: the times of the rows have unequal distances"),
+        ((5, 0, "2024-02-25T00:00Z"), "t.csv:7: only some times have an offset from UTC"),
         ((5, 1, "nan"), "t.csv:7: not a finite number\n  found:    load = 'nan'"),
         ((5, 2, ""), "t.csv:7: a value of the series is missing\n  found:    other = ''"),
         ((0, None, "load"), "the table has no such column\n  found:    day, x, other, constant\n  expected: load"),

@@ -9,7 +9,7 @@ from trainer.datasets import check_item
 from trainer.datasets.item_properties import labels_of, sizes_of
 from trainer.datasets.readers.table import Table
 from trainer.datasets.readers.text import TextClasses, TextFile
-from trainer.datasets.readers.vocabulary import Vocabulary
+from trainer.datasets.vocabulary import Vocabulary
 
 CSV = 'width,height,kind,price\n1,2.5,oak,10\n3,4,"ash, white",20\n'
 JSON_LINES = """

@@ -269,8 +269,9 @@ def test_rotary_positions_turn_pairs(interleaved):
     np.testing.assert_array_equal(
         layer(engine.asarray(x[:1]), 2).numpy(), layer(engine.asarray(x), engine.asarray(offsets)).numpy()[:1]
     )
-    with pytest.raises(TrainerError, match="positions"):
-        layer(engine.asarray(x), 16)
+    for offset in (16, np.int64(16), -1):
+        with pytest.raises(TrainerError, match="positions"):
+            layer(engine.asarray(x), offset)
 
 
 def test_positions_are_added():
@@ -322,6 +323,32 @@ def test_tokens_one_by_one_give_what_all_at_once_give_and_compile_once():
     assert cache.room() == 12
     with pytest.raises(TrainerError, match="another shape"):
         cache.update(engine.zeros((2, 2, 13, 4)), engine.zeros((2, 2, 13, 4)))
+
+
+@pytest.mark.parametrize("values", [(2, 2, 1, 4), (2, 2, 2, 5)], ids=["fewer values", "wider values"])
+def test_a_cache_that_refuses_tokens_is_unchanged(values):
+    cache = nn.KeyValueCache(2, 2, 12, 4)
+    with pytest.raises(TrainerError, match=r"without values|another shape"):
+        cache.update(engine.ones((2, 2, 2, 4)), engine.ones(values))
+    assert not cache.key.numpy().any() and not cache.value.numpy().any() and not cache.length.numpy().any()
+
+
+def test_arrays_are_taken_like_tensors():
+    x, slopes = np.ones((2, 1, 3, 4), np.float32), np.ones(1, np.float32)
+    mask = np.tri(3, dtype=bool)
+    found = nn.functional.scaled_dot_product_attention(x, x, x, mask, alibi_slopes=slopes)
+    tensors = [engine.asarray(each) for each in (x, x, x, mask)]
+    expected = nn.functional.scaled_dot_product_attention(*tensors, alibi_slopes=engine.asarray(slopes))
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    for layer, array in ((nn.RotaryEmbedding(4), x), (nn.SinusoidalPositions(4), x[:, 0]), (nn.GRUCell(4, 2), x[0, 0])):
+        np.testing.assert_array_equal(layer(array).numpy(), layer(engine.asarray(array)).numpy())
+
+
+def test_a_cache_that_got_too_many_tokens_has_no_room():
+    cache = nn.KeyValueCache(1, 1, 4, 2)
+    for _ in range(2):
+        cache.update(engine.ones((1, 1, 3, 2)), engine.ones((1, 1, 3, 2)))
+    assert cache.room() == 0 and cache.key.numpy().sum() == 8
 
 
 def test_a_saved_program_holds_attention(tmp_path):

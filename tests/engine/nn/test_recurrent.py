@@ -177,6 +177,28 @@ def test_batch_first_and_single_sequences_are_the_same_numbers() -> None:
     assert h_alone.shape == (1, 5)
 
 
+def test_an_empty_batch_gives_empty_outputs() -> None:
+    layer = nn.GRU(2, 5, batch_first=True)
+    y, last = layer(engine.zeros((0, 3, 2)))
+    assert y.shape == (0, 3, 5) and last.shape == (1, 0, 5)
+    with pytest.raises(TrainerError, match="at least 1"):
+        layer(engine.zeros((3, 0, 2)))
+
+
+def test_lengths_out_of_range_in_a_traced_step_are_the_nearest_ones() -> None:
+    """Kernels that believed them would read past the last step."""
+    layer, x = nn.LSTM(2, 3, bidirectional=True), np.random.default_rng(0).standard_normal((4, 3, 2))
+
+    def function(x: Tensor, lengths: Any) -> tuple[Tensor, ...]:
+        y, (h, c) = layer(x, lengths=lengths)
+        return y, h, c, *engine.gradients(engine.sum(y * y) + engine.sum(c), [x, *layer.parameters()])
+
+    x = engine.asarray(x.astype(np.float32))
+    found = engine.trace(function)(x, engine.asarray([9, -2, 2]))
+    for one, other in zip(found, function(x, [4, 0, 2]), strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_dropout_lies_between_layers() -> None:
     layer, x = nn.GRU(2, 4, num_layers=2, dropout=0.9).set_seed(1), engine.ones((3, 2, 2))
     with nn.RandomState(0).step():

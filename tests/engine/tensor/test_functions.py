@@ -238,6 +238,9 @@ def test_bincount_finds_its_length() -> None:
     for minlength in (0, 7):
         same(engine.bincount(numbers, minlength=minlength), np.bincount(numbers, minlength=minlength))
         same(engine.bincount(numbers, weights, minlength), np.bincount(numbers, weights, minlength))
+        for dtype in (np.uint8, np.uint64):
+            same(engine.bincount(numbers.astype(dtype), minlength=minlength), np.bincount(numbers, minlength=minlength))
+    assert engine.bincount(np.zeros(0, np.uint8)).shape == engine.bincount([-3, -1]).shape == (0,)
     assert engine.bincount(np.zeros(0, np.int32)).shape == (0,)
     with pytest.raises(TrainerError, match="the length depends on the data"):
         engine.trace(engine.bincount)(numbers)

@@ -68,7 +68,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
                        help="draw from the likeliest tokens with this total probability only")  # fmt: skip
     texts.add_argument("--beams", type=int, metavar="N", help="beam search with N beams instead of drawing")
     texts.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the drawn tokens (default: 0)")
-    parser.add_argument("--device", metavar="D", help="device instead of the run's own: cpu, cuda")
+    parser.add_argument("--device", metavar="D", help="device instead of the run's own: cpu or reference")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -95,6 +95,7 @@ def execute(arguments: argparse.Namespace) -> int:
     with warnings_as_lines():
         model = load_model(arguments.run, arguments.weights, device=arguments.device)
     if model.kind == "forecast":
+        _refuse_image_options(arguments)
         return _forecast(model, [path for path, _ in sources], is_json=arguments.json)
     if model.kind in ("text", "text_classification"):
         raise TrainerError(
@@ -144,6 +145,9 @@ def _predict_texts(arguments: argparse.Namespace) -> int:
             "prompts and files are both given", found=", ".join(arguments.inputs), expected="one of them"
         )
     prompts = [*(arguments.prompt or ()), *_lines(arguments.prompts)]
+    if not prompts:
+        raise TrainerError("no prompts", where=arguments.prompts, found="an empty file", expected="a text per line")
+    _refuse_image_options(arguments)
     with warnings_as_lines():
         model = load_model(arguments.run, arguments.weights, device=arguments.device)
     if model.kind == "text_classification":
@@ -168,6 +172,21 @@ def _predict_texts(arguments: argparse.Namespace) -> int:
             sys.stdout.flush()
         print(flush=True)
     return DONE
+
+
+def _refuse_image_options(arguments: argparse.Namespace) -> None:
+    """Raises `TrainerError` for options that only predictions on images use."""
+    from trainer import TrainerError
+
+    given = {
+        "--out": arguments.out is not None, "--threshold": arguments.threshold is not None,
+        "--classes": arguments.classes is not None, "--format": arguments.format != "images",
+    }  # fmt: skip
+    if any(given.values()):
+        raise TrainerError(
+            "an option is for images only", found=", ".join(name for name, is_given in given.items() if is_given),
+            expected="predictions on images", hint="Predictions of texts and series are printed: redirect them with >.",
+        )  # fmt: skip
 
 
 def _lines(file: str | None) -> list[str]:

@@ -15,8 +15,8 @@ _Color = tuple[
 _Classes = Annotated[tuple[str, ...], Field(min_length=1)]
 _Unit = Literal["characters", "bytes", "words", "byte_pairs"]
 _UNIT = (
-    "Unit of a token. byte_pairs: frequent sequences of bytes, merged from the texts of train; of these and of bytes "
-    "every text consists."
+    "Unit of a token. words: runs of letters and digits, single punctuation marks, line ends; bytes: those of UTF-8; "
+    "byte_pairs: bytes and frequent sequences of bytes, learned from the texts of train."
 )
 _VOCABULARY_SIZE = (
     "Number of tokens in the vocabulary. Characters and words: at most, the most frequent ones; null: all. Byte pairs: "

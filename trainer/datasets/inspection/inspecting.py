@@ -16,7 +16,7 @@ from trainer.datasets.fields import check_item
 from trainer.datasets.inspection.collectors import COLLECTORS
 from trainer.datasets.item_properties import vocabulary_of
 from trainer.datasets.readers.opening import Progress
-from trainer.datasets.readers.vocabulary import UNKNOWN
+from trainer.datasets.vocabulary import UNKNOWN
 
 
 @dataclass(slots=True)

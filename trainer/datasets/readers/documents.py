@@ -19,8 +19,8 @@ from trainer.datasets.readers.division import Division
 from trainer.datasets.readers.files import files_in, read_text
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.text import TokenWindows
-from trainer.datasets.readers.vocabulary import Unit, Vocabulary
 from trainer.datasets.split_words import TRAIN
+from trainer.datasets.vocabulary import Unit, Vocabulary
 
 _VERSION = 1
 """Version of the token files; another one is another key."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -18,35 +17,8 @@ from trainer.datasets.fields import Batch, Item
 from trainer.datasets.readers.division import Division
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.table import check_columns, read_rows
+from trainer.datasets.scaling import Scaling
 from trainer.datasets.split_words import TRAIN
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """The mean and the standard deviation of each column, of the training rows only.
-
-    All three are tuples of plain values, which a task keeps as facts: `Scaling(*facts)` restores it.
-    """
-
-    columns: tuple[str, ...]
-    means: tuple[float, ...]
-    deviations: tuple[float, ...]
-
-    @classmethod
-    def of(cls, columns: Sequence[str], rows: np.ndarray) -> Scaling:
-        """The scaling of float64 [N, columns]; a constant column is only centered."""
-        deviations = rows.std(axis=0)
-        deviations[deviations == 0] = 1
-        return cls(tuple(columns), tuple(rows.mean(axis=0).tolist()), tuple(deviations.tolist()))
-
-    def scale(self, values: np.ndarray) -> np.ndarray:
-        """Values [..., columns] with mean 0 and standard deviation 1 over the training rows, float32."""
-        return ((values - np.array(self.means)) / np.array(self.deviations)).astype(np.float32)
-
-    def unscale(self, values: np.ndarray) -> np.ndarray:
-        """Scaled values [..., k] of the first k columns in their original units, float64."""
-        count = values.shape[-1]
-        return values * np.array(self.deviations[:count]) + np.array(self.means[:count])
 
 
 class Series:
@@ -173,6 +145,11 @@ def read_series(
         where = f"{path}:{line}"
         if date is not None:
             times.append(_time(row.get(date), date, where))
+            if (times[-1].tzinfo is None) != (times[0].tzinfo is None):
+                raise TrainerError(
+                    "only some times have an offset from UTC", where=where, found=f"{_shown(times[-1])} after "
+                    f"{_shown(times[0])}", expected="an offset (such as +01:00 or Z) in every row, or in none",
+                )  # fmt: skip
             if times[1:] and times[-1] <= times[-2]:
                 raise TrainerError(
                     "the times of the rows don't increase", where=where, found=f"{_shown(times[-1])} after "

@@ -19,8 +19,8 @@ from trainer.datasets.readers.division import Division
 from trainer.datasets.readers.files import read_text
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
-from trainer.datasets.readers.vocabulary import Unit, Vocabulary
 from trainer.datasets.split_words import TRAIN, in_order, split_named
+from trainer.datasets.vocabulary import Unit, Vocabulary
 
 _JSON_LINES = (".jsonl", ".ndjson")
 

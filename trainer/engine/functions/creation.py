@@ -25,8 +25,7 @@ def asarray(x: Any, /, *, dtype: DType | None = None, device: Any = None, copy: 
 
     The conversion is `astype`'s: floats to integers truncate and saturate (NaN becomes 0), integers wrap, anything but
     zero is True. Without `dtype`, arrays keep their dtype, and Python numbers become bool, int64, float32 or complex64.
-    Arrays, numbers
-    and lists are always copied; a tensor of that dtype is returned itself unless `copy` is True.
+    Arrays, numbers and lists are always copied; a tensor of that dtype is returned itself unless `copy` is True.
 
     Raises:
         TrainerError: nested lists are ragged; `x` has an unsupported element type and `dtype` is None, or it has

@@ -387,9 +387,11 @@ def bincount(
     if length is None:
         if tracing.active() is not None:
             raise refusal("bincount", "the length depends on the data", found="a traced step", expected="length=...")
-        length = max(how_many("bincount", "`minlength`", minlength), int(tensor.numpy().max(initial=-1)) + 1)
-    counts = p.full(tensor.shape, 1, dtypes.int64) if weights is None else as_tensor(weights).node
-    return wrapped(p.scatter_add_along(counts, places, number, length), tensor)
+        found = int(tensor.numpy().max()) + 1 if tensor.size else 0
+        length = max(how_many("bincount", "`minlength`", minlength), found)
+    given = [] if weights is None else [as_tensor(weights)]
+    counts = given[0].node if given else p.full(tensor.shape, 1, dtypes.int64)
+    return wrapped(p.scatter_add_along(counts, places, number, length), tensor, *given)
 
 
 def _together(operation: str, arrays: Sequence[Any]) -> list[Tensor]:

@@ -85,6 +85,9 @@ class MultiheadAttention(Module):
 
         Returns:
             (output of the query's shape, None), as torch does without weights.
+
+        Raises:
+            TrainerError: a shape doesn't fit, `need_weights` is True, or weights drop out outside of a random step.
         """
         if need_weights:
             raise TrainerError("MultiheadAttention does not form its weights", found="need_weights=True",

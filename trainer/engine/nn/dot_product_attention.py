@@ -15,6 +15,7 @@ from trainer.engine.nn import random
 from trainer.engine.promotion import promoted
 from trainer.engine.tensor import Tensor, as_tensor, cast, wrapped
 
+_NAME = "scaled_dot_product_attention"
 _UNSEEN = -math.inf
 
 
@@ -50,17 +51,19 @@ def scaled_dot_product_attention(
     Raises:
         TrainerError: shapes or dtypes do not go together, `dropout_p` is not in [0, 1), or no step is open for it.
     """
-    tensors = [query, key, value]
-    dtype = promoted("scaled_dot_product_attention", [tensor.dtype for tensor in tensors])
+    query, key, value = tensors = [as_tensor(each, operation=_NAME) for each in (query, key, value)]
+    dtype = promoted(_NAME, [tensor.dtype for tensor in tensors])
     _check(query, key, value, dtype, dropout_p)
     wide = float32 if dtype.is_half else dtype
     batch, heads, rows, width = query.shape
     inputs, operands = [cast(tensor.node, wide) for tensor in tensors], []
     if attn_mask is not None:
+        attn_mask = as_tensor(attn_mask, operation=_NAME)
         tensors.append(attn_mask)
         inputs.append(_as_bias(attn_mask, (batch, heads, rows, key.shape[2]), wide))
         operands.append("bias")
     if alibi_slopes is not None:
+        alibi_slopes = as_tensor(alibi_slopes, operation=_NAME)
         if alibi_slopes.shape != (heads,) or not alibi_slopes.dtype.is_float:
             raise _refused("a slope for each query head", f"alibi_slopes {_kind(alibi_slopes)}", f"float [{heads}]")
         tensors.append(alibi_slopes)
@@ -108,7 +111,7 @@ def _as_bias(mask: Tensor, full: tuple[int, ...], dtype: DType) -> Node:
 
 
 def _as_offset(offset: Any, batch: int) -> Tensor:
-    tensor = as_tensor(offset, operation="scaled_dot_product_attention")
+    tensor = as_tensor(offset, operation=_NAME)
     if tensor.shape not in ((), (1,), (batch,)) or not tensor.dtype.is_integer:
         raise _refused("positions are integers", f"query_offset {_kind(tensor)}", f"an integer, or integers [{batch}]")
     return functions.broadcast_to(tensor.astype(int32), (batch,))
@@ -127,4 +130,4 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _refused(problem: str, found: str, expected: str) -> TrainerError:
-    return TrainerError(f"scaled_dot_product_attention: {problem}", found=found, expected=expected)
+    return TrainerError(f"{_NAME}: {problem}", found=found, expected=expected)

@@ -46,16 +46,22 @@ class KeyValueCache:
             `room` between steps.
 
         Raises:
-            TrainerError: shapes differ from the cache's, or T is more than its capacity.
+            TrainerError: shapes differ from the cache's, T is more than its capacity, or keys and values differ in T.
+                The cache is unchanged then.
         """
-        offset, held = self.length + 0, []
-        for part, new in ((self.key, key), (self.value, value)):
+        parts = ((self.key, key), (self.value, value))
+        for part, new in parts:
             fits = new.ndim == 4 and new.shape[:2] == part.shape[:2] and new.shape[3] == part.shape[3]
             if not fits or not 1 <= new.shape[2] <= self.capacity:
                 expected = f"{[*part.shape[:2]]} + [1 to {self.capacity}, {part.shape[3]}]"
                 raise TrainerError(f"{part.name} got tokens of another shape", found=list(new.shape), expected=expected)
-            held.append(self._written(part, new.astype(part.dtype), offset))
-            part.assign(held[-1])
+        if key.shape[2] != value.shape[2]:
+            found = f"{key.shape[2]} keys and {value.shape[2]} values"
+            raise TrainerError(f"{self.key.name} got keys without values", found=found, expected="a value for each key")
+        offset = self.length + 0
+        held = [self._written(part, new.astype(part.dtype), offset) for part, new in parts]
+        for (part, _), written in zip(parts, held, strict=True):
+            part.assign(written)
         self.length.assign(offset + key.shape[2])
         return held[0], held[1], offset
 
@@ -69,8 +75,8 @@ class KeyValueCache:
         return functions.where((place >= 0) & (place < count), new, part)
 
     def room(self) -> int:
-        """Tokens that every row can take before the cache is full; reads `length`, so not inside of a traced step."""
-        return self.capacity - int(self.length.numpy().max())
+        """Tokens that every row can take, 0 of a full cache; reads `length`, so not inside of a traced step."""
+        return max(0, self.capacity - int(self.length.numpy().max()))
 
     def reset(self) -> None:
         """Forget all tokens."""

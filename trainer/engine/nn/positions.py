@@ -52,7 +52,8 @@ class RotaryEmbedding(Module):
         base: the longest wavelength is 2π · base positions.
         interleaved: which elements are pairs, see the function.
 
-    Call it with `offset`, an integer or integers [B]: the position of the first token.
+    Call it with `offset`, an integer or integers [B]: the position of the first token. Tokens past the table's end take
+    its last row where the offset is an array, whose value a traced step doesn't know; an integer is checked.
     """
 
     def __init__(self, dim: int, max_positions: int = 2048, base: float = 10000.0, interleaved: bool = False) -> None:
@@ -64,6 +65,7 @@ class RotaryEmbedding(Module):
         self.cos, self.sin = (functions.asarray(table) for table in (np.cos(angles), np.sin(angles)))
 
     def forward(self, x: Tensor, offset: Tensor | int = 0) -> Tensor:
+        x = as_tensor(x, operation=type(self).__name__)
         expected = f"[B, H, T, {self.dim}] with at most {self.max_positions} tokens"
         self._check_shape(x.ndim == 4 and x.shape[3] == self.dim and x.shape[2] <= self.max_positions, x, expected)
         cos, sin = (_rows(table, x, offset, x.shape[2]) for table in (self.cos, self.sin))
@@ -115,6 +117,7 @@ class LearnedPositions(Module):
 
 
 def _with_positions(module: Any, x: Tensor, table: Tensor, offset: Tensor | int) -> Tensor:
+    x = as_tensor(x, operation=type(module).__name__)
     expected = f"[B, T, {module.dim}] with at most {module.max_positions} tokens"
     holds = x.ndim == 3 and x.shape[2] == module.dim and x.shape[1] <= module.max_positions
     module._check_shape(holds, x, expected)
@@ -125,7 +128,7 @@ def _rows(table: Tensor, x: Tensor, offset: Tensor | int, count: int) -> Tensor:
     """Rows offset … offset + count − 1: [count, ...], or [B, count, ...] for offsets [B]; float64 for such x alone."""
     size = table.shape[0]
     table = table.astype(float64 if x.dtype is float64 else float32)
-    if isinstance(offset, int):
+    if isinstance(offset, int | np.integer):
         if not 0 <= offset <= size - count:
             raise TrainerError("there are no such positions", found=f"{count} tokens from position {offset} on",
                                expected=f"positions 0 to {size - 1}", hint="Give the module a larger max_positions.",

@@ -33,7 +33,7 @@ States = Any
 
 
 class _Recurrent(Module):
-    """What the layers share: parameters of each layer and direction, and the way through them."""
+    """A stack of recurrent layers: the parameters of each layer and direction, and the pass through them."""
 
     cell: str
 
@@ -99,14 +99,14 @@ class _Recurrent(Module):
         """
         x = as_tensor(x, operation=type(self).__name__)
         is_single, time_first = x.ndim == 2, f"[{'B, T' if self.batch_first else 'T, B'}, {self.input_size}]"
-        self._check_shape(x.ndim in (2, 3) and x.shape[-1] == self.input_size and x.shape[0] > 0, x,
-                          f"{time_first} or [T, {self.input_size}], with T of at least 1")  # fmt: skip
+        time = 1 if self.batch_first and not is_single else 0
+        holds = x.ndim in (2, 3) and x.shape[-1] == self.input_size and x.shape[time] > 0
+        self._check_shape(holds, x, f"{time_first} or [T, {self.input_size}], with T of at least 1")
         if is_single:
             x = functions.expand_dims(x, axis=1)
         elif self.batch_first:
             x = functions.permute_dims(x, (1, 0, 2))
         steps, batch = x.shape[:2]
-        self._check_shape(steps > 0, x, f"{time_first} with T of at least 1")
         first = self._first_states(states, batch, x, is_single)
         rows = None if lengths is None else self._lengths(lengths, steps, batch)
         last: list[list[Tensor]] = [[] for _ in first]
@@ -166,11 +166,12 @@ class _Recurrent(Module):
             raise TrainerError(f"{name} takes the length of each row", found=f"lengths {tensor.dtype}{tensor.shape}",
                                expected=f"integers, shape ({batch},)")  # fmt: skip
         value = tensor.node.value
-        if value is not None and value.block is not None and tensor.size:
-            known = np.asarray(value.view())
-            if known.min() < 0 or known.max() > steps:
-                raise TrainerError(f"{name} got lengths outside the sequence", found=f"{known.min()} to {known.max()}",
-                                   expected=f"0 to {steps}")  # fmt: skip
+        if value is None or value.block is None:
+            return functions.clip(tensor.astype(dtypes.int64), 0, steps).astype(dtypes.int32)
+        known = np.asarray(value.view())
+        if tensor.size and (known.min() < 0 or known.max() > steps):
+            raise TrainerError(f"{name} got lengths outside the sequence", found=f"{known.min()} to {known.max()}",
+                               expected=f"0 to {steps}")  # fmt: skip
         return tensor.astype(dtypes.int32)
 
     def extra_repr(self) -> str:
@@ -284,6 +285,7 @@ def scan(
     operands += [] if lengths is None else [lengths.node]
     bundle = p.rnn_scan(operands, cell, reverse, precision)
     result = dtype if precision is None else precision
+    tensors += [] if lengths is None else [lengths]
     found = [wrapped(cast(p.output(bundle, number), result), *tensors) for number in range(1 + len(states))]
     return found[0], found[1:]
 
@@ -305,7 +307,8 @@ class _Cell(Module):
             setattr(self, f"bias_{side}", declare((rows,), initializer) if bias else None)
 
     def _products(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the input and of the state, each with its bias."""
+        """The products of the input and of the state with their weights, each with its bias."""
+        x, h = (as_tensor(value, operation=type(self).__name__) for value in (x, h))
         self._check_shape(x.ndim in (1, 2) and x.shape[-1] == self.input_size, x, f"[B, {self.input_size}]")
         self._check_shape(h.shape == (*x.shape[:-1], self.hidden_size), h, f"h {[*x.shape[:-1], self.hidden_size]}")
         found = []
@@ -315,7 +318,8 @@ class _Cell(Module):
         return found[0], found[1]
 
     def _zeros(self, x: Tensor) -> Tensor:
-        return functions.zeros((*x.shape[:-1], self.hidden_size), dtype=x.dtype)
+        tensor = as_tensor(x, operation=type(self).__name__)
+        return functions.zeros((*tensor.shape[:-1], self.hidden_size), dtype=tensor.dtype)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
@@ -363,7 +367,7 @@ class GRUCell(_Cell):
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
         h = self._zeros(x) if h is None else h
-        ours, theirs = (functions.split(product, self.hidden_size, axis=-1) for product in self._products(x, h))
-        r, z = (functions.logistic(ours[gate] + theirs[gate]) for gate in range(2))
-        n = functions.tanh(ours[2] + r * theirs[2])
+        inputs, recurrent = (functions.split(product, self.hidden_size, axis=-1) for product in self._products(x, h))
+        r, z = (functions.logistic(inputs[gate] + recurrent[gate]) for gate in range(2))
+        n = functions.tanh(inputs[2] + r * recurrent[2])
         return n + z * (h - n)

@@ -106,9 +106,9 @@ class TransformerDecoderLayer(_Block):
             y, _ = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, tgt_is_causal, cache=cache)
             return y
 
-        def look(x: Tensor) -> Tensor:
+        def attend_to_memory(x: Tensor) -> Tensor:
             y, _ = self.multihead_attn(x, memory, memory, memory_key_padding_mask, False, memory_mask, memory_is_causal)
             return y
 
-        x = self._sublayer(self._sublayer(tgt, 1, attend), 2, look)
+        x = self._sublayer(self._sublayer(tgt, 1, attend), 2, attend_to_memory)
         return self._sublayer(x, 3, self._feed_forward)

@@ -211,12 +211,12 @@ class _Builder:
         constants, carried, inputs = step.split([*zip(step.parameters, bundle.inputs, strict=True)])
         for node, source in constants:
             if node in reached:
-                view, layout = self._dense(self._read(source), 0)
+                view, layout = self._with_dense_parts(self._read(source), 0)
                 storage = Storage(node.shape, node.dtype, name=node.name, layout=layout)
                 stand_ins[node] = StandIn(storage, view, 0, False)
         for node, source in inputs:
             if node in reached:
-                view, layout = self._dense(self._read(source), 1)
+                view, layout = self._with_dense_parts(self._read(source), 1)
                 stand_ins[node] = sliced(Storage(node.shape, node.dtype, name="slice", layout=layout), view, False)
         updates: list[StandIn] = []
         for place in places:
@@ -235,9 +235,10 @@ class _Builder:
         request = Request((), tuple([(each.storage, new) for each, new in zip(updates, news, strict=True)]))
         parts = _Builder(request, self.policy, self.target).run().works
         bound = dict.fromkeys([*stand_ins.values(), *updates])
-        self.works.append(repeat_of(parts, list(bound), length, f"scan {length}"))
+        if parts:  # carried values that no step changes take none
+            self.works.append(repeat_of(parts, list(bound), length, f"scan {length}"))
 
-    def _dense(self, view: View, axes: int) -> tuple[View, Layout]:
+    def _with_dense_parts(self, view: View, axes: int) -> tuple[View, Layout]:
         """`view`, or a copy of it, of which each part at a place of the first `axes` is dense in the layout."""
         layout = is_dense(view.shape[axes:], view.strides[axes:])
         if layout is not None:

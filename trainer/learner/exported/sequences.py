@@ -13,8 +13,8 @@ import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.datasets import Scaling, Vocabulary
-from trainer.datasets.readers.byte_pairs import BYTES
-from trainer.datasets.readers.vocabulary import END, PADDING, UNKNOWN, Unit
+from trainer.datasets.byte_pairs import BYTES
+from trainer.datasets.vocabulary import END, PADDING, UNKNOWN, Unit
 from trainer.engine import LoadedProgram, Tensor
 from trainer.engine.export import ProgramFile, capture_program, save_programs
 from trainer.learner.exported.card import Card
@@ -240,13 +240,16 @@ def _manifest_from(data: Any, where: str) -> SequenceManifest:
 
 
 def _is_vocabulary(manifest: SequenceManifest) -> bool:
-    """Whether the tokens are those of their unit: of bytes and byte pairs every token must be decodable."""
+    """Whether the tokens are those of their unit: every token of bytes and byte pairs must be decodable, and every
+    byte a token.
+    """
     special = {PADDING, UNKNOWN, END}
     if manifest.unit == "bytes":
         every = Vocabulary.of("bytes", [], has_end=True).tokens
         return manifest.tokens in (every, every[:-1])
     if manifest.unit == "byte_pairs":
-        return all(token in special or all(character in BYTES for character in token) for token in manifest.tokens)
+        is_decodable = all(token in special or set(token) <= BYTES.keys() for token in manifest.tokens)
+        return is_decodable and BYTES.keys() <= set(manifest.tokens)
     return bool(manifest.tokens)
 
 

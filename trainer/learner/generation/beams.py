@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError, engine
-from trainer.learner.generation.sampling import Step
+from trainer.learner.generation.sampling import Step, refuse_infinite
 
 Reorder = Callable[[Any, np.ndarray], Any]
 """(state of B rows, indices int32 [B]) to the state with these rows."""
@@ -57,8 +57,9 @@ def beam_search(
 ) -> list[Beam]:
     """The continuations with the highest scores that the search finds, at most `width`, the best first.
 
-    In every step, the `width` likeliest continuations by one token are kept. It ends after `count` tokens, or when
-    `width` continuations are complete and no other one is likelier. A wide beam finds likelier texts, not better ones.
+    In every step, the `width` likeliest continuations by one token are kept. It ends after `count` tokens, or, without
+    a length penalty, when `width` continuations are complete and no other one is likelier. A wide beam finds likelier
+    texts, not better ones.
 
     Args:
         step: the model's step, for `width` rows.
@@ -72,7 +73,7 @@ def beam_search(
         reorder: selects rows of a state.
 
     Raises:
-        TrainerError: the prompt is empty, or `width` is below 1.
+        TrainerError: the prompt is empty, `width` is below 1, or a logit is NaN or infinite.
     """
     if not len(prompt) or width < 1:
         raise TrainerError(
@@ -110,6 +111,7 @@ def _log_probabilities(logits: np.ndarray, exclude: Sequence[int]) -> np.ndarray
     """log softmax of [B, V] in float64, -inf for excluded tokens."""
     values = np.array(logits, np.float64)
     values[:, list(exclude)] = -np.inf
+    refuse_infinite(values)
     values -= values.max(axis=1, keepdims=True)
     result: np.ndarray = values - np.log(np.exp(values).sum(axis=1, keepdims=True))
     return result

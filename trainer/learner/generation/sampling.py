@@ -57,13 +57,11 @@ class Sampling:
         likelier one.
 
         Raises:
-            TrainerError: a logit is NaN, or every token is excluded.
+            TrainerError: a logit is NaN or infinite, or every token is excluded.
         """
         values = np.array(logits, np.float64)
         values[list(self.exclude)] = -np.inf
-        if np.isnan(values).any() or not np.isfinite(values).any():
-            found = "NaN" if np.isnan(values).any() else "every token excluded"
-            raise TrainerError("the model gives no probabilities", found=found, expected="finite logits")
+        refuse_infinite(values)
         best = int(values.argmax())
         if self.temperature == 0:
             return np.eye(1, len(values), best)[0]
@@ -81,6 +79,16 @@ class Sampling:
         upper = np.cumsum(self.probabilities(logits))
         number = int(np.searchsorted(upper, uniform(self.seed, position) * upper[-1], side="right"))
         return min(number, int(np.searchsorted(upper, upper[-1])))  # rounding may reach beyond the last token
+
+
+def refuse_infinite(logits: np.ndarray) -> None:
+    """Raises `TrainerError` if a largest logit [..., V] is NaN or infinite."""
+    largest = logits.max(axis=-1)
+    if not np.isfinite(largest).all():
+        raise TrainerError(
+            "the model gives no probabilities", found=f"a largest logit of {largest[~np.isfinite(largest)][0]}",
+            expected="finite logits, and a token that is not excluded",
+        )  # fmt: skip
 
 
 def uniform(seed: int, position: int) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from trainer import TrainerError, engine
 from trainer.datasets.collate import FIT, Collation, collate
 from trainer.datasets.readers.series import following, read_series
-from trainer.datasets.readers.vocabulary import Decoder
+from trainer.datasets.vocabulary import Decoder
 from trainer.learner.generation import Sampling, beam_search, generate
 from trainer.learner.inference.results import VERSION, TextClass
 from trainer.learner.inference.sequences import Forecasting, SequencePipeline, TextClassification, TextGeneration
@@ -70,11 +70,7 @@ class SequenceModel:
         numbers = vocabulary.encode(prompt).tolist()
         if not numbers and vocabulary.end is not None:
             numbers = [vocabulary.end]
-        if pipeline.capacity is not None and len(numbers) + tokens > pipeline.capacity:
-            raise TrainerError(
-                "the text is longer than the model's context",
-                found=f"{len(numbers)} tokens of the prompt and {tokens}", expected=f"at most {pipeline.capacity}",
-            )  # fmt: skip
+        pipeline.check_capacity(len(numbers), tokens)
         exclude = (*sampling.exclude, *vocabulary.not_text)
         decoder = Decoder(vocabulary)
         found: Iterator[int]

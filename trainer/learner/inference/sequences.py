@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from trainer import engine
+from trainer import TrainerError, engine
 from trainer.datasets import Scaling, Vocabulary
 from trainer.learner.generation import Sampling, generate, take_rows
 from trainer.learner.samples import Sample
@@ -50,12 +50,24 @@ class TextGeneration:
         """The traced step."""
         return engine.trace(lambda state, tokens: self.step(state, tokens))
 
+    def check_capacity(self, prompt: int, tokens: int) -> None:
+        """Raises `TrainerError` if a prompt and a continuation of these numbers of tokens exceed the capacity."""
+        if self.capacity is not None and prompt + tokens > self.capacity:
+            raise TrainerError(
+                "the text is longer than the model's context", found=f"{prompt} tokens of the prompt and {tokens}",
+                expected=f"at most {self.capacity}",
+            )  # fmt: skip
+
     def sample(
         self, name: str, prompt: Sequence[int], tokens: int = 200, sampling: Sampling = Sampling(),  # noqa: B008 - frozen
     ) -> Sample:  # fmt: skip
         """A sample of a task: the continuation of a prompt, given as tokens, with the current weights. The padding and
         unknown tokens are not drawn.
+
+        Raises:
+            TrainerError: both are longer than the capacity.
         """
+        self.check_capacity(len(prompt), tokens)
         vocabulary = self.vocabulary
         chosen = replace(sampling, exclude=(*sampling.exclude, *vocabulary.not_text))
         found = generate(self.traced, self.begin(1), prompt, tokens, sampling=chosen, end=vocabulary.end)

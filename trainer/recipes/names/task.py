@@ -61,10 +61,10 @@ class Names(Task):
     def samples(self, batch: Batch) -> list[Sample]:
         """The first names, a line each, with the predicted class and, where that is another, the true one."""
         logits = self.network(batch["tokens"], batch["length"]).numpy()
-        lines = []
+        lines, vocabulary = [], Vocabulary(self.unit, self.tokens)
         rows = zip(batch["tokens"].numpy(), batch["length"].numpy(), logits, batch["label"].numpy(), strict=True)
         for tokens, length, scores, label in list(rows)[:SHOWN]:
-            name = "".join(self.tokens[token] for token in tokens[:length])
+            name = vocabulary.decode(tokens[:length])
             found, right = self.class_names[int(scores.argmax())], self.class_names[int(label)]
             lines.append(f"{name:<16} {found}" + ("" if found == right else f", but is {right}"))
         return [Sample("names", text="\n".join(lines))]

@@ -23,5 +23,5 @@ class Options(Section):
 DECLARATION = Declaration(
     fields=("tokens",),
     train=Returns(("loss",)),
-    valid=Returns(("loss",), {"next": ("logits", "labels")}),
+    valid=Returns(("loss",), {"next": ("logits", "labels", "characters")}),
 )

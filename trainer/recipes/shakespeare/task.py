@@ -36,15 +36,16 @@ class Shakespeare(Task):
 
     def build(self) -> None:
         self.network = LanguageModel(self.options, len(self.tokens))
+        self.characters = Vocabulary(self.unit, self.tokens).characters()
         self.optimizer = self.optimizer_for(self.network)
 
     def train_step(self, batch: Batch) -> dict[str, Mean]:
-        loss, _ = of_next_tokens(self.network, batch)
+        loss, _ = of_next_tokens(self.network, batch, self.characters)
         self.optimizer.minimize(loss.value)
         return {"loss": loss}
 
     def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
-        loss, following = of_next_tokens(self.network, batch)
+        loss, following = of_next_tokens(self.network, batch, self.characters)
         return {"loss": loss, "next": following}
 
     def pipeline(self) -> inference.TextGeneration:

@@ -26,5 +26,5 @@ class Options(Section):
 DECLARATION = Declaration(
     fields=("tokens",),
     train=Returns(("loss",)),
-    valid=Returns(("loss",), {"next": ("logits", "labels")}),
+    valid=Returns(("loss",), {"next": ("logits", "labels", "characters")}),
 )

@@ -33,15 +33,19 @@ class Transformer(Task):
 
     def build(self) -> None:
         self.network = LanguageModel(self.options, len(self.tokens))
+        self.characters = Vocabulary(self.unit, self.tokens).characters()
         self.optimizer = self.optimizer_for(self.network)
+        writer = self.pipeline()
+        self.prompt = writer.vocabulary.encode(self.options.prompt).tolist()
+        writer.check_capacity(len(self.prompt), self.options.shown)  # now, not after the first epoch
 
     def train_step(self, batch: Batch) -> dict[str, Mean]:
-        loss, _ = of_next_tokens(self.network, batch)
+        loss, _ = of_next_tokens(self.network, batch, self.characters)
         self.optimizer.minimize(loss.value)
         return {"loss": loss}
 
     def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
-        loss, following = of_next_tokens(self.network, batch)
+        loss, following = of_next_tokens(self.network, batch, self.characters)
         return {"loss": loss, "next": following}
 
     def pipeline(self) -> inference.TextGeneration:
@@ -53,8 +57,7 @@ class Transformer(Task):
     def samples(self, batch: Batch) -> list[Sample]:
         """A text that the model writes."""
         writer, sampling = self.pipeline(), Sampling(temperature=0.8, seed=self.config.seed)
-        prompt = writer.vocabulary.encode(self.options.prompt).tolist()
-        return [writer.sample("text", prompt, self.options.shown, sampling)]
+        return [writer.sample("text", self.prompt, self.options.shown, sampling)]
 
 
 class LanguageModel(nn.Module):

@@ -1,4 +1,4 @@
-"""`ptxas`, NVIDIA's assembler, from the wheel `nvidia-cuda-nvcc`: what it says of kernels."""
+"""`ptxas`, NVIDIA's assembler, from the wheel `nvidia-cuda-nvcc-cu12`: whether kernels are valid and what they need."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pathlib import Path
 def found() -> Path | None:
     """Where the program is; None where the wheel is not installed."""
     try:
-        files = importlib.metadata.files("nvidia-cuda-nvcc") or []
+        files = importlib.metadata.files("nvidia-cuda-nvcc-cu12") or []
     except importlib.metadata.PackageNotFoundError:
         return None
-    return next((Path(str(file.locate())) for file in files if file.name in ("ptxas", "ptxas.exe")), None)
+    return next((Path(str(file.locate())) for file in files if file.name == "ptxas"), None)
 
 
 @dataclass(frozen=True)

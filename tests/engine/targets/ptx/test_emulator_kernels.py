@@ -138,6 +138,14 @@ def test_an_output_is_not_read_before_it_is_written() -> None:
         launch(kernel(body, declarations=TILE), 1, 8, [Buffer(words(8), is_written=False)])
 
 
+def test_a_wide_read_of_memory_that_is_written_in_part_is_found() -> None:
+    body = "ld.param.u64 %rd1, [out];\n    ld.global.u64 %rd2, [%rd1];\n    ret;"
+    written = np.array([True] * 4 + [False] * 4)
+    with pytest.raises(Fault, match="unwritten memory of argument 0 is read"):
+        launch(kernel(body), 1, 1, [Buffer(words(2), is_written=written)])
+    assert written.tolist() == [True] * 4 + [False] * 4
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [
@@ -233,6 +241,28 @@ def test_an_asynchronous_copy_arrives_at_its_wait() -> None:
     assert out.tolist() == list(range(1, 65))
     with pytest.raises(Fault, match="unwritten memory of shared memory"):
         launch(kernel(THREAD + OUT + COPY.format(wait="cp.async.wait_group 1;"), declarations=TILE), 1, 64, [out])
+
+
+@pytest.mark.parametrize("barrier", ["bar.sync 0;", ""])
+def test_an_asynchronous_copy_over_memory_that_is_still_read_is_a_race(barrier: str) -> None:
+    """Each thread reads what a thread of the other warp wrote, and copies to its own place in shared memory."""
+    body = f"""st.shared.u32 [%r3], %r1;
+    bar.sync 0;
+    xor.b32 %r4, %r1, 32;
+    mad.lo.s32 %r4, %r4, 4, %r2;
+    ld.shared.u32 %r5, [%r4];
+    {barrier}
+    cp.async.ca.shared.global [%r3], [%rd2], 4;
+    cp.async.commit_group;
+    bar.sync 0;
+    cp.async.wait_group 0;
+    ret;"""
+    text = kernel(THREAD + OUT + body, declarations=TILE)
+    if barrier:
+        launch(text, 1, 64, [words(64)])
+        return
+    with pytest.raises(Fault, match=r"`cp\.async\.ca.*race in shared memory: a write after a read"):
+        launch(text, 1, 64, [words(64)])
 
 
 def _product(shape: str, kinds: str, a: int, b: int, size: int) -> str:

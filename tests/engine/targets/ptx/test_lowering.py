@@ -13,6 +13,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
 from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.ptx.lowering import loops
 from trainer.engine.targets.ptx.lowering.loops import LoopParameters, candidates, lower_loop
 
 emulated = EmulatedDevice()
@@ -92,6 +93,16 @@ def test_every_candidate_gives_the_same_bits() -> None:
     for each in found[1:]:
         np.testing.assert_array_equal(each, found[0])
     assert candidates(launch.work)[0] == LoopParameters(4, 128)
+
+
+def test_indices_of_64_bits_have_the_same_results(cpu: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of 2**31 elements are too large for a test, so the threshold is lowered."""
+    x = leaf(3, 21, 18)
+    nodes = [p.permute(x, (2, 0, 1)), p.reduce_sum(p.permute(x, (1, 0, 2)), (0, 2)), p.reduce_deviations(x, (1,))]
+    monkeypatch.setattr(loops, "NARROW", 0)
+    for node in nodes:
+        assert "rem.u64" in text_of(node) or "div.u64" in text_of(node)
+    assert_same_bits(nodes, cpu)
 
 
 def test_traced_programs_flush_subnormal_numbers(cpu: CpuDevice) -> None:

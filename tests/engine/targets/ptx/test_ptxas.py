@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -19,10 +20,11 @@ from trainer.engine.targets.ptx.assembly import assembled
 MOST_REGISTERS = 255
 
 pytestmark = pytest.mark.skipif(
-    ptxas.found() is None, reason="ptxas is not installed: pip install nvidia-cuda-nvcc (Linux on x86-64)"
+    ptxas.found() is None, reason="ptxas is not installed: pip install nvidia-cuda-nvcc-cu12 (Linux on x86-64)"
 )
 
 
+@functools.cache
 def kernels_of_primitives(examples: int) -> list[KernelSource]:
     """Different kernels of samples of every primitive."""
     sources: dict[KernelSource, None] = {}

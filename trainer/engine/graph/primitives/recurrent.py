@@ -9,9 +9,9 @@ gates of H units, whose states h are [B, R]. Cells, with p = h·wᵀ:
 - "gru" (G = 3: r, z, n; Cho et al. 2014, with the reset behind the product): q = p_n + bias,
   n = tanh(x_n + σ(r)·q), h = (1 − σ(z))·n + σ(z)·h.
 
-With `lengths` int32 [B] a row has that many steps: later ones leave its states alone and give zeros. A reversed scan
-begins at each row's own last step. `precision` is a dtype of 16 bits to which both sides of recurrent products are
-rounded.
+With `lengths` int32 [B], each 0 to T, a row has that many steps: later ones leave its states alone and give zeros.
+Kernels don't check lengths: longer ones read past the arrays. A reversed scan begins at each row's own last step.
+`precision` is a dtype of 16 bits to which both sides of recurrent products are rounded.
 """
 
 from __future__ import annotations

@@ -231,6 +231,7 @@ def _copied(target: Read, source: Read, size: int, length: Read | None) -> Execu
         copies = copies_of(machine)
         for region, part, chosen, places in machine.places("shared", target(machine, lanes), size, lanes):
             numbers = part.numbers()
+            region.check_write(places, size, numbers, machine.clocks, False)  # the copy may store at any time from here
             region.forget(places, size)
             copies.under_way.append(Copy(region, numbers, places, content[chosen], copies.committed[numbers]))
 

@@ -74,7 +74,7 @@ def launch(
             _Run(code, machine).run()
     for argument in arguments:
         if isinstance(argument, Buffer) and isinstance(argument.is_written, np.ndarray):
-            argument.is_written[:] = next(
+            argument.is_written[:] |= next(
                 region for region in regions.values() if np.shares_memory(region.data, argument.array)
             ).written()
 

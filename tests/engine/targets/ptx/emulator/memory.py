@@ -50,9 +50,9 @@ class Region:
 
     def __post_init__(self) -> None:
         units = -(-self.data.size // self.unit)
-        written = np.zeros(units * self.unit, bool)
+        written = np.ones(units * self.unit, bool)
         written[: self.data.size] = self.is_written
-        written = written.reshape(units, self.unit).any(1)
+        written = written.reshape(units, self.unit).all(1)
         self.writer = np.where(written, np.int64(UNTOUCHED), np.int64(UNWRITTEN))
         if self.private or not self.is_writable:
             return

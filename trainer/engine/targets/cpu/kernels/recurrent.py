@@ -216,25 +216,25 @@ class _StepWriter:
         return self.writer.value(f"load i64, ptr {self.writer.pointer(self.places['rows'], place, 'i64')}")
 
     def _select_row(self, place: Integer) -> None:
-        """Go on with the row at `place`."""
+        """Make the row at `place` the one that loads and stores address."""
         writer = self.writer
         self.place, self.row = place, self._row(place)
         self.token = writer.add(writer.multiply(self.time, self.kernel.batch), self.row)
 
-    def _beside(self, name: str, width: int, row: Integer, step: int, offset: int = 0) -> str:
+    def _row_at_step(self, name: str, width: int, row: Integer, step: int, offset: int = 0) -> str:
         """The address of a row of `name` `step` time steps away."""
         writer = self.writer
         token = writer.add(writer.multiply(writer.add(self.time, step), self.kernel.batch), row)
         return self.elements.at(self.places[name], writer.add(writer.multiply(token, width), offset))
 
     def _stepped(self, name: str, width: int, place: Integer, row: Integer, step: int, edge: str) -> str:
-        """As `_beside`, or where there is no such step the row of `edge`."""
+        """As `_row_at_step`, or where there is no such step the row of `edge`."""
         writer = self.writer
         there = writer.value(f"icmp slt i64 {place}, {self._count_at(step)}")
         first = self.places[edge or "zeros"]
         if edge:
             first = self.elements.at(first, writer.multiply(row, width))
-        return writer.value(f"select i1 {there}, ptr {self._beside(name, width, row, step)}, ptr {first}")
+        return writer.value(f"select i1 {there}, ptr {self._row_at_step(name, width, row, step)}, ptr {first}")
 
     def _sources(self, block: Integer, active: Integer) -> list[str]:
         """The left operand's rows; past the last one that one again."""
@@ -246,7 +246,7 @@ class _StepWriter:
             if source.step:
                 found.append(self._stepped(source.name, source.width, place, row, source.step, source.edge))
             else:
-                found.append(self._beside(source.name, source.width, row, 0, source.offset))
+                found.append(self._row_at_step(source.name, source.width, row, 0, source.offset))
         return found
 
     # The product.

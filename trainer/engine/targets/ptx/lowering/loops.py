@@ -15,7 +15,8 @@ from trainer.engine.targets.ptx.launch import Address, Launch, Word
 THREADS = (256, 128)
 """Threads of a block that are worth trying, the usual number first."""
 
-_NARROW = 1 << 31
+NARROW = 1 << 31
+"""Loops of fewer points than this compute with indices of 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ def cost(work: Work, parameters: LoopParameters) -> float:
 
 def lower_loop(work: Work, parameters: LoopParameters | None = None, *, flush: bool = False) -> Launch:
     """The launch of a loop."""
-    lanes, threads = _chosen(work, parameters)
+    parameters = parameters or candidates(work)[0]
+    lanes, threads = parameters.lanes, parameters.threads
     reads, writes = work.reads, work.writes
     written = places_of(work.targets)
     constant = tuple(view.buffer is not None and not places_of([view.buffer]) & written for view in reads)
@@ -65,13 +67,8 @@ def lower_loop(work: Work, parameters: LoopParameters | None = None, *, flush: b
 
 
 def fits_32_bits(work: Work) -> bool:
-    """Whether the numbers of a loop's points are below 2**31."""
-    return work.points < _NARROW
-
-
-def _chosen(work: Work, parameters: LoopParameters | None) -> tuple[int, int]:
-    parameters = parameters or candidates(work)[0]
-    return parameters.lanes, parameters.threads
+    """Whether the indices of a loop's points fit into 32 bits."""
+    return work.points < NARROW
 
 
 def _most_lanes(work: Work) -> int:

@@ -134,7 +134,7 @@ class _Pass:
             tuple(Operand(view.dtype, "strided", index=view.buffer is None) for view in reads), tuple(body),
             tuple((position, view.dtype) for position, view in zip(stored, writes, strict=True)),
             tuple(view.buffer is not None and not places_of([view.buffer]) & places for view in reads),
-            fits_32_bits(self.work) and axes.size * axes.length < 1 << 31, self.flush,
+            fits_32_bits(self.work), self.flush,
         )  # fmt: skip
         words: list[Word] = [view.offset if view.buffer is None else Address.of(view) for view in (*reads, *writes)]
         words += [*axes.kept[1:], axes.size, *axes.reduced[1:], axes.length, self.block, self.blocks]

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from trainer import TrainerError
-from trainer.datasets.readers.byte_pairs import ALPHABET, BYTES, PIECES, merged, train
+from trainer.datasets.byte_pairs import ALPHABET, BYTES, PIECES, merged, train
 
 Unit = Literal["characters", "bytes", "words", "byte_pairs"]
 
