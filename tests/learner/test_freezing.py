@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trainer.configs import ConfigError, config_from
 from trainer.learner import Hook, Learner
 
 BOTH = {"0": ("0.weight",), "1": ("1.weight", "1.bias", "1.running_mean", "1.running_var")}
@@ -42,7 +43,13 @@ def test_frozen_layers_keep_their_statistics(blobs: Any, config: Any, patterns: 
 
 
 def test_layers_are_unfrozen_one_after_the_other(blobs: Any, config: Any) -> None:
-    groups = [{"match": "0.*", "unfreeze_at_step": 4}, {"match": "1.*", "unfreeze_at_step": 2}]
+    groups = [{"match": "0.*", "unfreeze_at_epoch": 1}, {"match": "1.*", "unfreeze_at_step": 2}]  # 4 steps an epoch
     states = states_by_step(blobs, config, groups)
     for names, first in ((BOTH["0"], 4), (BOTH["1"], 2)):
         assert all(steps_of_changes(states, name) == list(range(first, 6)) for name in names)
+
+
+def test_only_one_key_freezes_a_group() -> None:
+    groups = [{"match": "*", "frozen": True, "unfreeze_at_epoch": 3}]
+    with pytest.raises(ConfigError, match="set together with 'frozen'"):
+        config_from({"optimizer": {"name": "sgd", "learning_rate": 1.0, "groups": groups}, "train": {"steps": 1}})
