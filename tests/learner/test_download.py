@@ -18,7 +18,8 @@ import pytest
 from safetensors.numpy import save
 
 from trainer import TrainerError
-from trainer.configs import ConfigError, config_from
+from trainer.cli.weights import with_weights
+from trainer.configs import ConfigError, config_from, dump_resolved, load, load_resolved
 from trainer.configs.model import ModelConfig, NormalizationConfig
 from trainer.engine import nn
 from trainer.learner.weights import start_from
@@ -191,3 +192,19 @@ def test_an_address_of_another_form_is_a_mistake_in_the_config(weights: str) -> 
         config_from({"model": {"weights": weights}, "optimizer": {"name": "sgd", "learning_rate": 1.0},
                      "train": {"steps": 1}})  # fmt: skip
     assert f"found {weights}; other formats are not downloaded" in str(raised.value)
+
+
+def test_the_resolved_config_has_the_facts_and_is_read_again(hub: Hub, tmp_path: Any) -> None:
+    events: list[Any] = []
+    loaded = with_weights(load("clothes", [f"model.parts.fc.weights={ADDRESS}"]), events.append)
+    assert {event.name for event in events} == {"weights"} and events[-1].state == "finished"
+    assert events[-1].done == len(CONTENT)
+    (tmp_path / "config.yaml").write_text(dump_resolved(loaded), encoding="utf-8")
+    again = load_resolved(tmp_path / "config.yaml")
+    assert again.config.model == loaded.config.model
+    assert again.config.model.parts["fc"].license == "apache-2.0"
+    assert again.config.model.normalization == NormalizationConfig(
+        mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)
+    )
+    changed = load("clothes", [f"model.parts.fc.weights={ADDRESS}"]).config.model
+    assert changed.with_records_of(loaded.config.model) == loaded.config.model
