@@ -6,11 +6,14 @@ import hashlib
 import http.client
 import io
 import json
+import ssl
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,9 +73,9 @@ class Hub:
         handler.close_connection = True
 
 
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Hub]:
-    hub = Hub()
+@contextmanager
+def serving(hub: Hub, certificate: Path | None = None) -> Iterator[int]:
+    """The port of a server on this machine that answers as the hub does, encrypted with a certificate."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -82,15 +85,43 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Hub]:
             """Nothing is printed."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    yield hub
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    hub = Hub()
+    with serving(hub) as port:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{port}")
+        yield hub
+
+
+def test_an_https_address_is_downloaded_if_the_server_proves_its_identity(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = Path(__file__).with_name("loopback.pem")
+    metadata = {"license": "mit", "normalization": json.dumps({"mean": [0.5], "std": [0.25]})}
+    hub.files["/net.safetensors"] = save(VALUES, metadata)
+    with serving(hub, certificate) as port:
+        config = ModelConfig(weights=f"https://127.0.0.1:{port}/net.safetensors")
+        with pytest.raises(TrainerError, match="does not prove its identity"):
+            settled(config, None)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        found = settled(config, NormalizationConfig(mean=(0.0,), std=(1.0,)))
+    assert (found.license, found.normalization) == ("mit", NormalizationConfig(mean=(0.5,), std=(0.25,)))
 
 
 def test_the_first_use_downloads_and_records_the_facts(hub: Hub) -> None:

@@ -36,7 +36,8 @@ class RunEvent(Event):
 class PhaseEvent(Event):
     """The progress of a phase.
 
-    `name`: config, load, weights, device, data, model, trace, compile, autotune, train, validate, … `state` is started, progress, finished or failed; `now` is the current item, `remaining` is in seconds.
+    `name`: config, load, weights, device, data, model, trace, compile, autotune, train, validate, … `state` is started,
+    progress, finished or failed; `now` is the current item, `remaining` is in seconds.
     """
 
     kind: ClassVar[str] = "phase"

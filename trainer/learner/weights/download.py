@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import re
+import ssl
 import sys
 import urllib.error
 import urllib.request
@@ -212,6 +213,11 @@ def _failure(address: str, error: Exception) -> TrainerError:
             expected="an address that needs no password", hint=f"Correct `model.weights`. {by_hand}",
         )  # fmt: skip
     reason = getattr(error, "reason", error)
+    if isinstance(reason, ssl.SSLError):
+        return TrainerError(
+            "the weights can't be downloaded: the server does not prove its identity", where=address, found=str(reason),
+            expected="a certificate that this machine trusts", hint="Download the file by hand, and set `model.weights` to it.",
+        )  # fmt: skip
     if isinstance(error, OSError) and error.filename is not None:
         return write_error(Path(error.filename), error)
     return TrainerError(
