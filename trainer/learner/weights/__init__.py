@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["Match", "Selection", "Weights", "load_weights", "read_weights", "start_from"]
 
 
+_DEPTH = 3
+"""Components of the names of parts that an error may suggest, such as network.backbone."""
+
+
 def start_from(config: ModelConfig, modules: Mapping[str, Module], head: Sequence[str] = ()) -> Iterator[str]:
     """Loads all weights of `model:`, the whole model before its parts; yields a line of text for each file.
 
@@ -92,7 +96,7 @@ def _remedy(shapes: Mapping[str, Shape], file: Mapping[str, Shape], modules: Map
     """The largest part of the model that the file fits, as advice; None if there is none."""
     found: tuple[int, str] = (1, "")
     for part in _parts(modules):
-        if inside := _inside(shapes, f"{part}."):
+        if part.count(".") < _DEPTH and (inside := _inside(shapes, f"{part}.")):
             with suppress(TrainerError):
                 match = matched(inside, file, Selection(), f"{part}.", is_part=True)
                 if match.pairs and not match.problems:

@@ -216,7 +216,7 @@ def _failure(address: str, error: Exception) -> TrainerError:
     if isinstance(reason, ssl.SSLError):
         return TrainerError(
             "the weights can't be downloaded: the server does not prove its identity", where=address, found=str(reason),
-            expected="a certificate that this machine trusts", hint="Download the file by hand, and set `model.weights` to it.",
+            expected="a certificate that this machine trusts", hint=f"Set SSL_CERT_FILE to its certificates. {by_hand}",
         )  # fmt: skip
     if isinstance(error, OSError) and error.filename is not None:
         return write_error(Path(error.filename), error)

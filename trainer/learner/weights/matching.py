@@ -166,14 +166,12 @@ def _reading(
     """The file's names without the prefix under which the most arrays fit the model, each with the original name; and
     the prefix.
     """
-    prefixes = {name[: end + 1] for name in renamed for end, letter in enumerate(name) if letter == "."}
-
-    def fitting(prefix: str) -> tuple[int, int]:
-        """The number of arrays with equal names and shapes, and with equal names."""
-        pairs = [(model[name], file[origin]) for name, origin in _without(renamed, prefix).items() if name in model]
-        return sum(ours == theirs for ours, theirs in pairs), len(pairs)
-
-    scores = {prefix: fitting(prefix) for prefix in ("", own, *sorted(prefixes, key=lambda name: (len(name), name)))}
+    scores = {"": (0, 0), own: (0, 0)}  # for each prefix, arrays with equal names and shapes, and with equal names
+    for name, origin in renamed.items():
+        for start in (0, *(place + 1 for place, letter in enumerate(name) if letter == ".")):
+            if (shape := model.get(name[start:])) is not None:
+                equal, named = scores.get(name[:start], (0, 0))
+                scores[name[:start]] = equal + (file[origin] == shape), named + 1
     best = max(scores.values())
     candidates = [prefix for prefix, score in scores.items() if score == best]
     chosen = candidates[0]
