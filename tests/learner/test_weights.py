@@ -16,6 +16,7 @@ from trainer.learner.checkpoints.format import point
 from trainer.learner.weights import Selection, load_weights
 from trainer.learner.weights.files import normalization_of
 from trainer.learner.weights.write import selected, write_weights
+from trainer.rundir import create_run_at
 
 
 @pytest.fixture
@@ -348,3 +349,15 @@ def test_a_run_says_what_it_started_from(blobs, config, tmp_path):
     np.testing.assert_array_equal(second.task.net.state_dict()["4.weight"], head["4.weight"])
     (told,) = [event.message for event in events if event.kind == "log"]
     assert told.endswith("head.safetensors for net.4: 2 of 2 arrays loaded")
+
+
+def test_a_resumed_run_does_not_need_the_weights_that_it_started_from(blobs, config, tmp_path):
+    whole = Learner(blobs, config(train={"steps": 1, "epochs": None}))
+    whole.run().check()
+    weights = tmp_path / "start.safetensors"
+    save_file(whole.task.net.state_dict(), weights)
+    paths = create_run_at(tmp_path / "run")
+    for steps, resume in ((2, None), (4, paths.root)):
+        settings = config(train={"steps": steps, "epochs": None}, model={"weights": weights})
+        Learner(blobs, settings, paths=paths, resume=resume).run().check()
+        weights.unlink(missing_ok=True)
