@@ -27,7 +27,7 @@ from trainer.engine.state import State
 from trainer.engine.tensor import Tensor
 
 _FOLDED = 0x5CA4
-"""The second word of the counter that makes the key of a scan's step: no draw of a layer has so many micro-steps."""
+"""Second word of the counter from which a scan derives the key of each step; micro-steps of a layer stay below it."""
 
 _active: ContextVar[RandomState | None] = ContextVar("random_state", default=None)
 

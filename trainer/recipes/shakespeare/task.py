@@ -8,60 +8,30 @@ from __future__ import annotations
 from typing import Any
 
 from trainer import engine
-from trainer.datasets import Vocabulary, loaders
-from trainer.datasets.item_properties import vocabulary_of
 from trainer.engine import Tensor, nn
-from trainer.learner import Batch, DataSplits, Sample, Task, inference
-from trainer.learner.generation import Sampling
-from trainer.metrics import Mean, Predictions
-from trainer.recipes.parts.language import of_next_tokens
+from trainer.recipes.parts.language import LanguageTask
 
-from .options import DECLARATION, Options
+from .options import Options
 
 States = tuple[Tensor, Tensor]
 
 
-class Shakespeare(Task):
+class Shakespeare(LanguageTask):
     """Predicts the next token of a text."""
 
     options: Options
     head = ("network.embedding.*", "network.logits.*")
 
-    def data(self) -> DataSplits:
-        splits = self.read_splits(*DECLARATION.fields)
-        vocabulary = vocabulary_of(splits["train"])
-        assert vocabulary is not None
-        self.unit, self.tokens = vocabulary.unit, vocabulary.tokens
-        return DataSplits(**loaders(splits, self.config))
-
     def build(self) -> None:
         self.network = LanguageModel(self.options, len(self.tokens))
-        self.characters = Vocabulary(self.unit, self.tokens).characters()
-        self.optimizer = self.optimizer_for(self.network)
-
-    def train_step(self, batch: Batch) -> dict[str, Mean]:
-        loss, _ = of_next_tokens(self.network, batch, self.characters)
-        self.optimizer.minimize(loss.value)
-        return {"loss": loss}
-
-    def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
-        loss, following = of_next_tokens(self.network, batch, self.characters)
-        return {"loss": loss, "next": following}
-
-    def pipeline(self) -> inference.TextGeneration:
-        return inference.TextGeneration(
-            Vocabulary(self.unit, self.tokens), begin=self.network.begin, step=self.network.step
-        )
-
-    def samples(self, batch: Batch) -> list[Sample]:
-        """A text that the model writes."""
-        writer, sampling = self.pipeline(), Sampling(temperature=0.8, seed=self.config.seed)
-        prompt = writer.vocabulary.encode(self.options.prompt).tolist()
-        return [writer.sample("text", prompt, self.options.shown, sampling)]
+        super().build()
 
 
 class LanguageModel(nn.Module):
     """Tokens [N, L] to logits [N, L, V] of the next ones."""
+
+    capacity = None
+    """States have room for a text of any length."""
 
     def __init__(self, options: Options, tokens: int) -> None:
         self.embedding = nn.Embedding(tokens, options.embedding)

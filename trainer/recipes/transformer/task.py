@@ -5,66 +5,30 @@ tokens, norms first, and rotary positions (Su et al. 2021).
 from __future__ import annotations
 
 from trainer import engine
-from trainer.datasets import Vocabulary, loaders
-from trainer.datasets.item_properties import vocabulary_of
 from trainer.engine import Tensor, nn
-from trainer.learner import Batch, DataSplits, Sample, Task, inference
-from trainer.learner.generation import Sampling
-from trainer.metrics import Mean, Predictions
-from trainer.recipes.parts.language import of_next_tokens
+from trainer.recipes.parts.language import LanguageTask
 
-from .options import DECLARATION, Options
+from .options import Options
 
 State = dict[str, Tensor]
 
 
-class Transformer(Task):
+class Transformer(LanguageTask):
     """Predicts the next token of a text."""
 
     options: Options
     head = ("network.embedding.*", "network.logits.*")
 
-    def data(self) -> DataSplits:
-        splits = self.read_splits(*DECLARATION.fields)
-        vocabulary = vocabulary_of(splits["train"])
-        assert vocabulary is not None
-        self.unit, self.tokens = vocabulary.unit, vocabulary.tokens
-        return DataSplits(**loaders(splits, self.config))
-
     def build(self) -> None:
         self.network = LanguageModel(self.options, len(self.tokens))
-        self.characters = Vocabulary(self.unit, self.tokens).characters()
-        self.optimizer = self.optimizer_for(self.network)
-        writer = self.pipeline()
-        self.prompt = writer.vocabulary.encode(self.options.prompt).tolist()
-        writer.check_capacity(len(self.prompt), self.options.shown)  # now, not after the first epoch
-
-    def train_step(self, batch: Batch) -> dict[str, Mean]:
-        loss, _ = of_next_tokens(self.network, batch, self.characters)
-        self.optimizer.minimize(loss.value)
-        return {"loss": loss}
-
-    def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
-        loss, following = of_next_tokens(self.network, batch, self.characters)
-        return {"loss": loss, "next": following}
-
-    def pipeline(self) -> inference.TextGeneration:
-        return inference.TextGeneration(
-            Vocabulary(self.unit, self.tokens), begin=self.network.begin, step=self.network.step,
-            capacity=self.options.context,
-        )  # fmt: skip
-
-    def samples(self, batch: Batch) -> list[Sample]:
-        """A text that the model writes."""
-        writer, sampling = self.pipeline(), Sampling(temperature=0.8, seed=self.config.seed)
-        return [writer.sample("text", self.prompt, self.options.shown, sampling)]
+        super().build()
 
 
 class LanguageModel(nn.Module):
     """Tokens [N, L] to logits [N, L, V] of the next ones."""
 
     def __init__(self, options: Options, tokens: int) -> None:
-        width, self.heads, self.context = options.width, options.heads, options.context
+        width, self.heads, self.capacity = options.width, options.heads, options.context
         self.head_width = width // options.heads
         self.embedding, self.dropout = nn.Embedding(tokens, width), nn.Dropout(options.dropout)
         self.embedding.weight = nn.declare((tokens, width), nn.initializers.normal(std=0.02))
@@ -86,8 +50,8 @@ class LanguageModel(nn.Module):
         return self.logits(self.norm(x))
 
     def begin(self, rows: int) -> State:
-        """Room for the keys and values of `context` tokens in every block, and how many there are."""
-        shape = (rows, len(self.blocks), self.heads, self.context, self.head_width)
+        """Room for the keys and values of `capacity` tokens in every block, and how many there are."""
+        shape = (rows, len(self.blocks), self.heads, self.capacity, self.head_width)
         length = engine.zeros((rows,), dtype=engine.int32)
         return {"keys": engine.zeros(shape), "values": engine.zeros(shape), "length": length}
 
@@ -102,7 +66,7 @@ class LanguageModel(nn.Module):
 
 
 class Held:
-    """Keys and values [N, heads, context, width] of earlier tokens, as values: a new one takes the place after them."""
+    """Keys and values [N, heads, capacity, width] of earlier tokens, as values: a new token takes the next place."""
 
     def __init__(self, key: Tensor, value: Tensor, length: Tensor) -> None:
         self.key, self.value, self.length = key, value, length

@@ -25,7 +25,7 @@ from tests.engine.targets.ptx.emulator.parse import Instruction, Kernel, Module,
 
 MOST_LANES = 1 << 16
 OTHER_EVERY = 16
-"""Every so many pieces of code a seeded warp goes before the one that is furthest behind."""
+"""Interval, in straight pieces of code, at which a seeded warp runs instead of the one that is furthest behind."""
 
 _CONTROL = ("bra", "ret", "exit", "bar", "barrier", "trap")
 

@@ -61,7 +61,7 @@ def expand_attention_gradient(expansion: Expansion, work: Work) -> None:
 
 
 def _sum(parts: View, target: View, count: int) -> Work:
-    """A loop that adds so many arrays of the target's shape, which lie one after the other, in their order."""
+    """A loop that adds `count` consecutive arrays of the target's shape, in their order."""
     strides, dtype = Layout.row_major(4).strides(target.shape), target.dtype
     reads = [replace(parts, shape=target.shape, strides=strides, offset=part * target.size) for part in range(count)]
     body = [Instruction("load", (), dtype, (0,))]

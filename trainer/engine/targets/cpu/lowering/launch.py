@@ -19,7 +19,7 @@ class Address:
 
     @classmethod
     def of(cls, view: View, byte_offset: int = 0) -> Address:
-        """Where a view begins, and so many bytes on."""
+        """The address of a view's first element plus `byte_offset`."""
         assert view.buffer is not None
         return cls(view.buffer, view.offset * view.dtype.itemsize + byte_offset)
 
