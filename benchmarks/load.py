@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import psutil
@@ -24,3 +25,19 @@ def own_seconds() -> float:
         except psutil.NoSuchProcess:
             continue  # it ended between the two looks, and is counted with the ended ones next time
     return total
+
+
+class Watch:
+    """Wall time since it was made, and the share of the machine that other processes used meanwhile."""
+
+    def __init__(self) -> None:
+        self._start, self._busy, self._own = time.perf_counter(), machine_seconds(), own_seconds()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start
+
+    @property
+    def disturbance(self) -> float:
+        others = (machine_seconds() - self._busy) - (own_seconds() - self._own)
+        return max(0.0, others / (self.seconds * (os.cpu_count() or 1)))

@@ -42,8 +42,8 @@ FINGERPRINT = Path(__file__).parent / "workloads" / "fingerprint.py"
 def digests(recipe: str) -> dict[str, str]:
     """The digest of each thing that a recipe's results depend on, on this machine."""
     folder, root = PACKAGE / "recipes" / recipe, load(recipe).config.data.root
-    assert root is not None
-    files = {path.resolve() for place in (root, folder / "data") for path in place.rglob("*") if path.is_file()}
+    places = [place for place in (root, folder / "data") if place is not None]
+    files = {path.resolve() for place in places for path in place.rglob("*") if path.is_file()}
     data = sorted(file for file in files if not file.name.startswith(("README", "LICENSE")))
     return {
         "program": program_digest(recipe)[:12],

@@ -3,6 +3,7 @@
     python benchmarks/recipes.py digits clothes --seed 0            one run each, appended to results/NAME.jsonl
     python benchmarks/recipes.py clothes --seed 1 threads=1         the same numbers by one thread (the seconds aren't)
     python benchmarks/recipes.py lsgan --beside PYTHON --seed 0     the same training in PyTorch, too; appended
+    python benchmarks/recipes.py vit --beside PYTHON --seed 0       one run, and PyTorch for as many minutes; appended
     python benchmarks/recipes.py digits --fingerprint               whether a change left the numbers alone; appended
     python benchmarks/recipes.py digits --same-as ../before         the same of a configuration in other words; appended
     python benchmarks/recipes.py digits --short                     a few steps, to see that it works; not appended
@@ -32,12 +33,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
@@ -48,7 +47,7 @@ import ledger
 import provenance
 from baselines import against_forecasts, against_n_grams
 from harness import DISTURBED_SHARE, ROOT, as_json, checkout_environment, exit_code, largest
-from load import machine_seconds, own_seconds
+from load import Watch
 
 from trainer import open_run
 from trainer.rundir import EndEvent, MetricEvent, Run, SampleEvent, read_events
@@ -66,7 +65,7 @@ class Bar:
 
     Args:
         least: the lower bound; most: the upper one.
-        by_peer: the bounds are of our mean divided by PyTorch's, after the same steps.
+        by_peer: the bounds are of our mean divided by PyTorch's.
         gates: whether the recipe's verdict takes part in it. A bar that does not is reported all the same.
         note: where a bar that does not gate comes from.
     """
@@ -103,6 +102,8 @@ class Row:
         curve: the validation metric that is drawn over the epochs.
         bars: of the metrics.
         seeds: how many seeds a verdict needs.
+        by_minutes: `--beside` trains PyTorch for as many minutes as our command took (`recipe_minutes.py`), instead of
+            for as many steps on the same batches (`recipe_parity.py`). Such a pair counts if it was timed.
         short: overrides for a run of a few steps.
         loss: the training metric that falls even within those.
         further: what else is measured of a run, beside the metrics of its end event.
@@ -112,6 +113,7 @@ class Row:
     curve: str
     bars: tuple[Bar, ...]
     seeds: int = 3
+    by_minutes: bool = False
     short: tuple[str, ...] = SHORT
     loss: str = "train/loss"
     further: Callable[[Run], Mapping[str, float]] = lambda run: {}
@@ -145,18 +147,27 @@ ROWS = {
     ),
     "names": Row(240, "valid/ema/f1", (Bar("f1_above_n_grams", least=0.01),), further=against_n_grams),
     "shakespeare": Row(
-        600, "valid/loss", (Bar("test/loss", most=1.55),), short=(*_OF_TOKENS, "options.units=32", "options.shown=20")
+        600,
+        "valid/loss",
+        (Bar("test/loss", most=1.55), Bar("test/loss", most=1.0, by_peer=True)),
+        seeds=2,
+        by_minutes=True,
+        short=(*_OF_TOKENS, "options.units=32", "options.shown=20"),
     ),
     "transformer": Row(
         600,
         "valid/loss",
-        (Bar("test/loss", most=1.62),),
+        (Bar("test/loss", most=1.62), Bar("test/loss", most=1.0, by_peer=True)),
+        seeds=2,
+        by_minutes=True,
         short=(*_OF_TOKENS, "options.width=24", "options.depth=1", "options.context=64", "options.shown=20"),
     ),
     "vit": Row(
         900,
         "valid/ema/accuracy",
         (Bar("test/ema/accuracy", least=1.0, by_peer=True),),
+        seeds=2,
+        by_minutes=True,
         short=(*SHORT, "options.width=32", "options.depth=1"),
     ),
     "clothes": Row(
@@ -252,16 +263,14 @@ def train(name: str, overrides: Sequence[str], folder: Path) -> Training:
     began_before = place.exists()
     command = [sys.executable, "-P", "-m", "trainer.cli", "run", name, "--plain", "--resume=auto", f"--run-dir={place}"]
     environment = checkout_environment(TRAINER_CACHE_DIR=str(folder / "cache"))
-    started, busy, own = time.perf_counter(), machine_seconds(), own_seconds()
+    watch = Watch()
     if not (began_before and isinstance(open_run(place).end, EndEvent) and open_run(place).end.status == "done"):
         done = subprocess.run([*command, *overrides], capture_output=True, text=True, env=environment, check=False)
         if done.returncode:
             raise RuntimeError(f"trainer run {name} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    seconds = time.perf_counter() - started
-    others = (machine_seconds() - busy) - (own_seconds() - own)
+    seconds, disturbance = watch.seconds, watch.disturbance
     run = open_run(place)
     assert isinstance(run.end, EndEvent)
-    disturbance = max(0.0, others / (seconds * (os.cpu_count() or 1)))
     return Training(run, run.end, None if began_before else seconds, disturbance)
 
 
@@ -491,7 +500,11 @@ def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.
             with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
                 if arguments.short:
                     given = [f"seed={arguments.seed}", *ROWS[name].short, *overrides]
-                    yield result(name, arguments.seed, train(name, given, Path(folder)), given, {"recipe": name})
+                    training = train(name, given, Path(folder))
+                    line = result(name, arguments.seed, training, given, {"recipe": name})
+                    if arguments.beside and ROWS[name].by_minutes:
+                        line |= pair_by_minutes(name, given, training, arguments.beside)
+                    yield line
                 elif (line := estimate(name, Path(folder)))["ok"] is None:
                     yield line  # of a machine that others used
                 else:
@@ -505,12 +518,16 @@ def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.
         if arguments.fingerprint:
             yield ledger.append(file_of(name), origin)
             continue
-        if arguments.beside:
+        if arguments.beside and not ROWS[name].by_minutes:
             yield ledger.append(file_of(name), {**origin, **pair(name, arguments.seed, arguments.beside)})
             continue
         folder = folder_of(name, arguments.seed, overrides, origin)
-        training = train(name, [f"seed={arguments.seed}", *overrides], folder)
-        line = ledger.append(file_of(name), result(name, arguments.seed, training, overrides, origin))
+        given = [f"seed={arguments.seed}", *overrides]
+        training = train(name, given, folder)
+        line = result(name, arguments.seed, training, overrides, origin)
+        if arguments.beside:
+            line |= pair_by_minutes(name, given, training, arguments.beside)
+        line = ledger.append(file_of(name), line)
         line["ok"], line["missed"] = verdict(ROWS[name], line["metrics"], line["seconds"])
         if arguments.picture:
             keep_picture(name, training.run)
@@ -537,6 +554,29 @@ def pair(name: str, seed: int, python: str) -> dict[str, Any]:
         "seed": seed,
         **{key: {f"test/{metric}": round(value, 6) for metric, value in told.items()}
            for key, told in (("ours", ours), ("peer", peer))},
+    }  # fmt: skip
+
+
+def pair_by_minutes(name: str, overrides: Sequence[str], training: Training, python: str) -> dict[str, Any]:
+    """The test metrics of a run, and those of PyTorch after as many minutes, as `disturbed_peer` where other processes
+    used the machine.
+
+    Raises:
+        RuntimeError: the run was interrupted, so its minutes are unknown, or PyTorch's process failed.
+    """
+    from recipe_minutes import after_the_same_minutes
+
+    if training.seconds is None:
+        raise RuntimeError(f"the run was interrupted: remove {training.run.paths.root.parent} and start again")
+    watch = Watch()
+    metrics, steps = after_the_same_minutes(name, python, overrides, training.seconds)
+    disturbance = max(training.disturbance, watch.disturbance)
+    ours = {key: round(value, 6) for key, value in training.end.metrics.items() if key.startswith("test/")}
+    theirs = {f"test/{key}": round(value, 6) for key, value in metrics.items()}
+    is_quiet = disturbance <= DISTURBED_SHARE
+    return {
+        "ours": ours, "peer" if is_quiet else "disturbed_peer": theirs, "peer_steps": steps,
+        "disturbance": round(disturbance, 3),
     }  # fmt: skip
 
 

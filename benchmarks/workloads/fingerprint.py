@@ -34,6 +34,7 @@ OVERRIDES = (
     "autotune.mode=off",
     "validate.every_epochs=1",
 )
+RECIPES = "trainer.recipes."
 CLOCKED = ("samples_per_second",)
 """Metrics that a clock decides."""
 
@@ -54,8 +55,10 @@ def fingerprint(recipe: str) -> str:
         TrainerError: the training failed.
     """
     loaded = load(recipe, OVERRIDES)
-    module = loaded.task.import_module()
-    module.loaders = tenth
+    task = getattr(loaded.task.import_module(), loaded.task.class_name)
+    modules = [sys.modules[base.__module__] for base in task.__mro__ if base.__module__.startswith(RECIPES)]
+    (module,) = (module for module in modules if hasattr(module, "loaders"))  # the task's, or of one that it extends
+    module.loaders = tenth  # type: ignore[attr-defined]
     values: list[str] = []
 
     def sink(event: Event) -> None:
@@ -66,7 +69,7 @@ def fingerprint(recipe: str) -> str:
                 if name not in CLOCKED
             )
 
-    learner = Learner(getattr(module, loaded.task.class_name), loaded.config, loaded.options, sink=sink)
+    learner = Learner(task, loaded.config, loaded.options, sink=sink)
     learner.run().check()
     assert learner.training is not None
     training = learner.training

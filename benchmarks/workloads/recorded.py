@@ -54,7 +54,7 @@ def record(
         tested: evaluate the test split at the end, too.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with _prepared(recipe, overrides, DTYPES[dtype]) as training:
+    with prepared(recipe, overrides, DTYPES[dtype]) as training:
         config = {**training.config.model_dump(mode="json"), "options": training.task.options.model_dump(mode="json")}
         (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
         return _recorded(training, folder, steps, tested)
@@ -62,7 +62,7 @@ def record(
 
 def evaluated(recipe: str, overrides: Sequence[str], weights: Path) -> dict[str, float]:
     """The recipe's own metrics on the test split with the weights of a file, which are named as the task's."""
-    with _prepared(recipe, overrides) as training:
+    with prepared(recipe, overrides) as training:
         values = np.load(weights)
         for name, state in model_states(training.parts).items():
             state.set_value(values[name])
@@ -72,7 +72,7 @@ def evaluated(recipe: str, overrides: Sequence[str], weights: Path) -> dict[str,
 
 
 @contextmanager
-def _prepared(recipe: str, overrides: Sequence[str], dtype: DType = engine.float32) -> Iterator[Training]:
+def prepared(recipe: str, overrides: Sequence[str], dtype: DType = engine.float32) -> Iterator[Training]:
     """The recipe's training, not yet begun."""
     loaded = load(recipe, ["autotune.mode=off", "data.workers=0", *overrides])
     task_class = getattr(loaded.task.import_module(), loaded.task.class_name)

@@ -64,8 +64,17 @@ class TwinBase(nn.Module):
         raise NotImplementedError
 
     def test(self, batches: list[Batch]) -> dict[str, float]:
-        """Metrics of the test split; without any, what it has learned is evaluated elsewhere."""
+        """Metrics of the batches of a split; without any, what it has learned is evaluated elsewhere."""
         return {}
+
+    def minimize(self, loss: torch.Tensor) -> None:
+        """A step of the only optimizer."""
+        (optimizer,) = self.optimizers.values()
+        optimizer.zero_grad()
+        loss.backward()
+        if (most := self.config["train"]["gradient_clip_norm"]) is not None:
+            nn.utils.clip_grad_norm_(self.parameters(), most)
+        optimizer.step()
 
     def let(self, given: dict[str, np.ndarray]) -> None:
         """Set the masks, normal draws and learning rates of a step."""
@@ -81,13 +90,17 @@ class TwinBase(nn.Module):
                 while (name := f"mask/{path}/{number}") in given:
                     module.masks.append(torch.from_numpy(given[name]))
                     number += 1
+        self.set_rates({name: float(given[f"rate/{name}"]) for name in self.optimizers})
+
+    def set_rates(self, rates: dict[str, float]) -> None:
+        """Set the learning rate of each optimizer."""
         for name, optimizer in self.optimizers.items():
             for group in optimizer.param_groups:
-                group["lr"] = float(given[f"rate/{name}"])
+                group["lr"] = rates[name]
 
 
-def adam(networks: nn.Module, section: dict[str, Any]) -> torch.optim.Optimizer:
-    """PyTorch's optimizer for a config's section of Adam or AdamW."""
+def adam(networks: nn.Module, section: dict[str, Any], *, fused: bool = False) -> torch.optim.Optimizer:
+    """PyTorch's optimizer for a config's section of Adam or AdamW; `fused`: as one kernel, the fastest one."""
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[section["name"]]
     of_vectors = section["weight_decay"] if section["decay_norms_and_biases"] else 0.0
     decaying = [one for one in networks.parameters() if one.ndim >= 2]
@@ -96,7 +109,7 @@ def adam(networks: nn.Module, section: dict[str, Any]) -> torch.optim.Optimizer:
         {"params": decaying, "weight_decay": section["weight_decay"]},
         {"params": others, "weight_decay": of_vectors},
     ]
-    return kind(groups, lr=0.0, betas=tuple(section["betas"]), eps=section["epsilon"])
+    return kind(groups, lr=0.0, betas=tuple(section["betas"]), eps=section["epsilon"], fused=fused)
 
 
 class Average:
@@ -113,6 +126,16 @@ class Average:
         for name, value in self.module.state_dict().items():
             self.values[name].lerp_(value, 1 - decay) if value.is_floating_point() else self.values[name].copy_(value)
         self.steps += 1
+
+
+def twin_of(recipe: str, config: dict[str, Any], weights: dict[str, torch.Tensor], **known: Any) -> TwinBase:
+    """A recipe's twin. Its class takes the config, and of `weights`, those that it begins with, and what else is known
+    what it asks for.
+    """
+    kind = importlib.import_module(f"twin_{recipe}").Twin
+    asked = inspect.signature(kind).parameters
+    return kind(**{name: value for name, value in {"config": config, "weights": weights, **known}.items()
+                   if name in asked})  # fmt: skip
 
 
 def batch_of(given: dict[str, np.ndarray], layout: torch.memory_format) -> Batch:
@@ -142,12 +165,10 @@ def main() -> None:
     folder = arguments.folder
     layout = torch.channels_last if arguments.channels_last else torch.contiguous_format
 
-    given = {"config": json.loads((folder / "config.json").read_text())}
-    kind = importlib.import_module(f"twin_{arguments.recipe}").Twin
-    if "image_size" in inspect.signature(kind).parameters:
-        given["image_size"] = np.load(folder / "step-0.npz")["batch/image"].shape[2]
-    twin = kind(**given)
     weights = {name: torch.from_numpy(values) for name, values in np.load(folder / "weights.npz").items()}
+    shape = np.load(folder / "step-0.npz").get("batch/image", np.empty(0)).shape
+    config = json.loads((folder / "config.json").read_text())
+    twin = twin_of(arguments.recipe, config, weights, **({"image_size": shape[2]} if len(shape) == 4 else {}))
     twin = twin.to(DTYPES[arguments.dtype]).to(memory_format=layout)
     twin.load_state_dict(weights)
     twin.make_optimizers()

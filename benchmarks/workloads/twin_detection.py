@@ -137,10 +137,7 @@ class Twin(TwinBase):
         class_loss = (focal * batch["weight"][:, None, None]).sum() / positives
         box_loss = ((1 - giou) * counts).sum() / positives
         loss = class_loss + self.options["box_weight"] * box_loss
-        self.optimizers["optimizer"].zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.network.parameters(), self.config["train"]["gradient_clip_norm"])
-        self.optimizers["optimizer"].step()
+        self.minimize(loss)
         return {"loss": loss, "class_loss": class_loss, "box_loss": box_loss}
 
     def assigned(

@@ -41,9 +41,7 @@ class Twin(TwinBase):
 
     def train_step(self, batch: Batch) -> dict[str, torch.Tensor]:
         loss = F.cross_entropy(self.logits(batch), batch["label"])
-        self.optimizers["optimizer"].zero_grad()
-        loss.backward()
-        self.optimizers["optimizer"].step()
+        self.minimize(loss)
         return {"loss": loss}
 
     def test(self, batches: list[Batch]) -> dict[str, float]:

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import ledger
 import lowered
 import provenance
+import recipe_minutes
 import recipes
 from harness import MISSED, UNTOLD
 from recipes import Bar, Row
@@ -307,3 +308,32 @@ def test_a_run_that_was_interrupted_goes_on_where_it_was(step: int, tmp_path: Pa
     assert whole.seconds is not None and resumed.seconds is None, "an interrupted run has no time"
     again = recipes.train("digits", short, tmp_path / "killed")
     assert again.end.metrics == whole.end.metrics, "a run that is over is not begun again"
+
+
+@pytest.mark.parametrize(("ours", "peer"), [(0.0, 0.0), (0.2, 0.0), (0.0, 0.2)])
+def test_a_pair_of_the_same_minutes_counts_where_nothing_else_used_the_machine(
+    ours: float, peer: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+
+    def trained(*arguments: Any) -> tuple[dict[str, float], int]:
+        given.append(arguments)
+        return {"loss": 1.6}, 70
+
+    monkeypatch.setattr(recipe_minutes, "after_the_same_minutes", trained)
+    monkeypatch.setattr(recipes, "Watch", lambda: SimpleNamespace(disturbance=peer))
+    end: Any = SimpleNamespace(metrics={"test/loss": 1.5, "valid/loss": 1.4})
+    line = recipes.pair_by_minutes("vit", ["seed=1"], recipes.Training(SimpleNamespace(), end, 9.0, ours), "python")  # type: ignore[arg-type]
+    counts, where = (True, "peer") if ours == peer == 0 else (False, "disturbed_peer")
+    assert given == [("vit", "python", ["seed=1"], 9.0)]
+    assert line == {"ours": {"test/loss": 1.5}, where: {"test/loss": 1.6}, "peer_steps": 70, "disturbance": ours + peer}
+    row = Row(60, "valid/loss", (Bar("test/loss", most=1.0, by_peer=True),), by_minutes=True)
+    pairs = recipes.latest([{**line, "seed": 0}], "peer")
+    assert (recipes.means(row, [], pairs) == {"test/loss by PyTorch's": pytest.approx(1.5 / 1.6)}) is counts
+
+
+def test_an_interrupted_run_has_no_minutes_to_compare_with() -> None:
+    run: Any = SimpleNamespace(paths=SimpleNamespace(root=Path("runs/vit/run")))
+    end: Any = SimpleNamespace(metrics={})
+    with pytest.raises(RuntimeError, match="interrupted: remove runs/vit and start again"):
+        recipes.pair_by_minutes("vit", [], recipes.Training(run, end, None, 0.0), "python")

@@ -98,6 +98,7 @@ def test_what_is_of_runs_only_is_refused(words: list[str], capsys: pytest.Captur
 def test_the_table_has_each_figure_in_a_line() -> None:
     found = DryRun(
         batch={"image": ((8, 3, 256, 256), "uint8"), "weight": ((8,), "float32")}, parameters={"network": 3_238_506},
+        training_items=100,
         steps_per_epoch=26, total_steps=2600, timed_steps=11, first_step_seconds=0.9, step_seconds=0.4613,
         data_wait=0.03,
         validations=5, validation_seconds=8.6, checkpoint_bytes=51_900_000, checkpoint_seconds=0.2,

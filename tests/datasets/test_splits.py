@@ -89,6 +89,28 @@ def test_samplers_are_those_of_the_config() -> None:
         of({"sampler": {"name": "class_balanced"}}, train=numbers)
 
 
+def test_overfitting_repeats_the_same_shuffled_batches_and_leaves_validation_alone() -> None:
+    config = config_from(
+        {"optimizer": {"name": "sgd", "learning_rate": 0.1}, "train": {"epochs": 1, "overfit_batches": 2}}
+        | {"data": {"batch_size": 3}}
+    )
+    numbers = ArrayDataset({"value": np.arange(30)})
+    made = loaders({"train": numbers, "valid": numbers}, config)
+    first, later = ([batch["value"].tolist() for batch in made["train"].epoch(epoch)] for epoch in (0, 7))
+    assert first == later and len(first) == 2
+    assert len({*first[0], *first[1]}) == 6 and first != [[0, 1, 2], [3, 4, 5]]
+    assert made["valid"].steps_per_epoch == 10
+
+
+def test_overfitting_more_batches_than_there_are_uses_all_items() -> None:
+    config = config_from(
+        {"optimizer": {"name": "sgd", "learning_rate": 0.1}, "train": {"epochs": 1, "overfit_batches": 9}}
+        | {"data": {"batch_size": 4}}
+    )
+    (train,) = loaders({"train": ArrayDataset({"value": np.arange(6)})}, config).values()
+    assert train.steps_per_epoch == 2
+
+
 def test_sizes_are_what_the_config_says() -> None:
     loader = of({"workers": 0, "size_window": 20, "max_objects": 5}, train=Files(400))["train"]
     lengths = [batch["length"] for batch in loader.epoch(0)]

@@ -27,7 +27,7 @@ SHIM = """\
 import json, os, sys
 from trainer.cli import main
 words, small = sys.argv[1:], json.loads(os.environ["SMALL"])
-if words and words[0] in ("run", "autotune", "profile") and "--resume" not in words:
+if words and words[0] in ("run", "autotune", "find-lr", "profile", "sweep") and "--resume" not in words:
     words += small.get(next((word for word in words[1:] if word in small), ""), [])
 if __name__ == "__main__":
     sys.exit(main(words))

@@ -162,6 +162,12 @@ def how_to(folder: Path) -> None:
     (folder / "config.yaml").write_text("extends: digits\n")
 
 
+def search(folder: Path) -> None:
+    """The configuration of the page on sweeps."""
+    (page,) = (page for page in PAGES if page.name == "sweeps.md")
+    (folder / "search.yaml").write_text(next(block.text for block in blocks(page) if block.language == "yaml"))
+
+
 def to_tune(folder: Path) -> None:
     """Photos of two sizes of data set, and a file of ResNet-18's weights as PyTorch writes it."""
     photos(folder)
@@ -226,6 +232,13 @@ SETTINGS = {
     "index.md": Setting(),
     "quick-start.md": Setting(photos_and_a_new_one),
     "how-to.md": Setting(how_to, small={"config.yaml": ("train.steps=2", "train.epochs=null")}),
+    "sweeps.md": Setting(
+        search,
+        small={
+            "search.yaml": ("train.steps=2", "train.epochs=null", "sweep.trials=2"),
+            "sweeps/night": ("sweep.trials=3",),
+        },
+    ),
     "configuration.md": Setting(),
     "tasks.md": Setting(photos, small={"config.yaml": ("train.steps=4", "train.epochs=null")}),
     "tour.md": Setting(),

@@ -168,6 +168,17 @@ def test_where_no_checkpoint_is_whole_the_newest_ones_problem_is_told(blobs, con
         named.check()  # no other than the one that was named
 
 
+def test_a_task_with_its_own_loaders_does_not_ignore_overfitting(blobs, config):
+    with pytest.raises(TrainerError, match=r"ignores train\.overfit_batches[\s\S]*4 batches[\s\S]*at most 2"):
+        Learner(blobs, config(train={"epochs": 1, "overfit_batches": 2})).run().check()
+
+
+def test_test_splits_are_left_alone_on_request(blobs, config):
+    events = []
+    Learner(blobs, config(validate={"test": False}, train={"epochs": 1}), sink=events.append).run().check()
+    assert {event.split for event in events if isinstance(event, MetricEvent)} == {"train", "valid"}
+
+
 def test_resuming_a_finished_run_only_tests(blobs, config, tmp_path):
     paths = create_run(tmp_path, "blobs")
     first = Learner(blobs, config(), paths=paths).run()

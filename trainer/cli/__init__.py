@@ -122,7 +122,7 @@ def verb_parser(name: str) -> tuple[Any, argparse.ArgumentParser]:
     import importlib
 
     leave_out_plugins()
-    verb = importlib.import_module(f"trainer.cli.verbs.{name.replace(' ', '_')}")
+    verb = importlib.import_module(f"trainer.cli.verbs.{name.replace(' ', '_').replace('-', '_')}")
 
     class Parser(argparse.ArgumentParser):
         """Reports argument errors in the same form as all other errors."""

@@ -16,14 +16,20 @@ BOTH = "*"
 """The character where two runs share a cell."""
 
 
-def overlaid(series: Mapping[str, Series], width: int, height: int) -> list[str]:
-    """The series by letter, in `height` lines of at most `width` cells: values on the left, steps at the bottom."""
+def overlaid(
+    series: Mapping[str, Series], width: int, height: int, *, ends: tuple[str, str] | None = None
+) -> list[str]:
+    """The series by letter, in `height` lines of at most `width` cells: values on the left, steps at the bottom.
+
+    With `ends` the axis ends with the last step, and these are the labels of its ends.
+    """
     values = np.concatenate([np.asarray(one.value) for one in series.values()])
     finite = values[np.isfinite(values)]
     if not len(finite):
         return ["no finite values"]
     bottom, top = value_range(float(finite.min()), float(finite.max()))
-    end = step_range(max(float(one.step[-1]) for one in series.values() if len(one)))
+    last = max(float(one.step[-1]) for one in series.values() if len(one))
+    end = step_range(last) if ends is None else max(last, 1.0)
     rows = height - 1
     labels = _labels(rows, bottom, top)
     margin = max(map(len, labels))
@@ -36,8 +42,8 @@ def overlaid(series: Mapping[str, Series], width: int, height: int) -> list[str]
             cell = cells[middle[column], column]
             cells[middle[column], column] = letter if cell == " " else BOTH
     lines = [f"{label:>{margin}}│{''.join(cells[row])}".rstrip() for row, label in enumerate(labels)]
-    right = f"step {end:.0f}"
-    return [*lines, " " * margin + "└0" + " " * max(1, columns - 1 - len(right)) + right]
+    left, right = ends or ("0", f"step {end:.0f}")
+    return [*lines, f"{' ' * margin}└{left}{' ' * max(1, columns - len(left) - len(right))}{right}"]
 
 
 def letters(names: Sequence[str]) -> list[str]:

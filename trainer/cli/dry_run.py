@@ -5,7 +5,9 @@ cache.
 
 The compiling process needs more memory than the runs that follow.
 
-python -P -m trainer.cli.dry_run ORDER rehearse|table|json
+python -P -m trainer.cli.dry_run ORDER rehearse|table|json|memory
+
+`memory` is for `data.batch_size: auto`: one line of JSON with the peak, and nothing else.
 """
 
 from __future__ import annotations
@@ -52,7 +54,36 @@ def main(words: list[str]) -> int:
         signal.signal(CHECKPOINT_SIGNAL, signal.SIG_IGN)
     die_with_parent(order.pid)
     with Outputs():
-        return _carry_out(order, what)
+        return _print_memory(order) if what == "memory" else _carry_out(order, what)
+
+
+def _print_memory(order: Order) -> int:
+    """Prints the peak memory (null: it was not enough) and the number of training items, or the error."""
+    import json
+    import tempfile
+    from contextlib import suppress
+    from pathlib import Path
+
+    from trainer import TrainerError
+    from trainer.cli.rehearsal import learner_for_steps
+    from trainer.rundir import RunPaths
+
+    with suppress(OSError):  # if memory ends, the system ends this process and not the one that measures
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    answer: dict[str, object] = {"peak": None, "items": 0}
+    try:
+        with tempfile.TemporaryDirectory(prefix="trainer-dry-run-") as folder:
+            learner = learner_for_steps(order.words, None, lambda event: True, paths=RunPaths(Path(folder)))
+            found = learner.dry_run(seconds=0.0)
+            shared = found.cache_memory if found.data_processes else 0
+            answer = {"peak": found.peak_memory + shared, "items": found.training_items}
+    except MemoryError:
+        pass
+    except TrainerError as error:
+        if not isinstance(error.__cause__, MemoryError):
+            answer = {"error": str(error)}
+    print(json.dumps(answer))
+    return DONE
 
 
 def _carry_out(order: Order, what: str) -> int:

@@ -88,7 +88,7 @@ class Surroundings:
         yield from _splits(loaded, shares)
         yield from _fields(loaded, section, str(self.layout))
         items, batch = shares.get(TRAIN), loaded.config.data.batch_size
-        if items is not None and batch > items:
+        if items is not None and batch != "auto" and batch > items:
             self.warnings.append(
                 f"data.batch_size: a batch of {batch} is larger than the {items} items of train and is padded; "
                 f"data.batch_size={items} is faster"

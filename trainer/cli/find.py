@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainer import TrainerError
 from trainer.rundir import RunPaths, latest_run, list_runs
+
+if TYPE_CHECKING:
+    from trainer.cli.sweep.folder import SweepPaths
 
 RUNS = "runs"
 """The folder of runs, relative to the working directory."""
@@ -16,7 +20,7 @@ MOST_LISTED = 12
 
 
 def find_run(word: str | None) -> RunPaths:
-    """The run at a path or with a name in `runs/`; the latest one for None.
+    """The run at a path or with a name in `runs/`; the latest one for None. Of a sweep, the run of the best trial.
 
     Raises:
         TrainerError: no such run.
@@ -32,7 +36,30 @@ def find_run(word: str | None) -> RunPaths:
         paths = RunPaths(root)
         if paths.events.is_file() or paths.config(1).is_file():
             return paths
+    if (sweep := find_sweep(word)) is not None:
+        return _best_run(sweep)
     raise _no_such_run(word)
+
+
+def find_sweep(word: str | None) -> SweepPaths | None:
+    """The sweep at a path or with a name in `sweeps/`; None if there is none."""
+    from trainer.cli.sweep.folder import SWEEPS, SweepPaths, is_sweep
+
+    roots = [] if word is None else [Path(word), Path(SWEEPS) / word]
+    return next((SweepPaths(root) for root in roots if is_sweep(root)), None)
+
+
+def _best_run(sweep: SweepPaths) -> RunPaths:
+    """The first run of the sweep's best trial, or the run that was started last before a trial is complete."""
+    from trainer.cli.sweep.folder import read_state
+
+    state = read_state(sweep)
+    if state.best is not None:
+        return sweep.run(state.best.number, 0, state.seeds)
+    latest = latest_run(sweep.root)
+    if latest is None:
+        raise TrainerError("this sweep has no runs yet", where=str(sweep.root))
+    return latest
 
 
 def find_source(word: str) -> Path:

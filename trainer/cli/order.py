@@ -21,7 +21,8 @@ def targets_of(words: Sequence[str]) -> list[str]:
 class Order(NamedTuple):
     """The arguments of `trainer run`, as given.
 
-    `pid` is the command's process, whose start is time 0; `command` is the full command line, for the record.
+    `pid` is the command's process; time 0 is its start, or `started` (in seconds since 1970). `command`
+    is the full command line, for the record.
     """
 
     words: tuple[str, ...]
@@ -32,6 +33,7 @@ class Order(NamedTuple):
     resume: str | None = None
     debug: bool = False
     force: bool = False
+    started: float | None = None
 
     @property
     def run_name(self) -> str:

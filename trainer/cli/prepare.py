@@ -41,7 +41,8 @@ def prepare(order: Order) -> tuple[Attempt, configs.Loaded]:
         TrainerError: the arguments, the config or the directory are invalid.
     """
     target, overrides = split_words(order.words, resuming=order.resume not in (None, AUTO))
-    return attempt_of(order, target, overrides, process_start=time.time() - process_age(order.pid))
+    started = time.time() - process_age(order.pid) if order.started is None else order.started
+    return attempt_of(order, target, overrides, process_start=started)
 
 
 def attempt_of(
@@ -64,8 +65,10 @@ def attempt_of(
             print(surroundings.line, file=sys.stderr, flush=True)
         if order.resume == AUTO:
             paths = _named_run(order, loaded.config.name)
+            loaded = _with_batch_size(loaded, paths)
         else:
-            name = order.name or loaded.config.name or _default_name(loaded.task)
+            loaded = _with_batch_size(loaded)
+            name = order.name or loaded.config.name or default_name(loaded.task)
             paths = create_run_at(order.run_dir) if order.run_dir else create_run(RUNS, name)
     lock = RunLock(paths, notice=lambda text: print(text, file=sys.stderr, flush=True))
     lock.acquire()  # before attempts are counted: if two start at once, one is refused and leaves no files
@@ -76,8 +79,9 @@ def attempt_of(
                 raise TrainerError("this run has no config to resume", where=str(paths.root))
             loaded = configs.load(str(paths.config(last).absolute()), overrides)
         if last > 0 and (overrides or order.resume == AUTO):
-            before = configs.load(str(paths.config(last).absolute()), ()).config
-            loaded = loaded.with_model(loaded.config.model.with_records_of(before.model), str(paths.config(last)))
+            before = configs.load_resolved(paths.config(last)).config
+            model = loaded.config.model.with_records_of(before.model)
+            loaded = loaded.with_section("model", model, str(paths.config(last)))
             _refuse_another_meaning(order, paths, before, loaded)
         write_config(paths, last + 1, loaded)
         circumstances = {"command": order.command, "directory": os.getcwd(), "started": process_start}
@@ -113,7 +117,8 @@ def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, li
     return (targets[0] if targets else None), overrides
 
 
-def _default_name(task: configs.TaskReference) -> str:
+def default_name(task: configs.TaskReference) -> str:
+    """The name of a run of the task, if nothing else names it."""
     return task.recipe or (task.class_name or task.folder.name).lower()
 
 
@@ -153,6 +158,19 @@ def write_config(paths: RunPaths, attempt: int, loaded: configs.Loaded) -> None:
         TrainerError: it can't be written.
     """
     _write(paths.config(attempt), configs.dump_resolved(loaded))
+
+
+def _with_batch_size(loaded: configs.Loaded, paths: RunPaths | None = None) -> configs.Loaded:
+    """The config with a number as batch size; a run that exists keeps that of its last attempt."""
+    if loaded.config.data.batch_size != "auto":
+        return loaded
+    from trainer.cli.batch_size import with_batch_size  # takes time to import
+
+    last = 0 if paths is None else paths.last_attempt
+    if paths is None or not last:
+        return with_batch_size(loaded)
+    earlier = configs.load_resolved(paths.config(last)).config.data.items_per_batch
+    return with_batch_size(loaded, earlier)
 
 
 def _refuse_another_meaning(order: Order, paths: RunPaths, before: configs.RunConfig, loaded: configs.Loaded) -> None:

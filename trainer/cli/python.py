@@ -123,7 +123,9 @@ def run(
         raise TrainerError("run_dir is set, but keep=False keeps no run directory", hint="Remove keep=False.")
     target = _plain(config)
     assert target is not None
-    loaded = configs.load(target, overrides, rules=[Surroundings().problems])
+    from trainer.cli.batch_size import with_batch_size
+
+    loaded = with_batch_size(configs.load(target, overrides, rules=[Surroundings().problems]))
     return _run_only(loaded, own_hooks, show=show)
 
 

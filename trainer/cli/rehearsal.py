@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from trainer.configs import RunConfig
     from trainer.learner import Learner
     from trainer.rundir import Event, RunPaths
 
@@ -30,12 +31,14 @@ def learner_for_steps(
     taken: Callable[[Event], bool] | None = None,
     *,
     paths: RunPaths | None = None,
+    adapt: Callable[[RunConfig], RunConfig] = lambda config: config,
 ) -> Learner:
     """A learner without a run directory, whose events go to standard error unless `taken` handles them.
 
     Args:
         refusal: why the config must use the cpu device; None: any device.
         paths: where the learner writes its files; None: no files.
+        adapt: changes the config once it is loaded.
 
     Raises:
         TrainerError: the config is invalid, or not for the cpu device (message `refusal`).
@@ -45,13 +48,14 @@ def learner_for_steps(
     import time
 
     from trainer import TrainerError, configs
+    from trainer.cli.batch_size import with_batch_size
     from trainer.cli.plain import PlainLines
     from trainer.cli.prepare import split_words
     from trainer.rundir import Record, process_age
 
     target, overrides = split_words(words, resuming=False)
     assert target is not None
-    loaded = configs.load(target, overrides)
+    loaded = with_batch_size(configs.load(target, overrides))
     if refusal is not None and loaded.config.device != "cpu":
         raise TrainerError(refusal, found=f"device: {loaded.config.device}",
                            expected="device: cpu", hint="Add device=cpu.")  # fmt: skip
@@ -71,4 +75,4 @@ def learner_for_steps(
     from trainer.learner import Learner
 
     loaded = with_weights(loaded, show)
-    return Learner(task, loaded.config, loaded.options, sink=show, paths=paths)
+    return Learner(task, adapt(loaded.config), loaded.options, sink=show, paths=paths)

@@ -14,16 +14,15 @@ def with_weights(loaded: Loaded, sink: EventSink) -> Loaded:
     Raises:
         TrainerError: weights can't be read or downloaded, or differ in their normalization.
     """
-    from trainer.learner.phases import phase
-    from trainer.learner.weights.sources import settled
-
     declared = None if loaded.declaration is None else loaded.declaration.normalization
     default = None if declared is None else declared(loaded.options)
     model = loaded.config.model
     if not model.sources():
         normalization = model.normalization or default
-        return loaded.with_model(model.model_copy(update={"normalization": normalization}), "task")
+        return loaded.with_section("model", model.model_copy(update={"normalization": normalization}), "task")
+    from trainer.learner.phases import phase  # takes time to import
+    from trainer.learner.weights.sources import settled
+
     with phase("weights", sink, unit="byte") as running:
-        return loaded.with_model(
-            settled(model, default, lambda done, all_: running.progress(done, all_ or None)), "weights"
-        )
+        known = settled(model, default, lambda done, all_: running.progress(done, all_ or None))
+    return loaded.with_section("model", known, "weights")

@@ -21,6 +21,7 @@ from trainer.configs.run import RunConfig
 from trainer.configs.schedules import OwnSchedule, Schedule, ScheduleConfig, Span, Stretch, every_schedule
 from trainer.configs.schema import json_schema
 from trainer.configs.section import Section
+from trainer.configs.sweep import ParameterConfig, SweepConfig
 from trainer.configs.task import TaskReference
 from trainer.configs.train import EarlyStoppingConfig, EmaConfig, SpikeConfig, TrainConfig
 from trainer.configs.transforms import TransformConfig, TransformsConfig
@@ -106,6 +107,7 @@ __all__ = [
     "OwnMetric",
     "OwnOptimizer",
     "OwnSchedule",
+    "ParameterConfig",
     "ParameterGroup",
     "Place",
     "PlateauSchedule",
@@ -125,6 +127,7 @@ __all__ = [
     "SpikeConfig",
     "StepSchedule",
     "Stretch",
+    "SweepConfig",
     "TaskReference",
     "TrainConfig",
     "TransformConfig",

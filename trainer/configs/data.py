@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from trainer import TrainerError
 from trainer.configs.readers import ReaderConfig
 from trainer.configs.sampler import SamplerConfig
 from trainer.configs.section import Section
@@ -30,7 +31,12 @@ class DataConfig(Section):
         None, description="Format of the data set; null: the task reads the data itself."
     )
     transforms: TransformsConfig = Field(default_factory=TransformsConfig)
-    batch_size: int = Field(64, gt=0, le=1_000_000, description="Number of items in each training batch.")
+    batch_size: Annotated[int, Field(gt=0, le=1_000_000)] | Literal["auto"] = Field(
+        64,
+        description="Number of items in each training batch. auto: the largest power of two with which a run's "
+        "measured peak memory stays under 60 % of the memory; it is measured before the run starts, and the number "
+        "is written into the resolved config.",
+    )
     valid_batch_size: int | None = Field(
         None, gt=0, le=1_000_000, description="Number of items in each validation batch; null: the same as batch_size."
     )
@@ -108,3 +114,19 @@ class DataConfig(Section):
         description="What happens at an unreadable item. raise: the run ends with an error; skip: the item is left "
         "out and listed.",
     )
+
+    @property
+    def items_per_batch(self) -> int:
+        """Number of items in each training batch.
+
+        Raises:
+            TrainerError: it is still to be measured.
+        """
+        if self.batch_size == "auto":
+            raise TrainerError(
+                "the batch size has not been measured",
+                found="data.batch_size: auto",
+                expected="a number here",
+                hint="Set data.batch_size to a number; `trainer run` measures it before training.",
+            )
+        return self.batch_size

@@ -19,14 +19,15 @@ from trainer.configs.declaration_checks import refuse_undeclared
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.layers import lay_over
 from trainer.configs.metrics import MetricConfig
-from trainer.configs.model import ModelConfig
 from trainer.configs.overrides import COMMAND_LINE, KEYWORDS, Overrides, override
 from trainer.configs.own_data import without_inherited_reader
 from trainer.configs.plain import plain_document
 from trainer.configs.problems import ConfigError, KeyPath, Place, Problem, dotted
 from trainer.configs.reader import Document
 from trainer.configs.run import RunConfig
+from trainer.configs.section import Section
 from trainer.configs.sources import IN_PYTHON, read_sources
+from trainer.configs.sweep_checks import refuse_unsweepable
 from trainer.configs.task import TaskReference, find_task, load_declaration, load_options_model
 from trainer.configs.translate import problems_of, value_place
 
@@ -53,11 +54,11 @@ class Loaded:
         """The origin of each value, by dotted path: file:line:column, "<cli>", "recipe NAME" or "default"."""
         return {**_provenance(self.config, self.document), **self.recorded}
 
-    def with_model(self, model: ModelConfig, origin: str) -> Loaded:
-        """The configuration with another section `model`, whose changed values come from `origin`."""
-        config = self.config.model_copy(update={"model": model})
-        before, after = (_leaf_values(one.model_dump(mode="json")) for one in (self.config.model, model))
-        changed = {dotted(("model", *path)): origin for path, value in after.items() if before.get(path) != value}
+    def with_section(self, name: str, section: Section, origin: str) -> Loaded:
+        """The configuration with another section of this name, whose changed values come from `origin`."""
+        config = self.config.model_copy(update={name: section})
+        before, after = (_leaf_values(each.model_dump(mode="json")) for each in (getattr(self.config, name), section))
+        changed = {dotted((name, *path)): origin for path, value in after.items() if before.get(path) != value}
         return dataclasses.replace(self, config=config, recorded={**self.recorded, **changed})
 
     @property
@@ -151,7 +152,7 @@ def _validated(document: Document, recipes: RecipeIndex, rules: Sequence[Rule]) 
     resolved = {} if options is None else options.model_dump(mode="json", by_alias=True)
     config = config.model_copy(update={"options": resolved, "task": task.spec})
     loaded = Loaded(config, options, task, declaration, document)
-    for rule in (refuse_undeclared, *rules):
+    for rule in (refuse_undeclared, refuse_unsweepable, *rules):
         for problem in rule(loaded):
             rests_on = (problem.path, *problem.rests_on)
             if not any(_touch(path, other) for path in rests_on for other in broken):

@@ -17,6 +17,8 @@ def awaited_metrics(config: RunConfig) -> Iterator[tuple[KeyPath, str]]:
         yield ("checkpoint", "best", "metric"), config.checkpoint.best.metric
     if config.early_stopping is not None:
         yield ("early_stopping", "metric"), config.early_stopping.metric
+    if config.sweep is not None and config.sweep.metric is not None:
+        yield ("sweep", "metric"), config.sweep.metric
     if config.train.spike is not None:
         yield ("train", "spike", "metric"), config.train.spike.metric
     for path, section in sections_of(config):

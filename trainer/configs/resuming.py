@@ -48,11 +48,13 @@ EFFECTS: dict[str, str | None] = {
     "train.gradient_clip_norm": "the remaining steps are clipped differently from the previous ones",
     "train.gradient_clip_value": "the remaining steps are clipped differently from the previous ones",
     "train.ema": "the averaged weights were computed with the previous decay, or don't exist",
+    "train.overfit_batches": _THE_DATA,
     "train.rollback_factor": "the effect of earlier rollbacks on the learning rate changes",
     "metrics": "the metric sums so far belong to the previous list",
     "validate": None,
     "checkpoint": None,
     "early_stopping": None,
+    "sweep": None,
     "sinks": None,
     "hooks": "the code that runs during training changes",
 }

@@ -16,6 +16,7 @@ from trainer.configs.optimizers import OptimizerConfig
 from trainer.configs.schedules import Schedule, ScheduleConfig
 from trainer.configs.section import Section
 from trainer.configs.sinks import SinkConfig
+from trainer.configs.sweep import SweepConfig
 from trainer.configs.train import EarlyStoppingConfig, TrainConfig
 from trainer.configs.validation import ValidateConfig
 
@@ -87,6 +88,9 @@ with warnings.catch_warnings():
         checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
         early_stopping: EarlyStoppingConfig | None = Field(
             None, description="Stop training when a metric has stopped improving; null: train to the end."
+        )
+        sweep: SweepConfig | None = Field(
+            None, description="Search for good values with `trainer sweep`; `trainer run` ignores it. null: none."
         )
         sinks: tuple[SinkConfig, ...] = Field(
             (), description="Other tools that receive the metrics of the run, such as TensorBoard."

@@ -98,6 +98,12 @@ class TrainConfig(Section):
         0.5, gt=0, le=1, description="Learning-rate factor applied after each rollback; 1: unchanged."
     )
     spike: SpikeConfig | None = Field(None, description="Detection of sudden jumps of a training metric; null: off.")
+    overfit_batches: int | None = Field(
+        None,
+        gt=0,
+        description="Train on this many batches only, the same ones in every epoch, to check that the model can "
+        "memorize them; null: all training items.",
+    )
     watchdog_minutes: float | None = Field(
         30.0, gt=0, description="Minutes without progress after which the run logs where it hangs; null: off."
     )

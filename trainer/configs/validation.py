@@ -24,6 +24,9 @@ class ValidateConfig(Section):
         le=64,
         description="Number of items with the worst scores that are shown after each validation; 0: none.",
     )
+    test: bool = Field(
+        True, description="Evaluate the test splits at the end of training; false: leave them for `trainer evaluate`."
+    )
     batches: int | None = Field(
         None, gt=0, description="Maximum number of batches per validation during training; null: the whole split."
     )

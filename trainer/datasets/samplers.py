@@ -47,6 +47,20 @@ class Shuffled:
         return permutation(self.length, seed=seed, epoch=epoch)
 
 
+@dataclass(frozen=True, slots=True)
+class FirstEpoch:
+    """The first `count` items of another sampler's first epoch, in the same order in every epoch."""
+
+    sampler: Sampler
+    count: int
+
+    def __len__(self) -> int:
+        return min(self.count, len(self.sampler))
+
+    def order(self, seed: int, epoch: int) -> np.ndarray:
+        return self.sampler.order(seed, 0)[: len(self)]
+
+
 class Weighted:
     """`samples` draws with replacement (default: the number of items), in proportion to the weight of each item.
 

@@ -16,7 +16,16 @@ from trainer.datasets.item_properties import labels_of, most_objects, sizes_of, 
 from trainer.datasets.length_steps import LENGTH_STEPS, length_steps
 from trainer.datasets.loader import Loader
 from trainer.datasets.making import BatchMaker, BatchTransform, EpochDataset
-from trainer.datasets.samplers import BySize, ClassBalanced, InOrder, Sampler, Shuffled, Weighted, class_weights
+from trainer.datasets.samplers import (
+    BySize,
+    ClassBalanced,
+    FirstEpoch,
+    InOrder,
+    Sampler,
+    Shuffled,
+    Weighted,
+    class_weights,
+)
 from trainer.datasets.split_words import TRAIN
 from trainer.datasets.transforms import Pipeline
 from trainer.datasets.transforms.build import pipeline_for
@@ -52,12 +61,12 @@ def loaders(
         prepared = _prepared(
             dataset, data, len(dataset) / shares, workers if isinstance(workers, int) else workers.workers
         )
-        batch_size = data.batch_size if name == TRAIN else data.valid_batch_size or data.batch_size
+        batch_size = data.items_per_batch if name == TRAIN else data.valid_batch_size or data.items_per_batch
         made[name] = Loader(
             prepared,
             batch_size,
             config.seed,
-            sampler=_sampler(dataset, data, batch_size) if name == TRAIN else None,
+            sampler=_sampler(dataset, config, batch_size) if name == TRAIN else None,
             transform=augmentation if name == TRAIN else None,
             collation=collation,
             on_error=data.on_error,
@@ -128,14 +137,18 @@ def _refuse_unmeasured(splits: Mapping[str, Dataset], config: RunConfig) -> None
         )
 
 
-def _sampler(dataset: Dataset, data: DataConfig, batch_size: int) -> Sampler:
+def _sampler(dataset: Dataset, config: RunConfig, batch_size: int) -> Sampler:
     """The items of a training epoch, and their order."""
+    data = config.data
     sampler: Sampler = Shuffled(len(dataset)) if data.shuffle else InOrder(len(dataset))
     if data.sampler is not None and data.sampler.name == "class_balanced":
         sampler = ClassBalanced(labels_of(dataset), data.sampler.samples)
     elif data.sampler is not None:
         sampler = Weighted(_weights(dataset, data.sampler.class_weights), data.sampler.samples)
-    return sampler if data.size_window is None else BySize(sampler, sizes_of(dataset), batch_size, data.size_window)
+    if data.size_window is not None:
+        sampler = BySize(sampler, sizes_of(dataset), batch_size, data.size_window)
+    batches = config.train.overfit_batches
+    return sampler if batches is None else FirstEpoch(sampler, batches * batch_size)
 
 
 def _weights(dataset: Dataset, weights: Mapping[str, float]) -> np.ndarray:

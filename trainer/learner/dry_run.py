@@ -34,6 +34,7 @@ class DryRun:
     Attributes:
         batch: shape and dtype of each array of a training batch, by name.
         parameters: number of parameters of each of the task's modules, by name.
+        training_items: number of items of a training epoch.
         steps_per_epoch, total_steps: optimizer steps; `total_steps` is None if only `train.minutes` ends the run.
         timed_steps: number of steps averaged in `step_seconds`.
         first_step_seconds, step_seconds: a step of the first epoch, and of later ones, whose items are cached.
@@ -48,6 +49,7 @@ class DryRun:
 
     batch: dict[str, tuple[tuple[int, ...], str]]
     parameters: dict[str, int]
+    training_items: int
     steps_per_epoch: int
     total_steps: int | None
     timed_steps: int
@@ -125,6 +127,7 @@ def dry_run(training: Training, *, seconds: float) -> DryRun:
             name: sum(math.prod(parameter.shape) for parameter in module.parameters())
             for name, module in training.parts.modules.items()
         },
+        training_items=len(training.splits.train.sampler),
         steps_per_epoch=plan.steps_per_epoch,
         total_steps=total,
         timed_steps=later.steps,

@@ -42,8 +42,8 @@ def out_of_memory(step_name: str, report: MemoryReport | None, config: RunConfig
             f"{_size(report.arena)} of intermediate results, {_size(report.states)} of weights and optimizer state; "
             f"largest arrays at the peak: {largest}"
         )
-    ways = [f"Lower data.batch_size (now {config.data.batch_size})"]
-    half = max(1, config.data.batch_size // 2)
+    ways = [f"Lower data.batch_size (now {config.data.items_per_batch})"]
+    half = max(1, config.data.items_per_batch // 2)
     ways.append(f"or split each step into parts with data.batch_size={half} train.accumulate={2 * train.accumulate}")
     if train.precision == "float32":
         ways.append("or set train.precision=bfloat16")

@@ -83,11 +83,13 @@ class Inbox:
         elif request.what in ("pause", "resume"):
             self._is_paused = request.what == "pause"
             self._answer(request, "done")
-        elif request.what in ("stop", "abort"):
+        elif request.what in ("stop", "prune", "abort"):
             self._is_paused = False
             self._answer(request, "done")
             if request.what == "abort":
                 raise Stopped("interrupted", 1, "aborted by request", at_once=True)
+            if request.what == "prune":
+                raise Stopped("pruned", 0, "stopped early: other trials of its sweep are better")
             raise Stopped("stopped", 0, "stopped by request")
         else:
             self._answer(request, "refused", f"unknown request {request.what!r}")

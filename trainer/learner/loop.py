@@ -29,6 +29,7 @@ from trainer.learner.outcome import DONE, Outcome, outcome_of, tell_end
 from trainer.learner.phases import Phase, phase
 from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.progress import Progress
+from trainer.learner.range_test import RangeTest, range_test
 from trainer.learner.task import Task, parts_of
 from trainer.learner.training import Training
 from trainer.learner.verdict import Verdict
@@ -205,6 +206,7 @@ class Learner:
                     loader.on_bad_item = self._tell_bad_item
                 if loader.tell is None:
                     loader.tell = self._warn
+        _refuse_more_batches(self.config, splits)
         if (room := splits.train.room_for_objects) is not None:
             self._sink(LogEvent(f"batches have room for {room} objects per item (data.max_objects)"))
         plan = self.task.plan = Plan.for_config(self.config.train, splits)
@@ -288,6 +290,24 @@ class Learner:
             finally:
                 self._close(training)
 
+    def range_test(
+        self, learning_rates: Sequence[float], *, metric: str, progress: Callable[[int, int, float], None]
+    ) -> RangeTest:
+        """Takes one step at each learning rate until the loss diverges; see `learner.range_test`.
+
+        The learner's config should be that of `for_range_test`. Nothing is written.
+
+        Raises:
+            TrainerError: the training would fail, or the loss never falls.
+        """
+        with self._on_device(self.config.autotune):
+            training = self._prepare()
+            try:
+                with naming_items(training.splits):
+                    return range_test(training, learning_rates, metric=metric, progress=progress)
+            finally:
+                self._close(training)
+
     def profile(self, *, steps: int, warm_up: int) -> Profile:
         """Profiles training steps on the first batch; weights are updated as usual.
 
@@ -306,6 +326,18 @@ class Learner:
             training.step(repeat(batch))
             with phase("profile", self._sink):
                 return engine.profile(training.traced_step(), batch, True, steps=steps, warm_up=warm_up - 1)
+
+
+def _refuse_more_batches(config: RunConfig, splits: DataSplits) -> None:
+    """Raises `TrainerError` if a task that makes its own loaders ignores `train.overfit_batches`."""
+    most = config.train.overfit_batches
+    if most is not None and splits.train.steps_per_epoch > most:
+        raise TrainerError(
+            "the task ignores train.overfit_batches",
+            found=f"{splits.train.steps_per_epoch} batches per epoch",
+            expected=f"at most {most}",
+            hint="Make the loaders with `trainer.datasets.loaders(splits, self.config)`.",
+        )
 
 
 def _end_workers(training: Training) -> None:

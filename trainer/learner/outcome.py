@@ -17,9 +17,9 @@ DONE, FAILURE, USER_MISTAKE = 0, 1, 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """`status` is done, stopped, interrupted or failed; `metrics` are the last values by "split/name".
+    """`status` is done, stopped, pruned (by a sweep), interrupted or failed.
 
-    `error` is the exception of a failed run.
+    `metrics` are the last values by "split/name"; `error` is the exception of a failed run.
     """
 
     status: str

@@ -222,11 +222,15 @@ class Training:
         self.prepare()
 
     def test(self) -> None:
-        """Evaluates the test splits with the last weights, or the best ones if the config keeps them."""
+        """Evaluates the test splits with the last weights, or the best ones if the config keeps them.
+
+        With `validate.test: false` nothing is evaluated.
+        """
         self.keeping.is_over = True
         if (best := self.saving.best()) is not None:
             self.state.take_weights(best)
-        self.records.test()
+        if self.config.validate.test:
+            self.records.test()
 
     def save_as_asked(self) -> Verdict | None:
         """Writes requested checkpoints; during a validation, the state before it."""

@@ -212,8 +212,8 @@ class ResumedEvent(Event):
 class EndEvent(Event):
     """The last event of an attempt.
 
-    `status` is done, stopped, interrupted or failed; `metrics` are the final values by "split/name"; `traceback` names
-    a file in the run directory.
+    `status` is done, stopped, pruned (by a sweep), interrupted or failed; `metrics` are the final values by
+    "split/name"; `traceback` names a file in the run directory.
     """
 
     kind: ClassVar[str] = "end"

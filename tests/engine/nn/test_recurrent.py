@@ -138,6 +138,28 @@ def test_autocast_gives_outputs_of_16_bits_and_gradients_of_32() -> None:
     assert (y.dtype, last.dtype, gradient.dtype) == (engine.bfloat16, engine.bfloat16, engine.float32)
 
 
+@pytest.mark.parametrize("name", ["gru", "lstm_projected"])
+@pytest.mark.parametrize("dtype", [engine.float32, engine.bfloat16])
+def test_padding_reaches_nothing_whatever_it_holds(name: str, dtype: Any) -> None:
+    kind, options = CASES[name]
+    layer, random = kind(6, 80, **options).set_seed(4).astype(dtype), np.random.default_rng(6)
+    x = random.standard_normal((9, 7, 6))
+    probe = random.standard_normal((9, 7, layer.output_size * (2 if layer.bidirectional else 1)))
+    padding = np.arange(9)[:, None] >= RAGGED
+
+    def found(value: float) -> list[bytes]:
+        x[padding] = probe[padding] = value
+        inputs, weights = (engine.asarray(array, dtype=dtype) for array in (x, probe))
+        y, _ = layer(inputs, lengths=RAGGED)
+        derivatives = engine.gradients(engine.sum(y * weights), [inputs, *layer.parameters()])
+        arrays = [each.numpy() for each in (y, *derivatives)]
+        assert all(np.isfinite(array.astype(np.float32)).all() for array in arrays)
+        assert not arrays[0][padding].any() and not arrays[1][padding].any()
+        return [array.tobytes() for array in arrays]
+
+    assert found(np.nan) == found(0.0)
+
+
 def test_derivatives_are_slopes_along_random_directions() -> None:
     layer, random = nn.GRU(2, 3, bidirectional=True).astype(engine.float64), np.random.default_rng(3)
 

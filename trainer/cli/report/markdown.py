@@ -14,17 +14,24 @@ from trainer.tui.numbers import number
 
 def markdown_report(source: Source) -> str:
     """The whole report as Markdown: numbers first, the table of all metrics and the configuration folded."""
-    parts = [f"# {_text(source.run.name)}", _text(" · ".join(source.facts)), *map(_text, source.texts)]
+    parts = [
+        f"# {markdown_text(source.run.name)}",
+        markdown_text(" · ".join(source.facts)),
+        *map(markdown_text, source.texts),
+    ]
     if source.figures:
         rows = [(name, value, when) for name, value, when in source.figures]
-        parts.append(_table(("monitored metric", "value", "when"), rows))
+        parts.append(markdown_table(("monitored metric", "value", "when"), rows))
     worst = worst_report(source)
     if worst is not None:
         event, report = worst
         rows = [tuple(row) for row in report.rows]
-        parts += [f"## Worst items of {_text(event.split)}, step {event.step}", _table(report.header, rows)]
+        parts += [
+            f"## Worst items of {markdown_text(event.split)}, step {event.step}",
+            markdown_table(report.header, rows),
+        ]
     if source.table:
-        parts.append(_folded(f"All {len(source.table)} metrics", _table(METRIC_COLUMNS, source.table)))
+        parts.append(_folded(f"All {len(source.table)} metrics", markdown_table(METRIC_COLUMNS, source.table)))
     try:
         parts.append(_folded("Configuration", f"````yaml\n{source.run.config_text.rstrip()}\n````"))
     except OSError:
@@ -32,7 +39,8 @@ def markdown_report(source: Source) -> str:
     return escape_controls("\n\n".join(parts) + "\n")
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table of numbers, short, and of texts."""
     lines = [header, ["---"] * len(header), *([_cell(value) for value in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -40,14 +48,14 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def _cell(value: Any) -> str:
     if is_missing(value):
         return "-"
-    return number(float(value)) if isinstance(value, int | float) else _text(str(value))
+    return number(float(value)) if isinstance(value, int | float) else markdown_text(str(value))
 
 
 def _folded(title: str, content: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{content}\n\n</details>"
 
 
-def _text(text: str) -> str:
+def markdown_text(text: str) -> str:
     """Text of a run, in which nothing is markup."""
     line = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return "".join(f"\\{character}" if character in "\\`*_[]|#" else character for character in line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 
 from trainer.cli.output import escape_controls
@@ -48,6 +48,8 @@ path.c0 { stroke: #0072b2; } path.c1 { stroke: #d55e00; } path.c2 { stroke: #009
 path.c3 { stroke: #cc79a7; } path.c4 { stroke: #e69f00; } path.c5 { stroke: #56b4e9; }
 .key .c0::before { color: #0072b2; } .key .c1::before { color: #d55e00; } .key .c2::before { color: #009e73; }
 .key .c3::before { color: #cc79a7; } .key .c4::before { color: #e69f00; } .key .c5::before { color: #56b4e9; }
+path.points { stroke: none; } circle.points { fill: var(--train); } .key .points::before { color: var(--train); }
+text.over { paint-order: stroke; stroke: var(--paper); stroke-width: 4; }
 rect.box { vector-effect: non-scaling-stroke; }
 pre { overflow-x: auto; font-size: 13px; line-height: 1.35; } summary { cursor: pointer; padding: .15rem 0; }
 """
@@ -66,11 +68,16 @@ def report_page(source: Source, progress: Progress = lambda done, total, now: No
         if content:
             body.append(f"<section><h2>{escape(title)}</h2>{content}</section>" if title else content)
     progress(len(SECTIONS), len(SECTIONS), "")
-    return escape_controls(
+    return escape_controls(document(run.name, body))
+
+
+def document(title: str, body: Sequence[str]) -> str:
+    """A page with the style sheet of all reports; nothing is loaded from elsewhere."""
+    return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
         "style-src 'unsafe-inline'\">"
-        f"<title>{escape(run.name)} · trainer</title><style>{STYLE}</style></head>"
+        f"<title>{escape(title)} · trainer</title><style>{STYLE}</style></head>"
         f"<body>{''.join(body)}</body></html>\n"
     )

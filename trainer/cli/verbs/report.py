@@ -9,6 +9,7 @@ EXAMPLES = """\
   trainer report digits-2 -o report.html
   trainer report digits-2 -o report.md     numbers and tables as Markdown
   trainer report digits --samples 20   more images from earlier steps
+  trainer report sweeps/digits         a sweep: trials, parallel coordinates, importance
 """
 
 HINT = ""
@@ -16,7 +17,10 @@ HINT = ""
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "run", nargs="?", metavar="RUN", help="a run directory, or the name of a run in runs/ (default: the latest)"
+        "run",
+        nargs="?",
+        metavar="RUN",
+        help="a run directory, the name of a run in runs/, or the folder of a sweep (default: the latest run)",
     )
     parser.add_argument(
         "-o",
@@ -38,7 +42,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from trainer import TrainerError
-    from trainer.cli.find import find_run
+    from trainer.cli.find import find_run, find_sweep
     from trainer.cli.progress_line import ProgressLine
     from trainer.cli.report import Source, markdown_report, report_page
     from trainer.rundir import open_run, write_error
@@ -46,16 +50,23 @@ def execute(arguments: argparse.Namespace) -> int:
 
     if arguments.samples < 0:
         raise TrainerError("invalid number of images", found=str(arguments.samples), expected="0 or more")
-    run = open_run(find_run(arguments.run).root)
-    file = Path(arguments.output or f"{run.name}.html")
+    sweep = find_sweep(arguments.run)
+    if sweep is not None:
+        from trainer.cli.report.sweep import sweep_markdown, sweep_page
+        from trainer.cli.sweep.folder import read_state
 
-    line = ProgressLine()
-    source = Source(run, arguments.samples)
-    if file.suffix == ".md":
-        page = markdown_report(source)
+        file = Path(arguments.output or f"{sweep.root.name}.html")
+        page = (sweep_markdown if file.suffix == ".md" else sweep_page)(sweep, read_state(sweep))
     else:
-        page = report_page(source, lambda done, total, now: line.note(f"{done}/{total} {now}"))
-    line.clear()
+        run = open_run(find_run(arguments.run).root)
+        file = Path(arguments.output or f"{run.name}.html")
+        line = ProgressLine()
+        source = Source(run, arguments.samples)
+        if file.suffix == ".md":
+            page = markdown_report(source)
+        else:
+            page = report_page(source, lambda done, total, now: line.note(f"{done}/{total} {now}"))
+        line.clear()
     unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         unfinished.write_text(page, encoding="utf-8")

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from trainer.cli.sweep.folder import SweepPaths
+
 EXAMPLES = (
     """\
   trainer watch                   the latest run
   trainer watch digits-2          by name
+  trainer watch sweeps/digits     the trials of a sweep
   trainer watch """
     """digits digits-2   both runs, with overlaid curves; [ and ] switch the run
   trainer watch runs/digits --plain
@@ -31,7 +34,8 @@ SERVED_GB = 1.0
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "runs", nargs="*", metavar="RUN",
-        help="a run directory, or the name of a run in runs/ (default: the latest); several: overlaid, one tab each",
+        help="a run directory, the name of a run in runs/, or the folder of a sweep (default: the latest run); "
+        "several: overlaid, one tab each",
     )  # fmt: skip
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--plain", action="store_true", help="print lines of key=value (the default without a terminal)")
@@ -54,9 +58,10 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from trainer.cli.find import find_run
+    from trainer.cli.find import find_run, find_sweep
     from trainer.cli.follow import follow
     from trainer.cli.forms import Form, on_terminal
+    from trainer.rundir import latest_run
 
     if not arguments.web and (arguments.port is not None or arguments.control):
         from trainer import TrainerError
@@ -69,7 +74,11 @@ def execute(arguments: argparse.Namespace) -> int:
 
         die_with_parent(arguments.parent, signal.SIGKILL)  # a dashboard has nothing to finish, and may be busy
         limit_memory(SERVED_GB)
-    paths, *others = [find_run(word) for word in arguments.runs or (None,)]
+    sweep = find_sweep(arguments.runs[0]) if len(arguments.runs) == 1 else None
+    if sweep is not None and not arguments.web and not on_terminal(arguments):
+        return _print_sweep(sweep, as_json=arguments.json)
+    started_last = None if sweep is None else latest_run(sweep.root)
+    paths, *others = [started_last or find_run(word) for word in arguments.runs or (None,)]
     if arguments.web:
         return _serve([paths.root, *(other.root for other in others)], arguments)
     if others and not on_terminal(arguments):
@@ -109,6 +118,16 @@ def execute(arguments: argparse.Namespace) -> int:
         raise TrainerError(
             "the run's process is gone without an end event", where=str(paths.root), hint=f"See {paths.log}."
         )
+    return 0
+
+
+def _print_sweep(sweep: SweepPaths, *, as_json: bool) -> int:
+    """Prints the trials of a sweep: the best ones as a table, or all as JSON."""
+    from trainer.cli.sweep.folder import read_state
+    from trainer.cli.verbs.sweep import results
+
+    state = read_state(sweep)
+    print(sweep.state.read_text(encoding="utf-8").rstrip() if as_json else results(state))
     return 0
 
 

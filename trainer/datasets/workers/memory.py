@@ -7,24 +7,59 @@ import os
 import resource
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 CONTROL_GROUP = Path("/sys/fs/cgroup")
+OWN_GROUPS = Path("/proc/self/cgroup")
+
+_FILES = {"": ("memory.max", "memory.current"), "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes")}
+"""The files with the limit and the use of a group, by controller: version 2 has one hierarchy for all controllers."""
 
 
 def free_memory() -> int:
-    """Bytes that can be allocated without swapping: of the machine, limited by the control group."""
+    """Bytes that can be allocated without swapping: of the machine, limited by the control groups."""
     import psutil  # imported on first use: it takes 10 ms
 
     free = int(psutil.virtual_memory().available)
+    return max(0, min([free, *(limit - used for limit, used in _limits())]))
+
+
+def whole_memory() -> int:
+    """Bytes of memory of the machine, limited by the control groups, whether used or free."""
+    import psutil  # as above
+
+    return min([int(psutil.virtual_memory().total), *(limit for limit, _ in _limits())])
+
+
+def _limits() -> Iterator[tuple[int, int]]:
+    """The memory limit of each control group of this process and the memory it uses, in bytes.
+
+    A group's path starts at the root of its hierarchy, where a container sees its own group.
+    """
     try:
-        limit = (CONTROL_GROUP / "memory.max").read_text(encoding="ascii").strip()
-        current = int((CONTROL_GROUP / "memory.current").read_text(encoding="ascii"))
-    except (FileNotFoundError, NotADirectoryError):
-        return free
-    return free if limit == "max" else max(0, min(free, int(limit) - current))
+        lines = OWN_GROUPS.read_text(encoding="utf-8").splitlines()
+    except OSError:  # not Linux
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        kind = "" if not controllers else "memory" if "memory" in controllers.split(",") else None
+        if kind is None:
+            continue
+        root, (limit_file, used_file) = CONTROL_GROUP / kind, _FILES[kind]
+        group = root / path.lstrip("/")
+        for folder in (group, *group.parents):
+            try:
+                limit = (folder / limit_file).read_text(encoding="ascii").strip()
+                used = int((folder / used_file).read_text(encoding="ascii"))
+            except OSError:
+                limit, used = "max", 0  # the root of version 2 has no limit; a container doesn't see its parents
+            if limit != "max":
+                yield int(limit), used
+            if folder == root:
+                break
 
 
 def open_files_allowed() -> int:

@@ -263,8 +263,6 @@ def scan(
     steps, batch, features = x.shape
     rows = weight_hh.shape[0]
     units = rows // CELLS[cell]
-    flat = p.reshape(cast(x.node, wide), (steps * batch, features))
-    inputs = p.matmul(flat, transpose_last(cast(weight_ih.node, wide)), precision)
     own, recurrent = [cast(bias.node, wide) for bias in biases] if biases else (None, None)
     behind: list[Node] = []
     if cell == "gru":
@@ -273,17 +271,25 @@ def scan(
         ]
         if recurrent is not None:
             recurrent = p.pad(p.slice_(recurrent, (0,), (2 * units,), (1,)), (0,), (units,), (0,), 0)
-    if own is not None and recurrent is not None:
-        inputs = p.add(inputs, broadcast(p.add(own, recurrent), inputs.shape))
+    bias = None if own is None or recurrent is None else p.add(own, recurrent)
     sizes = (weight_hh.shape[1], units)
     first = [
         p.full((batch, size), 0.0, wide) if state is None else cast(state.node, wide)
         for state, size in zip(states, sizes, strict=False)
     ]
-    operands = [p.reshape(inputs, (steps, batch, rows)), cast(weight_hh.node, wide), *first, *behind]
+    operands = [cast(weight_hh.node, wide), *first, *behind]
     operands += [] if projection is None else [cast(projection.node, wide)]
-    operands += [] if lengths is None else [lengths.node]
-    bundle = p.rnn_scan(operands, cell, reverse, precision)
+    sequence, weight = cast(x.node, wide), cast(weight_ih.node, wide)
+    if lengths is None:
+        flat = p.reshape(sequence, (steps * batch, features))
+        inputs = p.matmul(flat, transpose_last(weight), precision)
+        inputs = inputs if bias is None else p.add(inputs, broadcast(bias, inputs.shape))
+        operands = [p.reshape(inputs, (steps, batch, rows)), *operands]
+        bundle = p.rnn_scan(operands, cell, reverse, precision)
+    else:
+        bias = p.full((rows,), 0.0, wide) if bias is None else bias
+        operands = [sequence, weight, bias, *operands, lengths.node]
+        bundle = p.rnn_scan_ragged(operands, cell, reverse, precision)
     result = dtype if precision is None else precision
     tensors += [] if lengths is None else [lengths]
     found = [wrapped(cast(p.output(bundle, number), result), *tensors) for number in range(1 + len(states))]

@@ -189,7 +189,8 @@ class _Builder:
             if index in known:
                 writes.append(self._write(known[index]))
             else:
-                unused = Buffer(math.prod(shape), dtype, f"unused output of {bundle.name}", shape=shape)
+                label = f"unused output of {bundle.name}"
+                unused = Buffer(math.prod(shape), dtype, label, shape=shape, unread=True)
                 writes.append(View(unused, dtype, shape, Layout.row_major(len(shape)).strides(shape)))
         reads = tuple([self._read(source) for source in bundle.inputs])
         call, effect = Call.of(bundle), bundle.operation.effect

@@ -25,6 +25,7 @@ NOTHING = Epilogue()
 class Buffer:
     """A dense array of a program. With `storage` it is a leaf's or a state's memory, with `result` a result's, if
     `kept` the program's own; else it lives in the arena. `shape` is the logical one, where a node of the graph is held.
+    `unread`: an output that nothing reads; what computes it may leave it out.
     """
 
     size: int
@@ -34,6 +35,7 @@ class Buffer:
     result: int | None = None
     shape: tuple[int, ...] | None = None
     kept: bool = False
+    unread: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -175,7 +177,7 @@ Kind = Literal[
 SCATTERS = ("scatter_add_along", "scatter_prod_along", "scatter_max_along", "scatter_min_along")
 INDEXED = ("gather", "scatter_add", "take_along", *SCATTERS)
 SCANS = ("cumulative_sum", "cumulative_prod")
-RECURRENT = ("rnn_scan", "rnn_scan_gradient")
+RECURRENT = ("rnn_scan", "rnn_scan_gradient", "rnn_scan_ragged", "rnn_scan_ragged_gradient")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(
         ("matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"), "contraction"

@@ -11,27 +11,30 @@ from collections.abc import Sequence
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.derivatives.contraction import weight_gradient
 from trainer.engine.graph.errors import refusal
-from trainer.engine.graph.node import Gradient, Node, Shape
-from trainer.engine.graph.primitives.recurrent import split_lengths
+from trainer.engine.graph.node import Gradient, Node
+
+
+def _given(node: Node, cotangents: Sequence[Node | None]) -> list[Node]:
+    """The derivatives by all outputs of a scan."""
+    return [p.full(shape, 0.0, dtype) if dy is None else dy
+            for dy, (shape, dtype) in zip(cotangents, p.outputs_of(node), strict=True)]  # fmt: skip
 
 
 def _scan(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None]:
     cell, reverse, precision = node.attributes
-    arrays, lengths = split_lengths(node.inputs)
-    x, w, h, *others = arrays
-    given = [p.full(shape, 0.0, dtype) if dy is None else dy
-             for dy, (shape, dtype) in zip(cotangents, p.outputs_of(node), strict=True)]  # fmt: skip
+    x, w, h, *others = node.inputs
+    given = _given(node, cotangents)
     is_lstm, is_gru = cell == "lstm", cell == "gru"
     outputs = [p.output(node, number) for number in range(len(given))]
     inputs = given[: 3 if is_lstm else 2]
     inputs += outputs[3:] if is_lstm else outputs[::2]
     inputs += [w, *([others[0]] if is_lstm else [h] if is_gru else []), *others[1:]]
-    bundle = p.rnn_scan_gradient([*inputs, *([] if lengths is None else [lengths])], cell, reverse, precision)
+    bundle = p.rnn_scan_gradient(inputs, cell, reverse, precision)
     dx = p.output(bundle, 0)
     dp = p.output(bundle, 1) if is_gru else dx  # of the products
     from_carry = p.output(bundle, 2 if is_gru else 1)
-    dw = weight_gradient(_flat(dp), _flat(_before(outputs[0], h, lengths, reverse)), precision)
-    dh = p.add(from_carry, p.matmul(_first(dp, lengths, reverse), w, precision))
+    dw = weight_gradient(_flat(dp), _flat(_before(outputs[0], h, reverse)), precision)
+    dh = p.add(from_carry, p.matmul(_first(dp, reverse), w, precision))
     found: list[Node | None] = [dx, dw, dh]
     if is_lstm:
         found.append(p.output(bundle, 2))
@@ -41,7 +44,18 @@ def _scan(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None
             )
     elif is_gru:
         found.append(p.reduce_sum(_last_part(dp, h.shape[1]), (0, 1)))
-    return [*found, *([] if lengths is None else [None])]
+    return found
+
+
+def _ragged(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None]:
+    cell, reverse, precision = node.attributes
+    x, w_ih, _, w, h, *others, lengths = node.inputs
+    given = _given(node, cotangents)
+    is_lstm, is_gru = cell == "lstm", cell == "gru"
+    saved = [p.output(node, number) for number in range(len(given))]
+    inputs = [*given[: 2 + is_lstm], saved[0], *saved[2 + is_lstm :], x, w_ih, w, h, *([] if is_gru else others)]
+    bundle = p.rnn_scan_ragged_gradient([*inputs, lengths], cell, reverse, precision)
+    return [*(p.output(bundle, number) for number in range(len(p.outputs_of(bundle)))), None]
 
 
 def _refused(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None]:
@@ -68,38 +82,28 @@ def _flat(x: Node) -> Node:
     return p.reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
 
 
-def _steps_of(lengths: Node, shape: Shape, axis: int) -> Node:
-    """`lengths` [B], repeated over `shape`, which has rows along `axis`."""
-    return p.expand(p.reshape(lengths, tuple(extent if at == axis else 1 for at, extent in enumerate(shape))), shape)
-
-
-def _before(y: Node, h: Node, lengths: Node | None, reverse: bool) -> Node:
+def _before(y: Node, h: Node, reverse: bool) -> Node:
     """The state that each step begins with."""
     steps = y.shape[0]
     first = p.reshape(h, (1, *h.shape))
     if steps == 0:
         return y
-    if not reverse:
-        return p.concatenate((first, _slice(y, 0, 0, steps - 1)), 0)
-    later = p.concatenate((_slice(y, 0, 1, steps), first), 0)
-    if lengths is None:
-        return later
-    steps_from_one = p.iota(y.shape, 0, lengths.dtype)
-    is_last = p.less_equal(_steps_of(lengths, y.shape, 1), p.add(steps_from_one, p.full_like(steps_from_one, 1)))
-    return p.where(is_last, p.expand(first, y.shape), later)
+    if reverse:
+        return p.concatenate((_slice(y, 0, 1, steps), first), 0)
+    return p.concatenate((first, _slice(y, 0, 0, steps - 1)), 0)
 
 
-def _first(dp: Node, lengths: Node | None, reverse: bool) -> Node:
+def _first(dp: Node, reverse: bool) -> Node:
     """What the first step of each row has of [T, B, N]: [B, N]."""
     steps, batch, wide = dp.shape
     if steps == 0:
         return p.full((batch, wide), 0.0, dp.dtype)
-    if not reverse or lengths is None:
-        place = steps - 1 if reverse else 0
-        return p.reshape(_slice(dp, 0, place, place + 1), (batch, wide))
-    one, zero = p.full_like(lengths, 1), p.full_like(lengths, 0)
-    places = p.maximum(p.subtract(lengths, one), zero)
-    return p.reshape(p.take_along(dp, _steps_of(places, (1, batch, wide), 1), 0), (batch, wide))
+    place = steps - 1 if reverse else 0
+    return p.reshape(_slice(dp, 0, place, place + 1), (batch, wide))
 
 
-GRADIENTS: dict[str, Gradient | None] = {"rnn_scan": _scan, "rnn_scan_gradient": _refused}
+GRADIENTS: dict[str, Gradient | None] = {
+    "rnn_scan": _scan,
+    "rnn_scan_ragged": _ragged,
+    **dict.fromkeys(("rnn_scan_gradient", "rnn_scan_ragged_gradient"), _refused),
+}

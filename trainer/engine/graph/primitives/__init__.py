@@ -32,6 +32,7 @@ from trainer.engine.graph.primitives.movement import (
 )  # fmt: skip
 from trainer.engine.graph.primitives.order import argsort, sort, suppress, top_k
 from trainer.engine.graph.primitives.output import output, outputs_of
+from trainer.engine.graph.primitives.ragged import rnn_scan_ragged, rnn_scan_ragged_gradient
 from trainer.engine.graph.primitives.recurrent import rnn_scan, rnn_scan_gradient
 from trainer.engine.graph.primitives.reduction import (
     argmax, argmin, cumulative_prod, cumulative_sum, reduce_deviations, reduce_max, reduce_mean, reduce_min,

@@ -9,9 +9,8 @@ gates of H units, whose states h are [B, R]. Cells, with p = h·wᵀ:
 - "gru" (G = 3: r, z, n; Cho et al. 2014, with the reset behind the product): q = p_n + bias,
   n = tanh(x_n + σ(r)·q), h = (1 − σ(z))·n + σ(z)·h.
 
-With `lengths` int32 [B], each 0 to T, a row has that many steps: later ones leave its states alone and give zeros.
-Kernels don't check lengths: longer ones read past the arrays. A reversed scan begins at each row's own last step.
-`precision` is a dtype of 16 bits to which both sides of recurrent products are rounded.
+`precision` is a dtype of 16 bits to which both sides of products are rounded. Rows of different lengths have primitives
+of their own (`ragged.py`).
 """
 
 from __future__ import annotations
@@ -31,47 +30,43 @@ from trainer.engine.graph.primitives.table import register_bundle
 CELLS = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}
 """The gates of each cell."""
 
-_ATTRIBUTES = ("cell", "reverse", "precision")
+ATTRIBUTES = ("cell", "reverse", "precision")
 
 
-def split_lengths(inputs: Sequence[Any]) -> tuple[Sequence[Any], Any]:
-    """The arrays of a scan, and its lengths or None."""
-    return (inputs[:-1], inputs[-1]) if inputs[-1].dtype in (dtypes.int32, np.int32) else (inputs, None)
-
-
-def _check(name: str, holds: bool, inputs: Sequence[Node], expected: str) -> None:
+def check(name: str, holds: bool, inputs: Sequence[Node], expected: str) -> None:
     if not holds:
         raise refusal(name, "shapes or dtypes don't fit", found=describe(inputs), expected=expected)
 
 
-def _check_kinds(
-    name: str, inputs: Sequence[Node], attributes: tuple[Any, ...]
-) -> tuple[Sequence[Node], tuple[int, ...]]:
-    """The arrays without lengths, and the shape that lengths have."""
-    (cell, _, precision), (arrays, lengths) = attributes, split_lengths(inputs)
-    _check(name, cell in CELLS and len(arrays) > 0, inputs, f"a cell of {', '.join(CELLS)}")
+def check_kinds(name: str, arrays: Sequence[Node], attributes: tuple[Any, ...]) -> None:
+    """Refuse an unknown cell, or arrays of another dtype than the first one's."""
+    cell, _, precision = attributes
+    check(name, cell in CELLS and len(arrays) > 0, arrays, f"a cell of {', '.join(CELLS)}")
     is_narrow = precision is None or (precision.is_half and arrays[0].dtype is dtypes.float32)
-    _check(name, is_narrow, inputs, "no precision, or one of 16 bits for float32")
+    check(name, is_narrow, arrays, "no precision, or one of 16 bits for float32")
     dtype = arrays[0].dtype
     same = dtype in (dtypes.float32, dtypes.float64) and all(array.dtype is dtype for array in arrays)
-    _check(name, same, inputs, "arrays of float32, or of float64, and lengths of int32")
-    return arrays, () if lengths is None else lengths.shape
+    check(name, same, arrays, "arrays of float32, or of float64")
 
 
 # --- the scan ---------------------------------------------------------------------------------------------------------
 
 
 def _outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
-    cell, _, _ = attributes
-    arrays, lengths = _check_kinds("rnn_scan", inputs, attributes)
+    check_kinds("rnn_scan", inputs, attributes)
+    return scan_outputs("rnn_scan", inputs, attributes[0])
+
+
+def scan_outputs(name: str, arrays: Sequence[Any], cell: str) -> Outputs:
+    """What a scan of these arrays, or of what has their shapes and dtypes, gives."""
     gates, counts = CELLS.get(cell, 1), {"lstm": (4, 5), "gru": (4,)}.get(cell, (3,))
-    _check("rnn_scan", len(arrays) in counts, inputs, f"{counts[0]} arrays")
+    check(name, len(arrays) in counts, arrays, f"{counts[0]} arrays")
     x, w, h = arrays[:3]
-    _check("rnn_scan", (x.ndim, w.ndim, h.ndim) == (3, 2, 2), inputs, "x [T, B, G·H], w [G·H, R], h [B, R]")
+    check(name, (x.ndim, w.ndim, h.ndim) == (3, 2, 2), arrays, "x [T, B, G·H], w [G·H, R], h [B, R]")
     (steps, batch, wide), (rows, size) = x.shape, w.shape
     units = wide // gates
-    fits = wide == gates * units == rows and h.shape == (batch, size) and lengths in ((), (batch,))
-    _check("rnn_scan", fits, inputs, "x [T, B, G·H], w [G·H, R], h [B, R], lengths [B]")
+    fits = wide == gates * units == rows and h.shape == (batch, size)
+    check(name, fits, arrays, "x [T, B, G·H], w [G·H, R], h [B, R]")
     dtype = x.dtype
     y, states = ((steps, batch, size), dtype), ((batch, size), dtype)
     if cell == "lstm":
@@ -79,12 +74,12 @@ def _outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
         fits = arrays[3].shape == (batch, units) and (
             arrays[4].shape == (size, units) if is_projected else size == units
         )
-        _check("rnn_scan", fits, inputs, "c [B, H], and a projection [R, H] unless R is H")
+        check(name, fits, arrays, "c [B, H], and a projection [R, H] unless R is H")
         cells = ((steps, batch, units), dtype)
         return y, states, ((batch, units), dtype), cells, ((steps, batch, (4 + is_projected) * units), dtype)
-    _check("rnn_scan", size == units, inputs, "states of H units")
+    check(name, size == units, arrays, "states of H units")
     if cell == "gru":
-        _check("rnn_scan", arrays[3].shape == (units,), inputs, "bias [H]")
+        check(name, arrays[3].shape == (units,), arrays, "bias [H]")
         return y, states, ((steps, batch, 4 * units), dtype)
     return y, states
 
@@ -93,7 +88,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 0.5 * (1 + np.tanh(0.5 * x))
 
 
-def _rounded(array: np.ndarray, precision: DType | None) -> np.ndarray:
+def rounded(array: np.ndarray, precision: DType | None) -> np.ndarray:
     return array if precision is None else half.rounded(array, precision).astype(np.float64)
 
 
@@ -103,10 +98,17 @@ def _walk(steps: int, batch: int, lengths: np.ndarray | None, backward: bool) ->
         yield t, np.full(batch, True) if lengths is None else lengths > t
 
 
-def _reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
-    (cell, reverse, precision), (arrays, lengths) = attributes, split_lengths(inputs)
+def _reference(attributes: tuple[Any, ...], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    return scanned(attributes, arrays, None)
+
+
+def scanned(
+    attributes: tuple[Any, ...], arrays: Sequence[np.ndarray], lengths: np.ndarray | None
+) -> tuple[np.ndarray, ...]:
+    """The outputs of a scan; with lengths [B] only the steps that a row has, and zeros elsewhere."""
+    cell, reverse, precision = attributes
     x, w, h, *others = (array.astype(np.float64) for array in arrays)
-    w = _rounded(w, precision)
+    w = rounded(w, precision)
     (steps, batch, _), h = x.shape, h.copy()
     y = np.zeros((steps, *h.shape))
     units = x.shape[2] // CELLS[cell]
@@ -114,7 +116,7 @@ def _reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tuple[np.nda
     cells = np.zeros((steps, batch, units))
     c = others[0].copy() if cell == "lstm" else h
     for t, rows in _walk(steps, batch, lengths, reverse):
-        product = _rounded(h[rows], precision) @ w.T
+        product = rounded(h[rows], precision) @ w.T
         if cell == "lstm":
             i, f, g, o = np.split(x[t, rows] + product, 4, axis=1)
             i, f, g, o = _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
@@ -122,7 +124,7 @@ def _reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tuple[np.nda
             new = o * np.tanh(c[rows])
             gates[t, rows] = np.concatenate([i, f, g, o, new][: gates.shape[2] // units], axis=1)
             if len(others) == 2:
-                new = _rounded(new, precision) @ _rounded(others[1], precision).T
+                new = rounded(new, precision) @ rounded(others[1], precision).T
         elif cell == "gru":
             own, bias = x[t, rows], others[0]
             r, z = (_sigmoid(own[:, k * units :][:, :units] + product[:, k * units :][:, :units]) for k in range(2))
@@ -142,36 +144,44 @@ def _reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tuple[np.nda
 
 def _gradient_outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
     cell, _, _ = attributes
-    arrays, lengths = _check_kinds("rnn_scan_gradient", inputs, attributes)
+    check_kinds("rnn_scan_gradient", inputs, attributes)
     name, counts = "rnn_scan_gradient", {"lstm": (7, 8), "gru": (6,)}.get(cell, (4,))
-    _check(name, len(arrays) in counts, inputs, f"{counts[0]} arrays")
-    dy, dh = arrays[:2]
-    _check(name, dy.ndim == 3 and dh.shape == dy.shape[1:] and lengths in ((), dh.shape[:1]), inputs, "dy [T, B, R]")
+    check(name, len(inputs) in counts, inputs, f"{counts[0]} arrays")
+    dy, dh = inputs[:2]
+    check(name, dy.ndim == 3 and dh.shape == dy.shape[1:], inputs, "dy [T, B, R]")
     (steps, batch, size), dtype = dy.shape, dy.dtype
     units, gates, sequence = size, CELLS.get(cell, 1), (steps, batch)
     expected: list[Shape]
     if cell == "lstm":
-        _check(name, arrays[2].ndim == 2, inputs, "dc [B, H]")
-        units, more = arrays[2].shape[1], len(arrays) - 7
+        check(name, inputs[2].ndim == 2, inputs, "dc [B, H]")
+        units, more = inputs[2].shape[1], len(inputs) - 7
         expected = [(batch, units), (*sequence, units), (*sequence, (4 + more) * units), (4 * units, size)]
         expected += [(batch, units), (size, units)][: 1 + more]
-        _check(name, more == 1 or units == size, inputs, "a projection [R, H] unless R is H")
+        check(name, more == 1 or units == size, inputs, "a projection [R, H] unless R is H")
     elif cell == "gru":
         expected = [(*sequence, size), (*sequence, 4 * size), (3 * size, size), (batch, size)]
     else:
         expected = [(*sequence, size), (size, size)]
-    _check(name, [array.shape for array in arrays[2:]] == expected, inputs, f"then {expected}")
+    check(name, [each.shape for each in inputs[2:]] == expected, inputs, f"then {expected}")
     wide: tuple[Shape, DType] = ((*sequence, gates * units), dtype)
     if cell == "lstm":
         found = (wide, (dh.shape, dtype), ((batch, units), dtype))
-        return (*found, (dy.shape, dtype)) if len(arrays) == 8 else found
+        return (*found, (dy.shape, dtype)) if len(inputs) == 8 else found
     return (wide, wide, (dh.shape, dtype)) if cell == "gru" else (wide, (dh.shape, dtype))
 
 
-def _gradient_reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
-    (cell, reverse, precision), (arrays, lengths) = attributes, split_lengths(inputs)
-    dy, dh, *others = (array.astype(np.float64) for array in arrays)
-    (steps, batch, _), dh, dc = dy.shape, dh.copy(), np.zeros(0)
+def _gradient_reference(attributes: tuple[Any, ...], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    return scanned_back(attributes, arrays, None)
+
+
+def scanned_back(
+    attributes: tuple[Any, ...], arrays: Sequence[np.ndarray], lengths: np.ndarray | None
+) -> tuple[np.ndarray, ...]:
+    """The outputs of a scan's gradient; with lengths [B] only of the steps that a row has, and zeros elsewhere."""
+    cell, reverse, precision = attributes
+    dy, last, *others = (array.astype(np.float64) for array in arrays)
+    steps, batch = dy.shape[:2]
+    dh = dc = last.copy()
     if cell == "lstm":
         dc, cells, gates, w, start, *projection = others
         dc, units = dc.copy(), dc.shape[1]
@@ -181,29 +191,29 @@ def _gradient_reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tup
     else:
         y, w = others
         units = y.shape[2]
-    w = _rounded(w, precision)
+    w = rounded(w, precision)
     dx = np.zeros((steps, batch, w.shape[0]))
     dp, dhs = np.zeros_like(dx), np.zeros_like(dy)  # of the products, and of the states
     for t, rows in _walk(steps, batch, lengths, not reverse):
         after, before = (t - 1, t + 1) if reverse else (t + 1, t - 1)
         total = dy[t, rows] + dh[rows]
         if 0 <= after < steps:
-            total += _rounded(dp[after, rows], precision) @ w
+            total += rounded(dp[after, rows], precision) @ w
         dh[rows] = 0
         if cell in ("lstm", "gru"):
             states = cells if cell == "lstm" else y
             has_before = (0 <= before < steps) & (True if lengths is None else before < lengths)
-            last = np.where(np.reshape(has_before, (-1, 1)), states[min(max(before, 0), steps - 1)], start)[rows]
+            earlier = np.where(np.reshape(has_before, (-1, 1)), states[min(max(before, 0), steps - 1)], start)[rows]
         if cell == "lstm":
             i, f, g, o = (gates[t, rows, k * units : (k + 1) * units] for k in range(4))
             dhs[t, rows] = total
             if projection:
-                total = _rounded(total, precision) @ _rounded(projection[0], precision)
+                total = rounded(total, precision) @ rounded(projection[0], precision)
             hyperbolic = np.tanh(cells[t, rows])
             own = dc[rows] + total * o * (1 - hyperbolic**2)
             parts = [
                 own * g * i * (1 - i),
-                own * last * f * (1 - f),
+                own * earlier * f * (1 - f),
                 own * i * (1 - g**2),
                 total * hyperbolic * o * (1 - o),
             ]
@@ -212,7 +222,7 @@ def _gradient_reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tup
         elif cell == "gru":
             r, z, n, q = (gates[t, rows, k * units : (k + 1) * units] for k in range(4))
             dn = total * (1 - z) * (1 - n**2)
-            first = [dn * q * r * (1 - r), total * (last - n) * z * (1 - z)]
+            first = [dn * q * r * (1 - r), total * (earlier - n) * z * (1 - z)]
             dx[t, rows], dp[t, rows] = (np.concatenate([*first, third], axis=1) for third in (dn, dn * r))
             dh[rows] = total * z
         else:
@@ -223,21 +233,21 @@ def _gradient_reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tup
     return (dx, dp, dh) if cell == "gru" else (dx, dh)
 
 
-def _primitive(name: str, outputs: Any, reference: Any) -> Primitive:
+def recurrent_primitive(name: str, outputs: Any, reference: Any) -> Primitive:
     return register_bundle(
         Primitive(
             name, "bundle", lambda inputs, attributes: (),
-            lambda inputs, attributes: bundle_dtype(outputs(inputs, attributes)), reference, _ATTRIBUTES, outputs,
+            lambda inputs, attributes: bundle_dtype(outputs(inputs, attributes)), reference, ATTRIBUTES, outputs,
         )
     )  # fmt: skip
 
 
-_SCAN = _primitive("rnn_scan", _outputs, _reference)
-_GRADIENT = _primitive("rnn_scan_gradient", _gradient_outputs, _gradient_reference)
+_SCAN = recurrent_primitive("rnn_scan", _outputs, _reference)
+_GRADIENT = recurrent_primitive("rnn_scan_gradient", _gradient_outputs, _gradient_reference)
 
 
 def rnn_scan(inputs: Sequence[Node], cell: str, reverse: bool, precision: DType | None) -> Node:
-    """The bundle of a scan of (x, w, h), for "lstm" c and perhaps a projection, for "gru" a bias, and lengths if any.
+    """The bundle of a scan of (x, w, h), for "lstm" c and perhaps a projection, for "gru" a bias.
 
     Outputs: y [T, B, R], the last h [B, R]; of "lstm" the last c [B, H], all c [T, B, H] and the gates i, f, g, o, with
     a projection m, [T, B, 4·H or 5·H]; of "gru" r, z, n and q [T, B, 4·H].
@@ -247,7 +257,7 @@ def rnn_scan(inputs: Sequence[Node], cell: str, reverse: bool, precision: DType 
 
 def rnn_scan_gradient(inputs: Sequence[Node], cell: str, reverse: bool, precision: DType | None) -> Node:
     """The bundle of a scan's derivatives, from those of y, of the last h, for "lstm" of the last c, then what the scan
-    gave (y unless "lstm", c, gates), w, the first state (c of "lstm", h of "gru"), a projection, and lengths if any.
+    gave (y unless "lstm", c, gates), w, the first state (c of "lstm", h of "gru"), and a projection.
 
     Outputs: dx [T, B, G·H]; of "gru" the same of the products; what the first h gets apart from the first step's
     product [B, R]; of "lstm" dc [B, H]; with a projection dh of all steps.

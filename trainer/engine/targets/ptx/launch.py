@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trainer import TrainerError
 from trainer.engine.program.work import Buffer, KernelSource, View, Work
 
 
@@ -20,6 +21,9 @@ class Address:
         return cls(view.buffer, view.offset * view.dtype.itemsize)
 
 
+MOST_BLOCKS = 2**31 - 1
+"""Blocks of a grid along x, its only axis here (CUDA C++ Programming Guide, technical specifications)."""
+
 Word = int | Address
 """A parameter of a kernel: an i64, or an address in the GPU's memory. Buffers begin at a multiple of 16 bytes."""
 
@@ -28,7 +32,16 @@ Word = int | Address
 class Launch:
     """A kernel on a grid of `blocks` blocks of `threads` threads: its code, its parameters, and what it computes.
 
-    `source.render(name)` is the kernel's LLVM IR, `targets` are the buffers that it writes. Launches run in order.
+    This is all that a driver needs, and stays as it is:
+
+    - `source.render(name)` is the kernel's LLVM IR, and `PtxTarget.assembled(launch, name)` its PTX, whose only entry
+      is `name`; equal sources have equal code.
+    - The grid is (blocks, 1, 1), the block (threads, 1, 1). A launch of 0 blocks does nothing.
+    - Shared memory is declared in the kernel, at most 48 KiB: a launch asks for no dynamic shared memory.
+    - `words` are the kernel's parameters in order, 8 bytes each: an `Address` is the place of a buffer in the GPU's
+      memory plus its byte offset, an integer is an i64. Buffers begin at a multiple of 16 bytes.
+    - `targets` are the buffers that it writes; the other buffers among `words` are only read.
+    - Launches run in order: each sees what those before it wrote.
     """
 
     work: Work
@@ -37,6 +50,14 @@ class Launch:
     words: list[Word]
     blocks: int
     threads: int
+
+    def __post_init__(self) -> None:
+        if self.blocks > MOST_BLOCKS:
+            raise TrainerError(
+                f"{self.label} is too large for one launch on a GPU", where=self.work.line,
+                found=f"{self.blocks:,} blocks of {self.threads} threads", expected=f"at most {MOST_BLOCKS:,} blocks",
+                hint="Compute it in parts, such as smaller batches.",
+            )  # fmt: skip
 
     @property
     def label(self) -> str:

@@ -9,8 +9,8 @@ ascending, started from zero; whatever is added comes after. Both sides are roun
 and multiplied in pairs (`products.py`) where that is bfloat16.
 
 Function: `void name(ptr arguments, i64 task, ptr scratch)`. Argument words: the time step, then the addresses of
-`operands`. Of ragged rows "rows" holds, as int64, the rows with the longest ones first, then for each step, and one
-more, how many of them have it.
+`operands`. Of ragged rows "rows" is the table of `ragged.py`; what the scan keeps for itself is packed, while states
+and outputs lie in the order of the rows.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.access import Elements, store_vector
 from trainer.engine.targets.cpu.kernels.loops import broadcast
 from trainer.engine.targets.cpu.kernels.products import multiply_add
+from trainer.engine.targets.cpu.kernels.ragged import RaggedRows
 from trainer.engine.targets.ir import mathematics
 from trainer.engine.targets.ir.expression import MEMORY, cast, lanes_of, narrow
 from trainer.engine.targets.ir.vectors import Floats
@@ -38,6 +39,9 @@ _ACCUMULATORS = 24
 
 _MOST_ROWS = 8
 _UNROLLED = 4
+_PACKED = frozenset({"x", "gates", "cells", "dx", "dp", "dhs"})
+"""Arrays that are packed where rows are ragged."""
+
 _TASK_CYCLES = 4096
 """Multiply-adds of vectors that are worth a barrier."""
 
@@ -134,6 +138,11 @@ class ScanStep:
         return -(-self.panels // self.panels_per_task)
 
     @property
+    def has_outputs(self) -> bool:
+        """Whether it writes the layer's outputs."""
+        return self.kind in ("tanh", "relu", "gru", "projection") or (self.kind == "lstm" and self.with_states)
+
+    @property
     def scratch(self) -> int:
         """Bytes: the sums of some rows, then these rows rounded to the precision."""
         rounded = 0 if self.precision is None else self.rows * self.terms
@@ -170,6 +179,7 @@ class _StepWriter:
         self.kernel, self.writer = kernel, Writer()
         self.lanes = lanes_of(kernel.dtype)
         self.elements = Elements(self.writer, kernel.dtype)
+        self.table = RaggedRows(kernel.batch, kernel.steps, 1)
         self.floats = Floats(self.writer, MEMORY[kernel.dtype.name], self.lanes)
         kind = "native_pairs" if kernel.native else "widened_pairs"
         self.products = kind if kernel.pairs else "single"
@@ -190,7 +200,7 @@ class _StepWriter:
                     sums = self.elements.at("%scratch", place)
                     self._select_row(writer.add(block.index, row.index))
                     self._each_vector(panel.index, lambda unit, active: self._finish(sums, unit, active))
-            if kernel.ragged:
+            if kernel.ragged and kernel.has_outputs:
                 with writer.loop(active, kernel.batch) as rest:
                     self._select_row(rest.index)
                     self._each_vector(panel.index, self._clear)
@@ -202,7 +212,7 @@ class _StepWriter:
         """How many rows have the time step that is `step` away."""
         kernel, writer = self.kernel, self.writer
         if kernel.ragged and step >= 0:
-            place = writer.add(writer.add(self.time, kernel.batch + step), 0)
+            place = writer.add(self.time, self.table.counts + step)
             return writer.value(f"load i64, ptr {writer.pointer(self.places['rows'], place, 'i64')}")
         if step == 0:
             return kernel.batch
@@ -217,15 +227,21 @@ class _StepWriter:
 
     def _select_row(self, place: Integer) -> None:
         """Make the row at `place` the one that loads and stores address."""
-        writer = self.writer
         self.place, self.row = place, self._row(place)
-        self.token = writer.add(writer.multiply(self.time, self.kernel.batch), self.row)
+        self.tokens = {name: self._token(name, place, self.row) for name in ("y", "x")}
 
-    def _row_at_step(self, name: str, width: int, row: Integer, step: int, offset: int = 0) -> str:
+    def _token(self, name: str, place: Integer, row: Integer, step: int = 0) -> Integer:
+        """Which row of `name`, an array of all steps, belongs to a row of the batch `step` time steps away."""
+        writer, time = self.writer, self.writer.add(self.time, step)
+        if not self.kernel.ragged or name not in _PACKED:
+            return writer.add(writer.multiply(time, self.kernel.batch), row)
+        start = writer.pointer(self.places["rows"], writer.add(time, self.table.starts), "i64")
+        return writer.add(writer.value(f"load i64, ptr {start}"), place)
+
+    def _row_at_step(self, name: str, width: int, place: Integer, row: Integer, step: int, offset: int = 0) -> str:
         """The address of a row of `name` `step` time steps away."""
-        writer = self.writer
-        token = writer.add(writer.multiply(writer.add(self.time, step), self.kernel.batch), row)
-        return self.elements.at(self.places[name], writer.add(writer.multiply(token, width), offset))
+        token = self._token(name, place, row, step)
+        return self.elements.at(self.places[name], self.writer.add(self.writer.multiply(token, width), offset))
 
     def _stepped(self, name: str, width: int, place: Integer, row: Integer, step: int, edge: str) -> str:
         """As `_row_at_step`, or where there is no such step the row of `edge`."""
@@ -234,7 +250,7 @@ class _StepWriter:
         first = self.places[edge or "zeros"]
         if edge:
             first = self.elements.at(first, writer.multiply(row, width))
-        return writer.value(f"select i1 {there}, ptr {self._row_at_step(name, width, row, step)}, ptr {first}")
+        return writer.value(f"select i1 {there}, ptr {self._row_at_step(name, width, place, row, step)}, ptr {first}")
 
     def _sources(self, block: Integer, active: Integer) -> list[str]:
         """The left operand's rows; past the last one that one again."""
@@ -246,7 +262,7 @@ class _StepWriter:
             if source.step:
                 found.append(self._stepped(source.name, source.width, place, row, source.step, source.edge))
             else:
-                found.append(self._row_at_step(source.name, source.width, row, 0, source.offset))
+                found.append(self._row_at_step(source.name, source.width, place, row, 0, source.offset))
         return found
 
     # The product.
@@ -355,7 +371,7 @@ class _StepWriter:
             wide["gates"] = 5
         if name == "bias":
             return self.places[name], self.unit
-        row = self.row if name in ("h", "c", "dh", "dc") else self.token
+        row = self.row if name in ("h", "c", "dh", "dc") else self.tokens["x" if name in _PACKED else "y"]
         start = writer.multiply(row, wide.get(name, 1) * kernel.units)
         return self.places[name], writer.add(writer.add(start, section * kernel.units), self.unit)
 
@@ -374,21 +390,9 @@ class _StepWriter:
         return self.elements.load(row, self.unit, self.active)
 
     def _clear(self, unit: Sequence[Integer], active: int | None) -> None:
-        """Zeros for a row that has no such step."""
+        """Zeros as the output of a row that has no such step."""
         self.unit, self.active = unit[1], active
-        kernel = self.kernel
-        written = {
-            "lstm": [("cells", 1), ("gates", 4 if kernel.with_states else 5), *([("y", 1)] * kernel.with_states)],
-            "gru": [("gates", 4), ("y", 1)],
-            "lstm_back": [("dx", 4)],
-            "gru_back": [("dx", 3), ("dp", 3)],
-            "tanh_back": [("dx", 1)],
-            "relu_back": [("dx", 1)],
-            "state_back": [("dhs", 1)],
-        }.get(kernel.kind, [("y", 1)])
-        for name, sections in written:
-            for section in range(sections):
-                self._store("zeroinitializer", name, section)
+        self._store("zeroinitializer", "y")
 
     def _finish(self, sums: str, unit: Sequence[Integer], active: int | None) -> None:
         """What follows of the sums of a row for a vector of units."""
@@ -497,49 +501,3 @@ class _StepWriter:
             self._store(value, "dx", gate)
             self._store(product, "dp", gate)
         self._store(f.multiply(total, z), "dh")
-
-
-@dataclass(frozen=True, slots=True)
-class RaggedRows:
-    """What ragged steps read of int32 lengths [batch]: "rows" of the module's docstring. Addresses: lengths, rows."""
-
-    batch: int
-    steps: int
-    stride: int
-
-    dtype = dtypes.int64
-    tasks = 1
-
-    @property
-    def size(self) -> int:
-        return self.batch + self.steps + 1
-
-    def render(self, name: str) -> str:
-        """The module text. Every pair of rows is compared, and every row with every step."""
-        writer = Writer()
-        lengths, rows = writer.argument(0), writer.argument(1)
-
-        def length_of(row: Integer) -> str:
-            place = writer.pointer(lengths, writer.multiply(row, self.stride), "i32")
-            return writer.value(f"sext i32 {writer.value(f'load i32, ptr {place}')} to i64")
-
-        def counted(condition: str, total: str) -> str:
-            return str(writer.add(total, writer.value(f"zext i1 {condition} to i64")))
-
-        with writer.loop(0, self.batch) as row:
-            own = length_of(row.index)
-            with writer.loop(0, self.batch, 1, [("i64", "0")]) as other:
-                theirs = length_of(other.index)
-                earlier = writer.value(f"icmp slt i64 {other.index}, {row.index}")
-                longer = writer.value(f"icmp sgt i64 {theirs}, {own}")
-                alike = writer.value(f"icmp eq i64 {theirs}, {own}")
-                before = writer.value(f"or i1 {longer}, {writer.value(f'and i1 {alike}, {earlier}')}")
-                other.next = [counted(before, other.carried[0])]
-            writer.emit(f"store i64 {row.index}, ptr {writer.pointer(rows, other.next[0], 'i64')}")
-        with writer.loop(0, self.steps + 1) as step:
-            with writer.loop(0, self.batch, 1, [("i64", "0")]) as row:
-                has = writer.value(f"icmp sgt i64 {length_of(row.index)}, {step.index}")
-                row.next = [counted(has, row.carried[0])]
-            place = writer.add(step.index, self.batch)
-            writer.emit(f"store i64 {row.next[0]}, ptr {writer.pointer(rows, place, 'i64')}")
-        return writer.module(name)

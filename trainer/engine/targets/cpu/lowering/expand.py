@@ -12,7 +12,7 @@ from dataclasses import replace
 from trainer.engine.program.constants import constant_first
 from trainer.engine.program.loops import repeat_of
 from trainer.engine.program.work import INDEXED, SCANS, Call, Repeat, Work
-from trainer.engine.targets.cpu.lowering import attention, contraction, recurrent, routines, sorting
+from trainer.engine.targets.cpu.lowering import attention, contraction, ragged, recurrent, routines, sorting
 from trainer.engine.targets.cpu.lowering.custom import expand_custom
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Expansion, Numerics
 from trainer.engine.targets.cpu.lowering.host import expand_host
@@ -38,6 +38,8 @@ _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
     "custom": expand_custom,
     "rnn_scan": recurrent.expand_rnn_scan,
     "rnn_scan_gradient": recurrent.expand_rnn_scan_gradient,
+    "rnn_scan_ragged": ragged.expand_rnn_scan_ragged,
+    "rnn_scan_ragged_gradient": ragged.expand_rnn_scan_ragged_gradient,
     "host_call": expand_host,
     "host_effect": expand_host,
 }

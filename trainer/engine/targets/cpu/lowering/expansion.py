@@ -73,12 +73,15 @@ class Expansion:
 
         return self.dense(view, fits, layout)
 
-    def prepared(self, source: View, kernel: Preparation, label: str, name: str = "") -> View:
-        """An operand in the form that a kernel reads, made once for all items that read it."""
-        place = source.buffer, source.offset * source.dtype.itemsize, kernel
+    def prepared(
+        self, source: View, kernel: Preparation, label: str, name: str = "", table: View | None = None
+    ) -> View:
+        """An operand in the form that a kernel reads, made once for all items that read it. `table`: read too."""
+        place = source.buffer, source.offset * source.dtype.itemsize, kernel, table
         target = self._prepared.get(place)
         if target is None:
             buffer = Buffer(kernel.size, kernel.dtype, name or label)
             target = self._prepared[place] = View(buffer, kernel.dtype, (kernel.size,), (1,))
-            self.add(Work("copy", Routine.of(kernel, source, target), (source,), (target,), label))
+            reads = (source,) if table is None else (source, table)
+            self.add(Work("copy", Routine.of(kernel, *reads, target), reads, (target,), label))
         return target

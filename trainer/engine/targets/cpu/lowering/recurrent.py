@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.primitives.recurrent import CELLS
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program import loops
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import Buffer, KernelSource, View, Work
 from trainer.engine.targets.cpu.kernels import pack
-from trainer.engine.targets.cpu.kernels.recurrent import RaggedRows, ScanStep, Source
+from trainer.engine.targets.cpu.kernels.recurrent import ScanStep, Source
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine
 
@@ -22,10 +23,17 @@ Step = tuple[ScanStep, dict[str, View], View]
 
 def expand_rnn_scan(expansion: Expansion, work: Work) -> None:
     """The states, then all steps; of a projection a second product in each step."""
+    x, w, h, *others = dense(expansion, work.reads, (1, 4))
+    forward(expansion, work, (x, w, h, *others), work.writes)
+
+
+def forward(
+    expansion: Expansion, work: Work, arrays: Sequence[View], writes: Sequence[View], rows: View | None = None
+) -> None:
+    """The scan of x (packed, where `rows` is a table of ragged rows), w, the first states and what else there is."""
     cell, reverse, precision = work.spec.attributes
-    arrays, lengths = _operands(expansion, work)
     x, w, h, *others = arrays
-    y, last, *saved = work.writes
+    y, last, *saved = writes
     (steps, batch, _), (wide, size), dtype = x.shape, w.shape, x.dtype
     expansion.copy(h, last, "first state")
     is_projected, neighbor = len(others) == 2, 1 if reverse else -1
@@ -35,84 +43,82 @@ def expand_rnn_scan(expansion: Expansion, work: Work) -> None:
         views |= {"c": saved[0], "cells": saved[1], "gates": saved[2]}
     elif cell == "gru":
         views |= {"bias": others[0], "gates": saved[0]}
-    units = wide // {"lstm": 4, "gru": 3}.get(cell, 1)
+    units = wide // CELLS[cell]
     source = Source("y", size, step=neighbor, edge="first")
     common = (dtype, precision, steps, batch)
-    kernel = ScanStep(cell, *common, size, units, source, neighbor, lengths is not None, not is_projected)
+    kernel = ScanStep(cell, *common, size, units, source, neighbor, rows is not None, not is_projected)
     parts: list[Step] = [(kernel, views, w)]
     if is_projected:
         source = Source("gates", 5 * units, 4 * units)
-        kernel = ScanStep("projection", *common, units, size, source, neighbor, lengths is not None)
+        kernel = ScanStep("projection", *common, units, size, source, neighbor, rows is not None)
         parts.append((kernel, views, others[1]))
-    _repeat(expansion, work, parts, lengths, descending=reverse)
+    _repeat(expansion, work, parts, writes, rows, descending=reverse)
 
 
 def expand_rnn_scan_gradient(expansion: Expansion, work: Work) -> None:
     """As the scan, from its end to its beginning, with the weights transposed."""
+    cell = work.spec.attributes[0]
+    arrays = dense(expansion, work.reads, {"lstm": (5, 7), "gru": (4,)}.get(cell, (3,)))
+    backward(expansion, work, arrays, work.writes)
+
+
+def backward(
+    expansion: Expansion, work: Work, arrays: Sequence[View], writes: Sequence[View], rows: View | None = None
+) -> None:
+    """The scan back from the operands of `rnn_scan_gradient`; derivatives of products are packed, where `rows` is a
+    table of ragged rows.
+    """
     cell, reverse, precision = work.spec.attributes
-    arrays, lengths = _operands(expansion, work)
     dy, dh, *others = arrays
     is_lstm = cell == "lstm"
     (steps, batch, size), dtype = dy.shape, dy.dtype
-    dx = work.writes[0]
-    carried = work.writes[2 if cell == "gru" else 1]
+    carried = writes[2 if cell == "gru" else 1]
     expansion.copy(dh, carried, "last state")
-    views = {"dy": dy, "dh": carried, "dx": dx}
+    views = {"dy": dy, "dh": carried, "dx": writes[0]}
     projection: list[View] = []
     if is_lstm:
-        expansion.copy(others[0], work.writes[2], "last state")
+        expansion.copy(others[0], writes[2], "last state")
         _, cells, gates, w, first, *projection = others
-        views |= {"dc": work.writes[2], "cells": cells, "gates": gates, "first": first}
+        views |= {"dc": writes[2], "cells": cells, "gates": gates, "first": first}
     elif cell == "gru":
         y, gates, w, first = others
-        views |= {"y": y, "gates": gates, "first": first, "dp": work.writes[1]}
+        views |= {"y": y, "gates": gates, "first": first, "dp": writes[1]}
     else:
         y, w = others
         views["y"] = y
-    if projection:
-        views["dhs"] = work.writes[3]
     wide, neighbor = w.shape[0], 1 if reverse else -1
-    units = wide // {"lstm": 4, "gru": 3}.get(cell, 1)
+    units = wide // CELLS[cell]
     source = Source("dp" if cell == "gru" else "dx", wide, step=-neighbor)
-    common = (dtype, precision, steps, batch)
-    own = f"{cell}_back"
+    common, is_ragged = (dtype, precision, steps, batch), rows is not None
     if projection:
-        kernel = ScanStep("state_back", *common, wide, size, source, neighbor, lengths is not None)
-        parts: list[Step] = [(kernel, views, _transposed(w))]
+        views["dhs"] = writes[3]
+        kernel = ScanStep("state_back", *common, wide, size, source, neighbor, is_ragged)
+        parts: list[Step] = [(kernel, views, transposed(w))]
         source = Source("dhs", size)
-        kernel = ScanStep("lstm_back", *common, size, units, source, neighbor, lengths is not None, with_states=False)
-        parts.append((kernel, views, _transposed(projection[0])))
+        kernel = ScanStep("lstm_back", *common, size, units, source, neighbor, is_ragged, with_states=False)
+        parts.append((kernel, views, transposed(projection[0])))
     else:
-        kernel = ScanStep(own, *common, wide, units, source, neighbor, lengths is not None)  # type: ignore[arg-type]
-        parts = [(kernel, views, _transposed(w))]
-    _repeat(expansion, work, parts, lengths, descending=not reverse)
+        kernel = ScanStep(f"{cell}_back", *common, wide, units, source, neighbor, is_ragged)  # type: ignore[arg-type]
+        parts = [(kernel, views, transposed(w))]
+    _repeat(expansion, work, parts, writes, rows, descending=not reverse)
 
 
-def _operands(expansion: Expansion, work: Work) -> tuple[list[View], View | None]:
-    """The arrays, dense but for weights, and the lengths if any."""
-    lengths = work.reads[-1] if work.reads[-1].dtype is dtypes.int32 else None
-    arrays = work.reads if lengths is None else work.reads[:-1]
-    weights = _weights(work)
-    found = [
+def dense(expansion: Expansion, arrays: Sequence[View], weights: Sequence[int]) -> list[View]:
+    """The arrays, dense but for `weights`, which are packed wherever their elements lie."""
+    return [
         view if at in weights else expansion.laid_out(view, Layout.row_major(view.ndim))
         for at, view in enumerate(arrays)
     ]
-    return found, lengths
 
 
-def _weights(work: Work) -> Sequence[int]:
-    """Which operands are packed, wherever their elements lie."""
-    is_back, cell = work.spec.operation.name == "rnn_scan_gradient", work.spec.attributes[0]
-    if not is_back:
-        return (1, 4)
-    return {"lstm": (5, 7), "gru": (4,)}.get(cell, (3,))
-
-
-def _transposed(view: View) -> View:
+def transposed(view: View) -> View:
     return replace(view, shape=view.shape[::-1], strides=view.strides[::-1])
 
 
-def _repeat(expansion: Expansion, work: Work, parts: Sequence[Step], lengths: View | None, *, descending: bool) -> None:
+def _repeat(
+    expansion: Expansion, work: Work, parts: Sequence[Step], written: Sequence[View], rows: View | None, *,
+    descending: bool,
+) -> None:  # fmt: skip
     """The parts as a repeat over all time steps."""
     native = expansion.machine.bfloat16
     parts = [(replace(step, native=native and step.pairs), views, weights) for step, views, weights in parts]
@@ -123,14 +129,13 @@ def _repeat(expansion: Expansion, work: Work, parts: Sequence[Step], lengths: Vi
     works, steps = [], []
     for step, views, weights in parts:
         known = {**views, "panels": _packed(expansion, step, weights)}
-        if lengths is not None:
-            rows = RaggedRows(step.batch, step.steps, lengths.strides[0])
-            known["rows"] = expansion.prepared(lengths, rows, "ragged rows")
+        if rows is not None:
+            known["rows"] = rows
         if "zeros" in step.operands:
             known["zeros"] = _zeros(expansion, step.source.width, step.dtype)
         words = [known[name] for name in step.operands]
-        writes = tuple(dict.fromkeys(view for view in words if view in work.writes))
-        reads = (time, *dict.fromkeys(view for view in words if view not in work.writes or step.source.step == 0))
+        writes = tuple(dict.fromkeys(view for view in words if view in written))
+        reads = (time, *dict.fromkeys(view for view in words if view not in written or step.source.step == 0))
         code = KernelSource(step, step.render)
         routine = Routine(code, (time, *words), step.tasks, scratch=step.scratch)
         works.append(Work("scan", routine, reads, writes, step.kind))
@@ -148,17 +153,22 @@ def _zeros(expansion: Expansion, size: int, dtype: DType) -> View:
 def _packed(expansion: Expansion, step: ScanStep, weights: View) -> View:
     """Weights [gates·units, depth] in panels of vectors, rounded to the precision where there is one."""
     if step.precision is not None:
-        dtype = step.precision if step.pairs else step.dtype
-        target = View(Buffer(weights.size, dtype, "rounded weights"), dtype, weights.shape, _dense(weights))
-        body = [Instruction("load", (), step.dtype, (0,)), Instruction("cast", (0,), step.precision)]
-        body += [] if step.pairs else [Instruction("cast", (1,), step.dtype)]
-        expansion.add(loops.loop(weights.shape, body, [weights], [target], [len(body) - 1], "round weights"))
-        weights = target
+        weights = rounded(expansion, weights, step.precision, narrow=step.pairs)
     across, along = weights.strides
     block = pack.Block(0, ((step.terms, 2 * along if step.pairs else along),))
     gates = ((step.gates, step.units * across),)
     spec = pack.PackSpec(step.dtype, gates, step.units, across, (block,), along if step.pairs else 0)
     return expansion.prepared(weights, spec, "pack scan", "panels")
+
+
+def rounded(expansion: Expansion, view: View, precision: DType, *, narrow: bool) -> View:
+    """A matrix rounded to a precision, `narrow` stored as it."""
+    dtype = precision if narrow else view.dtype
+    target = View(Buffer(view.size, dtype, "rounded"), dtype, view.shape, _dense(view))
+    body = [Instruction("load", (), view.dtype, (0,)), Instruction("cast", (0,), precision)]
+    body += [] if narrow else [Instruction("cast", (1,), view.dtype)]
+    expansion.add(loops.loop(view.shape, body, [view], [target], [len(body) - 1], "round"))
+    return target
 
 
 def _dense(view: View) -> tuple[int, int]:

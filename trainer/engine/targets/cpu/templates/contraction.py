@@ -11,7 +11,7 @@ Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [a, b, out
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -127,7 +127,7 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
         configured = [tile_registers.begin(w)] if parameters.tiles else []
         matrix, row_task, column_task = w.unravel("%task", *self.grid[1:])
         a, b = self.matrix_pointers(a, b, matrix)
-        first_row, last_row = w.share(row_task, parameters.task_rows, spec.rows)
+        first_row, last_row = w.share(row_task, parameters.task_rows, self.row_count())
         first_vector, last_vector = w.share(column_task, parameters.task_vectors, self.vectors)
 
         row_stride, column_stride = spec.a_strides[0] // spec.unit, spec.a_strides[1]
@@ -144,25 +144,40 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
         vector_step = spec.steps * lanes if spec.packed else lanes
 
         stored = MEMORY[spec.epilogue.output(spec.dtype).name]
-        with w.loop(first_vector, last_vector, parameters.tile_vectors) as panel:
-            b_here = memory.at(b, w.multiply(panel.index, vector_step))
-            column = w.multiply(panel.index, lanes)
-            with w.loop(first_row, last_row, parameters.tile_rows) as strip:
-                a_here = memory.at(a, w.multiply(w.subtract(strip.index, first_row), row_stride))
-                matrix_row = w.add(w.multiply(matrix, spec.rows), strip.index)
-                offset = w.add(w.multiply(matrix_row, spec.columns), column)
-                pointers = operands.at(w, offset, column)
-                places = (a_here, b_here, w.pointer(output, offset, stored), *pointers, *configured)
-                for width, active in cut_columns(w, panel.index, spec.columns, lanes, parameters.tile_vectors):
-                    for height, _ in w.cut(strip.index, spec.rows, parameters.tile_rows):
-                        tile = Tile(
-                            spec.dtype, tuple(row * row_stride for row in range(height)),
-                            tuple(row * spec.columns for row in range(height)), width, vector_step, active, (level,),
-                            parameters.unroll, b_masked=not spec.packed, epilogue=spec.epilogue, products=products,
-                        )  # fmt: skip
-                        run_tile(w, f"tile_{height}x{width}_{active}", tile, places)
+
+        def write_tiles(
+            a: str, b: str, level: Level, values: Mapping[str, Integer] | None = None, *, accumulate: bool = False
+        ) -> None:
+            with w.loop(first_vector, last_vector, parameters.tile_vectors) as panel:
+                b_here = memory.at(b, w.multiply(panel.index, vector_step))
+                column = w.multiply(panel.index, lanes)
+                with w.loop(first_row, last_row, parameters.tile_rows) as strip:
+                    a_here = memory.at(a, w.multiply(w.subtract(strip.index, first_row), row_stride))
+                    matrix_row = w.add(w.multiply(matrix, spec.rows), strip.index)
+                    offset = w.add(w.multiply(matrix_row, spec.columns), column)
+                    pointers = operands.at(w, offset, column)
+                    places = (a_here, b_here, w.pointer(output, offset, stored), *pointers, *configured)
+                    for width, active in cut_columns(w, panel.index, spec.columns, lanes, parameters.tile_vectors):
+                        for height, _ in w.cut(strip.index, spec.rows, parameters.tile_rows):
+                            tile = Tile(
+                                spec.dtype, tuple(row * row_stride for row in range(height)),
+                                tuple(row * spec.columns for row in range(height)), width, vector_step, active,
+                                (level,), parameters.unroll, b_masked=not spec.packed, accumulate=accumulate,
+                                epilogue=spec.epilogue, products=products,
+                            )  # fmt: skip
+                            run_tile(w, f"tile_{height}x{width}_{active}", tile, places, values)
+
+        self.write_depth(a, b, level, write_tiles)
         if configured:
             tile_registers.end(w)
+
+    def row_count(self) -> Integer:
+        """How many rows `a` has."""
+        return self.spec.rows
+
+    def write_depth(self, a: str, b: str, level: Level, write_tiles: Callable[..., None]) -> None:
+        """Write the tiles along all of K."""
+        write_tiles(a, b, level)
 
     def matrix_pointers(self, a: str, b: str, matrix: Integer) -> tuple[str, str]:
         """Where matrix number `matrix` of the batch begins in `a` and in `b`."""

@@ -1,0 +1,76 @@
+"""The learning-rate range test: its rule on known curves, and the test on a task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainer import TrainerError
+from trainer.learner import Learner
+from trainer.learner.range_test import RangeTest, Smoothed, for_range_test, geometric, steepest, valley
+
+
+def curve_of(blobs: Any, config: Any, rates: list[float], metric: str = "loss") -> RangeTest:
+    learner = Learner(blobs, for_range_test(config))
+    return learner.range_test(rates, metric=metric, progress=lambda *_: None)
+
+
+def test_rates_grow_by_one_factor() -> None:
+    np.testing.assert_allclose(geometric(1e-4, 1.0, 5), [1e-4, 1e-3, 1e-2, 1e-1, 1.0])
+
+
+def test_smoothing_has_no_bias_at_its_beginning() -> None:
+    average = Smoothed(0.9)
+    assert [average(5.0), average(5.0)] == pytest.approx([5.0, 5.0])
+    assert average(8.0) == pytest.approx((0.81 * 5 + 0.9 * 5 + 8) / (0.81 + 0.9 + 1))
+
+
+def test_the_suggestion_lies_in_the_longest_fall() -> None:
+    """By hand: the values at 5 to 14 fall, and 2 is the last higher one: a subsequence of 11 that ends at 14.
+
+    From 14 - 11 = 3 on, a third is 3.67: 3 + 3 + 1 = 7.
+    """
+    flat, fall, rise = [2.0] * 5, [1.9 - 0.1 * step for step in range(10)], [1.5, 3.0, 9.0]
+    assert valley([*flat, *fall, *rise]) == 7
+
+
+@pytest.mark.parametrize("losses", [[], [1.0], [1.0, 2.0, 3.0, 4.0], [3.0, 2.0, 1.0], [1.0] * 30])
+def test_a_curve_without_a_fall_has_no_suggestion(losses: list[float]) -> None:
+    assert valley(losses) is None
+
+
+def test_the_steepest_fall_is_measured_per_factor_of_the_rate() -> None:
+    assert steepest([1e-3, 1e-2, 1e-1, 0.2], [3.0, 2.5, 1.5, 1.0]) == 2  # half of the fall in a third of a decade
+
+
+def test_a_task_is_tested_until_it_diverges(blobs: Any, config: Any) -> None:
+    given = config(
+        optimizer={"name": "sgd", "learning_rate": 0.5}, early_stopping={"metric": "valid/no", "mode": "min"}
+    )
+    found = curve_of(blobs, given, geometric(1e-4, 1e6, 60))
+    assert found.is_diverged and 20 < len(found.losses) < 60
+    assert len(found.learning_rates) == len(found.losses) == len(found.smoothed)
+    assert 1e-3 < found.suggestion < 10 and found.suggestions == {"optimizer.learning_rate": found.suggestion}
+
+
+def test_rates_of_groups_and_other_optimizers_keep_their_ratio(blobs: Any, config: Any) -> None:
+    given = config(
+        optimizer={"name": "sgd", "learning_rate": 0.5, "groups": ({"match": "*.bias", "learning_rate": 0.05},)},
+    )
+    learner = Learner(blobs, for_range_test(given))
+    learner.range_test(geometric(1e-3, 1.0, 30), metric="loss", progress=lambda *_: None)
+    assert learner.training is not None
+    rates = learner.training.optimizers["optimizer"].learning_rates()
+    assert [rate.at(10_000) for rate in rates.values()] == pytest.approx([1.0, 0.1])  # constant, not the cosine
+
+
+def test_an_unknown_loss_is_refused_with_the_known_ones(blobs: Any, config: Any) -> None:
+    with pytest.raises(TrainerError, match=r"no metric generator_loss[\s\S]*--metric loss"):
+        curve_of(blobs, config(), geometric(1e-4, 1.0, 20), "generator_loss")
+
+
+def test_a_loss_that_never_falls_is_refused(blobs: Any, config: Any) -> None:
+    with pytest.raises(TrainerError, match=r"never fell[\s\S]*--to"):
+        curve_of(blobs, config(optimizer={"name": "sgd", "learning_rate": 1.0}), geometric(1e3, 1e6, 20))

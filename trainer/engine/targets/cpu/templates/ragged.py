@@ -1,0 +1,78 @@
+"""Matrix products over the steps of ragged rows, which are the first rows of packed arrays (`kernels/ragged.py`): how
+many there are only memory knows. "rows": the rows of `a` and of the output; what lies past them is left alone.
+"depth": the terms of each sum, added to what the output holds, a block of them after the other.
+
+Numerics class: as of `contraction.py` along "rows"; along "depth" chains over BLOCK_STEPS terms, added in their order.
+
+Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [a, b, output, epilogue operands…, the number of
+steps], addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from trainer.engine.targets.cpu.kernels.tile_shape import Level
+from trainer.engine.targets.cpu.machine import Machine
+from trainer.engine.targets.cpu.templates.contraction import MatmulKernel, MatmulParameters, MatmulSpec, candidates
+from trainer.engine.targets.ir.writer import Integer
+
+BLOCK_STEPS = 512
+"""Steps of a block of sums: what it reads of both operands stays in the second-level cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaggedProduct:
+    """A product whose rows or depth end at a number in memory."""
+
+    spec: MatmulSpec
+    parameters: MatmulParameters
+    along: Literal["rows", "depth"]
+
+    @classmethod
+    def chosen(cls, spec: MatmulSpec, along: Literal["rows", "depth"], machine: Machine) -> RaggedProduct:
+        """With the parameters that the cost model chooses. The tuner tries none: how many steps there are, so what a
+        candidate costs, differs from batch to batch.
+        """
+        typical = spec if along == "rows" else replace(spec, depth=min(spec.depth, BLOCK_STEPS))
+        return cls(spec, candidates(typical, machine)[0], along)
+
+    @property
+    def kernel(self) -> MatmulKernel:
+        return (_Rows if self.along == "rows" else _Depth)(self.spec, self.parameters)
+
+    @property
+    def tasks(self) -> int:
+        return self.kernel.tasks
+
+    @property
+    def scratch(self) -> int:
+        return self.kernel.scratch_bytes
+
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        return self.kernel.render(name)
+
+
+class _Ragged(MatmulKernel):
+    def step_count(self) -> str:
+        """How many steps the rows have."""
+        word = 3 + len(self.spec.epilogue.operands)
+        return self.w.value(f"load i64, ptr {self.w.argument(word)}")
+
+
+class _Rows(_Ragged):
+    def row_count(self) -> Integer:
+        return self.step_count()
+
+
+class _Depth(_Ragged):
+    def write_depth(self, a: str, b: str, level: Level, write_tiles: Callable[..., None]) -> None:
+        w, memory, count = self.w, self.memory, self.step_count()
+        with w.loop(0, count, BLOCK_STEPS) as block:
+            extent = w.minimum(BLOCK_STEPS, w.subtract(count, block.index))
+            a_here = memory.at(a, w.multiply(block.index, level.a_step))
+            b_here = memory.at(b, w.multiply(block.index, level.b_step))
+            write_tiles(a_here, b_here, replace(level, extent="%extent"), {"%extent": extent}, accumulate=True)
