@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from trainer import TrainerError
-from trainer.engine.program.work import Buffer, KernelSource, View, Work
+from trainer.engine.program.work import Buffer, Exchanges, KernelSource, View, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +63,27 @@ class Launch:
     @property
     def label(self) -> str:
         return self.work.label
+
+    # What planning of memory and reports ask for
+
+    scratch: ClassVar[int] = 0
+    in_place: ClassVar[Exchanges] = ()
+    """No output takes an input's memory: kernels read inputs through the cache for constant data."""
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Each buffer that is touched, once."""
+        return tuple(dict.fromkeys([*(word.buffer for word in self.words if isinstance(word, Address)), *self.targets]))
+
+    @property
+    def sources(self) -> tuple[Buffer, ...]:
+        """Each buffer that is read and not written."""
+        return tuple([buffer for buffer in self.buffers if buffer not in self.targets])
+
+    @property
+    def reads(self) -> tuple[Buffer, ...]:
+        return self.sources
+
+    @property
+    def writes(self) -> tuple[Buffer, ...]:
+        return self.targets

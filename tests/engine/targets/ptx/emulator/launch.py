@@ -124,7 +124,7 @@ class _Code:
         return [each for each in self.kernel.variables if each.space == "local"]
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=1024)
 def _code(text: str, name: str | None) -> _Code:
     module = parse(text)
     if name is None:
