@@ -51,6 +51,9 @@ ONLY: dict[str, set[str]] = {"tui": {"rundir", "configs"}, "engine": set(), "con
 NEVER = {"configs": {"numpy", "llvmlite", "textual"}, "rundir": {"numpy", "llvmlite", "textual"}}
 NOWHERE = {"torch", "torchvision", "tensorflow", "keras", "jax", "flax"}
 STANDARD_LIBRARY_ONLY = {"rundir"}
+RUN_BY = {"ptx": "cuda"}
+"""Targets whose kernels another folder's device runs."""
+
 WITHOUT_CYCLES = ("engine", "learner")
 
 
@@ -140,7 +143,7 @@ def targets_that_import_each_other() -> list[str]:
         for other, line in imported.items():
             place = other.split("/")
             is_of_target = own[0] == place[0] == "targets" and len(own) > 2 and len(place) > 2 and place[1] != "ir"
-            if is_of_target and own[1] != place[1]:
+            if is_of_target and own[1] not in (place[1], RUN_BY.get(place[1])):
                 found.append(f"{module}.py:{line} imports {other}")
     return found
 

@@ -201,12 +201,17 @@ def _bound_threads(loaded: Loaded) -> None:
 
 def learner_for(attempt: Attempt, loaded: Loaded, task: type[Task], sink: EventSink, **further: Any) -> Learner:
     """The learner of an attempt, which resumes an earlier one if needed; `further` are additional arguments."""
+    from trainer.cli.prepare import write_config
+    from trainer.cli.weights import with_weights
     from trainer.learner import Learner
 
     paths = attempt.paths
     resume = attempt.resumes and (attempt.checkpoint is not None or _has_saved(paths))
     if attempt.resumes and not resume:  # it ended before its first checkpoint: start from the beginning
         sink(ResumedEvent(0))
+    if not resume and (settled := with_weights(loaded, sink)).config != loaded.config:
+        loaded = settled
+        write_config(paths, attempt.number, loaded)
     return Learner(
         task, loaded.config, loaded.options, paths=paths, sink=sink, requests=lambda: take_requests(paths),
         attempt=attempt.number, resume=(attempt.checkpoint or paths.root) if resume else None,

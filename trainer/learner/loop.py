@@ -226,8 +226,9 @@ class Learner:
         self.inbox.check()
         with phase("model", self._sink):
             self.task.build()
-            for line in start_from(self.config.model, parts_of(self.task).modules):
-                self._sink(LogEvent(line))
+            if self.resume is None:  # a checkpoint replaces them
+                for line in start_from(self.config.model, parts_of(self.task).modules, self.task.head):
+                    self._sink(LogEvent(line))
             hooks = (*self.task.hooks(), *self._hooks) if self.group.is_first else ()
             training = Training(
                 self.task, splits, plan, self.inbox, self._sink, paths=self.paths, hooks=hooks, disk=self._disk,

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor
-from trainer.engine.nn import RandomState
+from trainer.engine.nn import Parameter, RandomState
 from trainer.engine.sharding import Shards, shard_count
 from trainer.engine.targets import Fence
 from trainer.learner.autotune import running_evaluation
@@ -36,10 +36,11 @@ class Program:
     def __init__(self, step: engine.Traced[..., Any], task: Task, *, is_training: bool) -> None:
         self.step, self._task, self._is_training = step, task, is_training
         self._variants: set[tuple[Any, ...]] = set()
+        self._frozen: tuple[str, ...] = ()
 
     def has_run(self, *flags: Any) -> bool:
         """Whether it has run with these flags, which means that it is compiled."""
-        return flags in self._variants
+        return (*flags, *self._frozen) in self._variants
 
     @property
     def fence(self) -> Fence:
@@ -53,17 +54,20 @@ class Program:
         except TrainerError:
             return None
 
-    def prepare(self) -> None:
-        """Sets the modules to the step's mode; call it before the first of several runs."""
-        set_mode(self._task, is_training=self._is_training)
+    def prepare(self, step: int = 0) -> None:
+        """Sets the modules to their mode when `step` steps are done; call it before the first of several runs, and when
+        parameters are unfrozen.
+        """
+        frozen = set_mode(self._task, is_training=self._is_training, step=step)
+        self._frozen = (" ".join(frozen),) if frozen else ()
 
     def __call__(self, batch: Mapping[str, np.ndarray], *flags: Any) -> list[Handed]:
         """Runs the step on a batch; each combination of flags is a separate program. Returns the rows to pass on, of
         each shard.
         """
         with running_evaluation(not self._is_training), nullcontext() if self._is_training else engine.per_item():
-            handed: Any = self.step(batch, *flags)
-        self._variants.add(flags)
+            handed: Any = self.step(batch, *flags, *self._frozen)
+        self._variants.add((*flags, *self._frozen))
         return [handed] if self.step.shards is None else handed
 
 
@@ -98,11 +102,12 @@ def train_program(
 ) -> Program:
     """Forward, backward, update and metric sums of one batch as one program.
 
-    Its flag states whether the batch is the last of its step; `number` counts completed steps.
+    Its flag states whether the batch is the last of its step; `number` counts completed steps. Batch norms that
+    are frozen and later unfrozen make it another program.
     """
     config = task.config.train
 
-    def train_step(batch: dict[str, Tensor], is_last: bool) -> Handed:
+    def train_step(batch: dict[str, Tensor], is_last: bool, frozen: str = "") -> Handed:
         batch, has_rows = _never_empty(batch)
         rows = engine.sum(batch["weight"]) if "weight" in batch else None
         share = None
@@ -173,10 +178,26 @@ def _norm_of(squared_norms: Sequence[Tensor]) -> Predictions:
     return Predictions(gradient_norm=engine.sqrt(total), weight=engine.full((1,), 1.0 if squared_norms else 0.0))
 
 
-def set_mode(task: Task, *, is_training: bool) -> None:
-    """Sets all modules of the task to training or inference mode."""
-    for module in parts_of(task).modules.values():
+def set_mode(task: Task, *, is_training: bool, step: int = 0) -> list[str]:
+    """Sets all modules of the task to training or inference mode.
+
+    Layers with buffers, such as batch norms, whose parameters are frozen after `step` steps stay in inference mode:
+    their running statistics are frozen, too. Returns their names.
+    """
+    parts = parts_of(task)
+    optimizers = parts.optimizers.values()
+    frozen = {id(parameter) for optimizer in optimizers for parameter in optimizer.target.values()}
+    frozen -= {id(parameter) for optimizer in optimizers for parameter in optimizer.trained(step)}
+    kept = []
+    for module_name, module in parts.modules.items():
         module.train(is_training)
+        for path, layer in module.named_modules() if is_training and frozen else ():
+            own = [state for name, state in layer.named_states().items() if "." not in name]
+            parameters = [state for state in own if isinstance(state, Parameter)]
+            if 0 < len(parameters) < len(own) and all(id(parameter) in frozen for parameter in parameters):
+                layer.training = False
+                kept.append(f"{module_name}.{path}")
+    return kept
 
 
 def _name(task: Task, step: str) -> str:

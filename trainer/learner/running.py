@@ -65,4 +65,4 @@ class Runner:
             with self.stopwatch.paused(), self._phases.watching(name):
                 return program(batch, *flags)
         except MemoryError as error:
-            raise out_of_memory(name, program.memory(), self._config) from error
+            raise out_of_memory(name, program.memory(), self._config, error) from error

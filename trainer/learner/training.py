@@ -161,7 +161,7 @@ class Training:
 
     def prepare(self) -> None:
         """Sets the model to training mode, before the first of several steps."""
-        self._train_program.prepare()
+        self._train_program.prepare(self.progress.step)
 
     def step(self, batches: Iterator[Mapping[str, Any]]) -> Verdict | None:
         """One step on the next batch, or several with gradient accumulation; returns the verdict on previous steps.
@@ -170,6 +170,8 @@ class Training:
             Stopped: training has to end, and the step takes too long. Completed micro-batches are kept.
         """
         progress, begun = self.progress, time.monotonic()
+        if any(progress.step in optimizer.unfreezing_steps for optimizer in self.optimizers.values()):
+            self.prepare()
         epoch, step = progress.position(self.plan)
         first = step * self.config.train.accumulate
         count = min(self.config.train.accumulate, self.splits.train.steps_per_epoch - first)

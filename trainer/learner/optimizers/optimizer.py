@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypedDict
 
 import numpy as np
@@ -74,8 +75,9 @@ class Optimizer:
         gradient_clip_value: float | None = None,
     ) -> None:
         self.learning_rate = learning_rate if isinstance(learning_rate, LearningRate) else LearningRate(learning_rate)
+        self.target = _named(target)
         self.members = members_of(
-            _named(target), groups, self.learning_rate, weight_decay, decay_norms_and_biases=decay_norms_and_biases
+            self.target, groups, self.learning_rate, weight_decay, decay_norms_and_biases=decay_norms_and_biases
         )
         self.parameters = {name: member.parameter for name, member in self.members.items()}
         self.gradient_clip_norm, self.gradient_clip_value = gradient_clip_norm, gradient_clip_value
@@ -156,6 +158,15 @@ class Optimizer:
                 # A later loss of the same step (a generator's, after its discriminator) uses the given weights.
                 state.assign(engine.stop_gradient(value))
         self.step_count.assign(count)
+
+    def trained(self, step: int) -> list[Parameter]:
+        """The parameters that are not frozen when `step` steps are done."""
+        return [member.parameter for member in self.members.values() if member.unfreeze_at_step <= step]
+
+    @cached_property
+    def unfreezing_steps(self) -> frozenset[int]:
+        """The numbers of completed steps at which parameters are unfrozen."""
+        return frozenset(member.unfreeze_at_step for member in self.members.values()) - {0}
 
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Moments, settings: Settings
