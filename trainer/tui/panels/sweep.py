@@ -44,8 +44,11 @@ def trial_rows(state: SweepState, text: str = "") -> list[Row]:
     for trial in (*ranked, *(trial for trial in reversed(state.trials) if trial.number not in complete)):
         values = [trial.parameters.get(name) for name in names]
         cells = [str(trial.number), trial.state, "-" if trial.value is None else number(trial.value)]
-        cells += [*map(_shown, values), *([trial.reason.partition("\n")[0]] if has_reasons else [])]
-        keys = [trial.number, trial.state, trial.value, *map(_key, values), *([trial.reason or None] if has_reasons else [])]
+        keys = [trial.number, trial.state, trial.value, *map(_key, values)]
+        cells += map(_shown, values)
+        if has_reasons:
+            cells.append(trial.reason.partition("\n")[0])
+            keys.append(trial.reason or None)
         mark = "*" if ranked and trial.number == ranked[0].number else ""
         rows.append(Row(tuple(cells), tuple(keys), _ROLES.get(trial.state, "text"), mark, trial))
     return [row for row in rows if text.lower() in "  ".join(row.cells).lower()]
@@ -81,7 +84,7 @@ def best_so_far(state: SweepState) -> Chart | None:
     if state.trials[-1].number > best.steps[-1]:
         best.append(state.trials[-1].number, best.last)
     layers = (Layer("trial", each, "points", "train"), Layer("best so far", best, "line", "best"))
-    return Chart(state.metric, layers, log_scale=False)
+    return Chart(state.metric, layers, log_scale=False, unit="trial")
 
 
 def draw_best_so_far(frame: Frame, width: int, height: int, chart: Chart | None) -> list[Line]:
