@@ -9,7 +9,8 @@ A benchmark is a script that lists its figures:
     if __name__ == "__main__":
         raise SystemExit(run_figures(FIGURES))
 
-and is called as `python benchmarks/mlp.py [name …] [--json] [--peer-python PATH] [--rounds N]`.
+and is called as `python benchmarks/mlp.py [name …] [--json] [--peer-python PATH] [--rounds N] [--resume FILE]`. With
+`--resume`, results are added to FILE, and figures that it has are not measured again.
 
 How a figure is measured:
 
@@ -246,7 +247,9 @@ def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None =
     parser.add_argument("--json", action="store_true", help="one JSON object a figure and line")
     parser.add_argument("--peer-python", help="the interpreter of an environment that has the peers")
     parser.add_argument("--rounds", type=int, help="how many undisturbed rounds (default: each figure's own)")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="add results to FILE and skip those that it has")
     arguments = parser.parse_args(argv)
+    known_results = _read(arguments.resume)
     names = set(arguments.names)
     unknown = names - set(_names(figures))
     if unknown:
@@ -259,8 +262,11 @@ def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None =
             results = [result for part in figure.figures if (result := run(part, is_wanted=is_wanted))]
             result = summarise_family(figure, results) if is_wanted else None
         else:
-            with contextlib.redirect_stdout(sys.stderr if arguments.json else sys.stdout):
-                result = measure(figure, arguments.peer_python, arguments.rounds) if is_wanted else None
+            result = known_results.get(figure.name) if is_wanted else None
+            if is_wanted and result is None:
+                with contextlib.redirect_stdout(sys.stderr if arguments.json else sys.stdout):
+                    result = measure(figure, arguments.peer_python, arguments.rounds)
+                _add(arguments.resume, result)
         if result:
             measured.append(result)
             print(as_json(vars(result)) if arguments.json else describe(result, figure), flush=True)
@@ -269,6 +275,19 @@ def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None =
     for figure in figures:
         run(figure, is_wanted=not names)
     return exit_code((result.ok for result in measured), lacks_peer=any(result.lacks_peer for result in measured))
+
+
+def _read(file: Path | None) -> dict[str, Result]:
+    """Results by name that an earlier call has added to a file."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else []
+    return {result.name: result for line in lines if (result := Result(**json.loads(line)))}
+
+
+def _add(file: Path | None, result: Result) -> None:
+    """Keep a result, unless it lacks its peer and so would not be measured with one later."""
+    if file is not None and not result.lacks_peer:
+        with file.open("a", encoding="utf-8") as lines:
+            print(as_json(vars(result)), file=lines)
 
 
 def exit_code(verdicts: Iterable[bool | None], *, lacks_peer: bool = False) -> int:

@@ -6,7 +6,7 @@ import itertools
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness import POLICIES, Companion, Figure, checkout_environment
@@ -42,39 +42,58 @@ def ours(workload: str, measure: str = "step_ms", *options: str) -> Callable[[],
     return Companion(*command(workload, "--measure", measure, *options))
 
 
-class TorchPeer:
-    """A step in PyTorch, run in whichever way is best at it: found at the first call."""
+class FastestWay:
+    """A peer that can run in several ways, each with both policies of OpenMP: the fastest, found at the first call.
 
-    def __init__(self, workload: str, *options: str) -> None:
-        self._workload, self._options = workload, options
-        self._best: Companion | None = None
+    Args:
+        name: what standard error says was measured.
+        ways: for each way, the words after the interpreter.
+        refinement: words that are added to the fastest way, which makes one more.
+    """
+
+    def __init__(self, name: str, ways: Mapping[str, Sequence[str]], refinement: Sequence[str] = ()) -> None:
+        self._name, self._ways, self._refinement = name, ways, refinement
+        self._least, self._best = float("inf"), ""
+        self._companion: Companion | None = None
 
     def __call__(self, python: str) -> float:
-        if self._best is None:
-            self._best = self._find(python)
-        return self._best()
+        if self._companion is None:
+            for (way, words), policy in itertools.product(self._ways.items(), POLICIES):
+                self._try(python, words, way, policy)
+            if self._refinement and self._companion is not None:
+                way, policy = self._best.split(", ")
+                self._try(python, (*self._ways[way], *self._refinement), " ".join((way, *self._refinement)), policy)
+        if self._companion is None:
+            raise RuntimeError(f"PyTorch can't run {self._name}")
+        return self._companion()
 
-    def _find(self, python: str) -> Companion:
-        least, best = float("inf"), None
-        for variant, policy in itertools.product(VARIANTS, POLICIES):
-            words = (str(FOLDER / "torch_peer.py"), self._workload, *fixed(self._workload), *variant.split())
-            environment = checkout_environment(OMP_WAIT_POLICY=policy)
-            companion = Companion(python, *words, *self._options, environment=environment, rests=True)
-            way = f"{variant or 'contiguous'}, {policy}"
-            try:
-                value = min(companion() for _ in range(TRIALS))
-            except (RuntimeError, BrokenPipeError) as error:
-                print(f"{self._workload}: PyTorch {way}: does not run: {error}", file=sys.stderr)
-                continue
-            print(f"{self._workload}: PyTorch {way}: {value:.4g}", file=sys.stderr)
-            worse = companion
-            if value < least:
-                least, best, worse = value, companion, best
-            if worse is not None:
-                worse.close()
-        if best is None:
-            raise RuntimeError(f"PyTorch can't run {self._workload}")
-        return best
+    def close(self) -> None:
+        """End the process of the fastest way."""
+        if self._companion is not None:
+            self._companion.close()
+
+    def _try(self, python: str, words: Sequence[str], way: str, policy: str) -> None:
+        companion = Companion(python, *words, environment=checkout_environment(OMP_WAIT_POLICY=policy), rests=True)
+        try:
+            value = min(companion() for _ in range(TRIALS))
+        except (RuntimeError, BrokenPipeError) as error:
+            print(f"{self._name}: PyTorch {way}, {policy}: does not run: {error}", file=sys.stderr)
+            return
+        print(f"{self._name}: PyTorch {way}, {policy}: {value:.4g}", file=sys.stderr)
+        worse: Companion | None = companion
+        if value < self._least:
+            worse, self._companion = self._companion, companion
+            self._least, self._best = value, f"{way}, {policy}"
+        if worse is not None:
+            worse.close()
+
+
+class TorchPeer(FastestWay):
+    """A step in PyTorch, run in whichever way is best at it."""
+
+    def __init__(self, workload: str, *options: str) -> None:
+        words = (str(FOLDER / "torch_peer.py"), workload, *fixed(workload))
+        super().__init__(workload, {way or "contiguous": (*words, *way.split(), *options) for way in VARIANTS})
 
 
 def first_step_seconds(cache: str) -> float:

@@ -36,7 +36,7 @@ ENGINE_FLOORS = {
     "targets": 2,                                                                   # devices: kernels and running
     "collection": 3, "history": 3, "promotion": 3, "safetensors": 3, "tracing/__init__": 3,
     "tracing/pytree": 3,
-    "evaluation": 4,
+    "evaluation": 4, "sharding": 4,
     "tensor": 5,
     "autocast": 6, "gradients": 6, "state": 6,
     "functions": 7,
@@ -51,6 +51,9 @@ ONLY: dict[str, set[str]] = {"tui": {"rundir", "configs"}, "engine": set(), "con
 NEVER = {"configs": {"numpy", "llvmlite", "textual"}, "rundir": {"numpy", "llvmlite", "textual"}}
 NOWHERE = {"torch", "torchvision", "tensorflow", "keras", "jax", "flax"}
 STANDARD_LIBRARY_ONLY = {"rundir"}
+RUN_BY = {"ptx": "cuda"}
+"""Targets whose kernels another folder's device runs."""
+
 WITHOUT_CYCLES = ("engine", "learner")
 
 
@@ -140,7 +143,7 @@ def targets_that_import_each_other() -> list[str]:
         for other, line in imported.items():
             place = other.split("/")
             is_of_target = own[0] == place[0] == "targets" and len(own) > 2 and len(place) > 2 and place[1] != "ir"
-            if is_of_target and own[1] != place[1]:
+            if is_of_target and own[1] not in (place[1], RUN_BY.get(place[1])):
                 found.append(f"{module}.py:{line} imports {other}")
     return found
 

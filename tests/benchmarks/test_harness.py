@@ -194,6 +194,18 @@ def test_a_mistyped_figure_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     assert "there are x" in capsys.readouterr().err
 
 
+def test_figures_of_an_earlier_call_are_not_measured_again(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def counted(name: str) -> Figure:
+        return Figure(name, lambda: float(len(calls.append(name) or calls)), bar=10.0, rounds=1, is_timing=False)
+
+    file = tmp_path / "results.jsonl"
+    assert run_figures([counted("x"), counted("y")], ["x", f"--resume={file}"]) == 0
+    assert run_figures([Family("both", (counted("x"), counted("y")), 1.0)], [f"--resume={file}"]) == 0
+    assert calls == ["x", "y"] and len(file.read_text().splitlines()) == 2
+
+
 def test_a_companion_answers_each_time_from_one_process() -> None:
     program = "import os, sys\nfor _ in sys.stdin: print(os.getpid(), flush=True)"
     companion = Companion(sys.executable, "-c", program)

@@ -23,15 +23,15 @@ pytest.importorskip("optuna")
 from tests.cli.conftest import Commands, eventually
 from trainer import TrainerError, cli, configs
 from trainer.cli.batch_size import Measured
+from trainer.cli.executors import LocalProcesses
 from trainer.cli.find import find_run
 from trainer.cli.order import Order
 from trainer.cli.report.sweep import parallel_coordinates
-from trainer.cli.sweep.executor import LocalProcesses
 from trainer.cli.sweep.folder import SweepPaths, SweepState, Trial, read_state, write_state
 from trainer.cli.sweep.running import Sweep, run_sweep, take_up
 from trainer.cli.sweep.search import Search
 from trainer.configs import ParameterConfig, SweepConfig
-from trainer.rundir import EndEvent, EventWriter, MetricEvent, take_up_run
+from trainer.rundir import EndEvent, EventWriter, MetricEvent, open_run, take_requests, take_up_run
 
 RATE, DEPTH = "optimizer.learning_rate", "data.batch_size"
 PARAMETERS = {RATE: {"low": 1e-4, "high": 1e-1, "log": True}, DEPTH: {"values": [16, 32]}}
@@ -46,6 +46,8 @@ def surface(values: Mapping[str, Any], validation: int) -> float:
 
 class Scripted:
     """An executor whose runs write their events one look after the other, without a process."""
+
+    threads = 1
 
     def __init__(self, metric: Metric = surface, *, validations: int = 3, name: str = "loss") -> None:
         self.metric, self.validations, self.name = metric, validations, name
@@ -67,14 +69,15 @@ class ScriptedJob:
         paths = take_up_run(order.run_dir)
         attempt = paths.last_attempt + 1
         paths.config(attempt).touch()
+        self._paths = paths
         self._write = EventWriter(paths.events, attempt=attempt, process_start=0.0)
         self._done = 0
 
     def is_over(self) -> bool:
+        if take_requests(self._paths):
+            return self._ended_as("pruned", 0)
         if self._done == self._executor.validations:
-            self._write(EndEvent("done", 0, self._done))
-            self._write.close()
-            return True
+            return self._ended_as("done", 0)
         self._done += 1
         try:
             value = self._executor.metric(self.values, self._done)
@@ -87,8 +90,12 @@ class ScriptedJob:
 
     def end(self) -> None:
         self._executor.ended += 1
-        self._write(EndEvent("interrupted", 130, self._done))
+        self._ended_as("interrupted", 130)
+
+    def _ended_as(self, status: str, code: int) -> bool:
+        self._write(EndEvent(status, code, self._done))
         self._write.close()
+        return True
 
 
 def sweep_of(root: Path, **section: Any) -> Sweep:
@@ -138,7 +145,9 @@ def test_trials_leave_the_test_split_alone_and_the_best_config_does_not(tmp_path
 def test_halving_stops_the_worse_half_early(tmp_path: Path) -> None:
     executor = Scripted(validations=8)
     state = swept(sweep_of(tmp_path, method="halving", trials=12), executor)
-    assert state.count("pruned") == executor.ended > 3 and state.count("complete") + state.count("pruned") == 12
+    pruned = [trial for trial in state.trials if trial.state == "pruned"]
+    assert all(open_run(tmp_path / f"trial-{trial.number}").status == "pruned" for trial in pruned)
+    assert len(pruned) > 3 and executor.ended == 0 and state.count("complete") + state.count("pruned") == 12
     worst = max(state.trials, key=lambda one: surface(one.parameters, 3))
     assert worst.state == "pruned" or worst.number == 0
 

@@ -116,7 +116,7 @@ def _commands(status: str, paths: RunPaths, weights: Path | None) -> list[tuple[
     """The commands to type next, each with its purpose."""
     root = shlex.quote(str(paths.root))
     commands = []
-    if status in ("stopped", "interrupted") or (status == "failed" and weights is not None):
+    if status in ("stopped", "pruned", "interrupted") or (status == "failed" and weights is not None):
         commands.append((f"trainer run --resume {root}", "continue training"))
     if weights is not None and _predicts(weights):
         commands.append((f"trainer predict {root} IMAGE", "predict on your own images"))

@@ -1,7 +1,7 @@
 """The whole configuration of a run, one field per section."""
 
 import warnings
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -54,10 +54,12 @@ with warnings.catch_warnings():
         seed: int = Field(
             0, ge=0, lt=2**63, description="Seed of initial weights, data order and all other random numbers."
         )
-        device: Literal["cpu", "reference"] = Field(
+        device: str = Field(
             "cpu",
-            description="Where the run computes. cpu: compiled kernels; reference: plain NumPy, slow, to tell an "
-            "error in the model from an error in the kernels.",
+            pattern=r"^(cpu|cuda(:[0-9]+)?|reference)$",
+            description="Where the run computes. cpu: compiled kernels; cuda: the first NVIDIA GPU, cuda:1 the second "
+            "(docs/gpu.md says what has kernels); reference: plain NumPy, slow, to tell an error in the model from an "
+            "error in the kernels.",
         )
         threads: int | None = Field(
             None, gt=0, le=1024, description="Number of threads of the cpu device; null: one per available processor."

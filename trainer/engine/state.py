@@ -137,7 +137,7 @@ class State(Tensor):
     def snapshot(self) -> Tensor:
         """The current value as a tensor; does not wait."""
         with targets.lock:
-            return Tensor(p.buffer(self.storage.copied()))
+            return Tensor(p.buffer(self.storage.copied(is_read=True)))
 
     def _leave(self) -> None:
         """Derivatives with respect to the state no longer refer to its value so far."""

@@ -32,9 +32,13 @@ def not_finite(metric: str, step: int, learning_rates: dict[str, float], saved_s
     )
 
 
-def out_of_memory(step_name: str, report: MemoryReport | None, config: RunConfig) -> TrainingFailure:
-    """The failure for a step that exceeds the machine's memory; `report` lists the step's memory, if known."""
-    train, found = config.train, None
+def out_of_memory(
+    step_name: str, report: MemoryReport | None, config: RunConfig, error: MemoryError | None = None
+) -> TrainingFailure:
+    """The failure for a step that exceeds the device's memory; `report` lists the step's memory, if known. Without it
+    `error` may say what held the memory.
+    """
+    train, found = config.train, error.found if isinstance(error, TrainerError) else None
     if report is not None:
         held = sorted(report.held, key=lambda each: -each.nbytes)[:MOST_TOLD]
         largest = "; ".join(f"{_size(each.nbytes)} {each.label}{_at(each.module)}" for each in held)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from trainer import TrainerError
 from trainer.configs.custom_class import own_mistake
+from trainer.engine.targets import DeviceFailure
 from trainer.learner.failures import TrainingFailure
 from trainer.learner.inbox import Stopped
 from trainer.rundir import EndEvent, EventSink, RunPaths, write_error
@@ -17,9 +18,9 @@ DONE, FAILURE, USER_MISTAKE = 0, 1, 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """`status` is done, stopped, interrupted or failed; `metrics` are the last values by "split/name".
+    """`status` is done, stopped, pruned (by a sweep), interrupted or failed.
 
-    `error` is the exception of a failed run.
+    `metrics` are the last values by "split/name"; `error` is the exception of a failed run.
     """
 
     status: str
@@ -45,7 +46,7 @@ def outcome_of(error: Exception, step: int, metrics: Mapping[str, float]) -> Out
     match error:
         case Stopped():
             return Outcome(error.status, error.exit_code, step, metrics, error.reason)
-        case TrainingFailure():
+        case TrainingFailure() | DeviceFailure():
             return Outcome("failed", FAILURE, step, metrics, str(error), error)
         case TrainerError() if error.where is not None or mistake is None:
             return Outcome("failed", USER_MISTAKE, step, metrics, str(error), error)

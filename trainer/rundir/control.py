@@ -13,7 +13,8 @@ from trainer import TrainerError
 from trainer.rundir.layout import RunPaths
 from trainer.rundir.writer import write_error
 
-REQUESTS = ("stop", "checkpoint", "pause", "resume", "evaluate", "abort")
+REQUESTS = ("stop", "checkpoint", "pause", "resume", "evaluate", "abort", "prune")
+"""`prune` stops a run as `stop` does, as a worse trial of its sweep."""
 
 
 @dataclass(frozen=True)

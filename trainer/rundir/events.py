@@ -34,9 +34,10 @@ class RunEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class PhaseEvent(Event):
-    """The progress of a phase. `name`: config, load, device, data, model, trace, compile, autotune, train, validate, …
+    """The progress of a phase.
 
-    `state` is started, progress, finished or failed; `now` is the current item, `remaining` is in seconds.
+    `name`: config, load, weights, device, data, model, trace, compile, autotune, train, validate, … `state` is started,
+    progress, finished or failed; `now` is the current item, `remaining` is in seconds.
     """
 
     kind: ClassVar[str] = "phase"
@@ -211,8 +212,8 @@ class ResumedEvent(Event):
 class EndEvent(Event):
     """The last event of an attempt.
 
-    `status` is done, stopped, interrupted or failed; `metrics` are the final values by "split/name"; `traceback` names
-    a file in the run directory.
+    `status` is done, stopped, pruned (by a sweep), interrupted or failed; `metrics` are the final values by
+    "split/name"; `traceback` names a file in the run directory.
     """
 
     kind: ClassVar[str] = "end"

@@ -29,7 +29,7 @@ RUNNING, PAUSED, STOPPING = "running", "paused", "stopping"
 ALIVE = ("starting", RUNNING, PAUSED, STOPPING, "silent")
 """The states of a run that has not ended."""
 
-STATES = (*ALIVE, "done", "stopped", "interrupted", "failed", "lost")
+STATES = (*ALIVE, "done", "stopped", "pruned", "interrupted", "failed", "lost")
 """All states of a run. `silent`: a live process without heartbeat; `lost`: it ended without an end event."""
 
 

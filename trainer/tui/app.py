@@ -269,7 +269,7 @@ class Dashboard(App[str], inherit_bindings=False):
 
     def action_detach(self) -> None:
         end = self.feed.view.end
-        if end is not None and end.status in ("stopped", "interrupted"):
+        if end is not None and end.status in ("stopped", "pruned", "interrupted"):
             self.exit("stopped")
         else:
             self.exit("finished" if self.feed.status().is_over else "detached")

@@ -41,10 +41,11 @@ SILENT = Status("SILENT", "silent", "bad")
 LOST = Status("LOST", "failed", "bad", is_over=True)
 DONE = Status("DONE", "finished", "good", is_over=True)
 STOPPED = Status("STOPPED", "stopped", "warn", is_over=True)
+PRUNED = Status("PRUNED", "stopped", "warn", is_over=True)
 INTERRUPTED = Status("INTERRUPTED", "stopped", "warn", is_over=True)
 FAILED = Status("FAILED", "failed", "bad", is_over=True)
 
-_BY_END = {"done": DONE, "stopped": STOPPED, "interrupted": INTERRUPTED, "failed": FAILED}
+_BY_END = {"done": DONE, "stopped": STOPPED, "pruned": PRUNED, "interrupted": INTERRUPTED, "failed": FAILED}
 
 
 def status_of(view: View, lock: LockState | None, now: float) -> Status:

@@ -78,6 +78,9 @@ class ToyMemory:
         self.submit(lambda: np.copyto(copy.elements, block.elements), copy)
         return copy
 
+    def fetch(self, block: Block) -> None:
+        pass
+
     def is_ready(self, block: Block) -> bool:
         return block.fence.is_ready
 

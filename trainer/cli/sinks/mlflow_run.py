@@ -18,7 +18,7 @@ MOST_LETTERS = 500
 MOST_TOGETHER = 100
 """Parameters per call."""
 
-_STATUS = {"done": "FINISHED", "stopped": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
+_STATUS = {"done": "FINISHED", "stopped": "FINISHED", "pruned": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 
 
 class MlflowSink(Sink):

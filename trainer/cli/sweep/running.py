@@ -10,11 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainer import TrainerError, configs
-from trainer.cli.sweep.executor import Executor
+from trainer.cli.executors import Executor
 from trainer.cli.sweep.folder import COMPLETE, FAILED, SweepPaths, SweepState, Trial, write_state, write_text
 from trainer.cli.sweep.search import Search
 from trainer.cli.sweep.trial import Plan, RunningTrial, words_of
-from trainer.datasets.workers import processors
 
 SECONDS_BETWEEN_LOOKS = 0.1
 MOST_FAILURES = 3
@@ -89,7 +88,7 @@ def run_sweep(
     section, config = sweep.section, sweep.loaded.config
     metric, mode = sweep.monitored
     search = Search(sweep.paths, section, mode=mode, seed=config.seed)
-    threads = () if config.threads is not None else (f"threads={max(1, processors() // section.parallel)}",)
+    threads = () if config.threads is not None else (f"threads={executor.threads}",)
     plan = Plan(sweep.paths, metric, mode, config.seed, section.seeds, (*ALONE, *threads))
     waiting, running = search.unfinished(), list[RunningTrial]()
     keeper = _Keeper(sweep, search)
@@ -119,13 +118,16 @@ def run_sweep(
 def _is_concluded(one: RunningTrial, search: Search) -> bool:
     """Records the result of a trial that is over or should be stopped; whether it was."""
     number = one.trial.number
+    if one.is_pruned:
+        return one.is_over
     if one.failure:
         search.fail(number, one.failure)
     elif one.is_over:
         search.complete(number, one.result)
     elif search.is_pruned(number, one.values):
         search.prune(number)  # before its process ends: a kill between both must not resume it
-        one.end()
+        one.prune()
+        return one.is_over
     else:
         return False
     return True

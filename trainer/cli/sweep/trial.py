@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trainer.cli.executors import Executor, Job
 from trainer.cli.order import Order
-from trainer.cli.sweep.executor import Executor, Job
 from trainer.cli.sweep.folder import SweepPaths, Trial
-from trainer.rundir import Run, open_run, read_lock
+from trainer.rundir import Run, open_run, read_lock, send_request
 
 RESUMED = ("starting", "stopped", "interrupted", "lost", "silent", "running", "paused", "stopping")
 """States of a run that is resumed: with its process, the sweep was killed too."""
@@ -49,6 +49,7 @@ class RunningTrial:
         values: the metric's values of the first run, one for each validation.
         results: the best value of each run that has ended.
         failure: why a run failed; empty while none did.
+        is_pruned: whether the current run was asked to stop early.
     """
 
     def __init__(self, trial: Trial, plan: Plan, executor: Executor) -> None:
@@ -56,13 +57,17 @@ class RunningTrial:
         self.values: list[float] = []
         self.results: list[float] = []
         self.failure = ""
+        self.is_pruned = False
         self.known_metrics: list[str] = []
         self._job: Job | None = None
         self._run: Run | None = None
+        self._interrupted_at = -1
 
     @property
     def is_over(self) -> bool:
-        """Whether all runs have ended, or one failed."""
+        """Whether all runs have ended, or one failed or was pruned and has ended."""
+        if self.is_pruned:
+            return self._job is None or self._job.is_over()
         return bool(self.failure) or len(self.results) == self._plan.seeds
 
     @property
@@ -72,7 +77,7 @@ class RunningTrial:
 
     def advance(self) -> None:
         """Starts the next run if it is due, and reads what the current one has written."""
-        if self.is_over:
+        if self.is_pruned or self.is_over:
             return
         paths = self._plan.paths.run(self.trial.number, len(self.results), self._plan.seeds)
         if self._job is None:
@@ -93,6 +98,12 @@ class RunningTrial:
         if is_over:
             self._conclude()
 
+    def prune(self) -> None:
+        """Asks the current run to stop: it ends as pruned, with a checkpoint."""
+        self.is_pruned = True
+        if self._job is not None:
+            send_request(self._plan.paths.run(self.trial.number, len(self.results), self._plan.seeds), "prune")
+
     def end(self) -> None:
         """Ends the current run, with a checkpoint."""
         if self._job is not None:
@@ -109,6 +120,9 @@ class RunningTrial:
         self._run = self._job = None
         if run is None or run.end is None:
             self.failure = (job.mistake if job is not None else "") or "the run ended before it began"
+            return
+        if run.end.status == "interrupted" and (run.end.step or 0) > self._interrupted_at:
+            self._interrupted_at = run.end.step or 0  # its machine was taken away: it is resumed while it advances
             return
         if run.end.status in ("failed", "interrupted"):
             self.failure = run.end.reason or run.end.status

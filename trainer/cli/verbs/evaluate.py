@@ -34,7 +34,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--report", metavar="DIR", help="write reports and images of the worst items to this folder")
-    parser.add_argument("--device", metavar="D", help="device instead of the run's own: cpu or reference")
+    parser.add_argument("--device", metavar="D", help="device instead of the run's own: cpu, cuda, cuda:N or reference")
 
 
 def execute(arguments: argparse.Namespace) -> int:

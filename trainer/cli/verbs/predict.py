@@ -68,7 +68,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
                        help="draw from the likeliest tokens with this total probability only")  # fmt: skip
     texts.add_argument("--beams", type=int, metavar="N", help="beam search with N beams instead of drawing")
     texts.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the drawn tokens (default: 0)")
-    parser.add_argument("--device", metavar="D", help="device instead of the run's own: cpu or reference")
+    parser.add_argument("--device", metavar="D", help="device instead of the run's own: cpu, cuda, cuda:N or reference")
 
 
 def execute(arguments: argparse.Namespace) -> int:

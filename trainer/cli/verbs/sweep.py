@@ -16,6 +16,7 @@ EXAMPLES = """\
   trainer sweep config.yaml                        the same command continues it after a kill
   trainer sweep sweeps/digits sweep.trials=60      more trials of a sweep
   trainer sweep config.yaml sweep.parallel=4 --name wide
+  trainer sweep config.yaml --on ray:auto          on a Ray cluster; --on slurm:PARTITION: as a job array
   trainer watch sweeps/digits                      the trials in the dashboard
   trainer report sweeps/digits                     the results as one web page
   trainer run sweeps/digits/best.yaml              train with the best values
@@ -26,6 +27,10 @@ SHOWN = 5
 def describe(parser: argparse.ArgumentParser) -> None:
     add_words(parser)
     parser.add_argument("--name", help="name of the sweep: its folder is sweeps/NAME")
+    parser.add_argument(
+        "--on", default="local", metavar="PLACE",
+        help="where trials train: local (the default), ray:ADDRESS or slurm:PARTITION, which share this folder",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print trials as they start and end, one JSON object each")
 
 
@@ -56,7 +61,7 @@ def execute(arguments: argparse.Namespace) -> int:
             "the config has no section `sweep:`", where=target,
             expected="sweep: {parameters: {optimizer.learning_rate: {low: 1e-4, high: 0.1, log: true}}, trials: 20}",
         )  # fmt: skip
-    from trainer.cli.sweep.executor import LocalProcesses
+    from trainer.cli.executors import executor_named
     from trainer.cli.sweep.running import run_sweep, take_up
 
     name = arguments.name or loaded.config.name or default_name(loaded.task)
@@ -71,8 +76,12 @@ def execute(arguments: argparse.Namespace) -> int:
     with paths.locked():
         earlier = configs.load_resolved(paths.config).config if paths.config.is_file() else None
         loaded = with_batch_size(loaded, None if earlier is None else earlier.data.items_per_batch)
+        sweep = take_up(paths, loaded)
         try:
-            state = run_sweep(take_up(paths, loaded), LocalProcesses(), tell=tell)
+            with executor_named(
+                arguments.on, paths.root / ".orders", runs=sweep.section.parallel, threads=loaded.config.threads
+            ) as executor:
+                state = run_sweep(sweep, executor, tell=tell)
         except KeyboardInterrupt:
             root = shlex.quote(str(paths.root))
             print(f"interrupted; `trainer sweep {root}` resumes the running trials and continues", file=sys.stderr)

@@ -71,6 +71,9 @@ class Memory(Protocol):
     def copy(self, block: Any) -> Any:
         """A block with the elements that `block` has now."""
 
+    def fetch(self, block: Any) -> None:
+        """`download` of this block, which does not change any more, follows: begin to copy it before the next run."""
+
     def is_ready(self, block: Any) -> bool:
         """Whether `download` returns without waiting."""
 
@@ -93,6 +96,9 @@ class HostMemory:
         copy = aligned_empty(block.size, block.dtype)
         copy[: block.size] = block
         return copy
+
+    def fetch(self, block: np.ndarray) -> None:
+        pass
 
     def is_ready(self, block: np.ndarray) -> bool:
         return True
@@ -222,12 +228,16 @@ class Storage:
             self.owner.upload(self.block, np.ascontiguousarray(lying, self.dtype.storage).reshape(-1))
         self.writes += 1
 
-    def copied(self) -> Storage:
-        """A storage of the same owner with the elements that this one has now; waits for nothing."""
+    def copied(self, *, is_read: bool = False) -> Storage:
+        """A storage of the same owner with the elements that this one has now, which the host reads later if `is_read`;
+        waits for nothing.
+        """
         if self.block is None:
             raise self.nothing_yet()
         copy = Storage(self.shape, self.dtype, name=self.name)
         copy.put(self.owner.copy(self.block), self.layout, self.owner)
+        if is_read:
+            copy.owner.fetch(copy.block)
         tick(copy.nbytes)
         return copy
 
@@ -236,8 +246,7 @@ class Storage:
         if self.owner is HOST:
             memory[...] = self.flat()[: memory.size]
             return lambda: self._logical(memory)
-        copy = self.copied()
-        return copy.view
+        return self.copied(is_read=True).view
 
     def nothing_yet(self) -> TrainerError:
         """The error to raise where a value is needed that no memory holds."""

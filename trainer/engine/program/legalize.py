@@ -35,18 +35,21 @@ _PAIRED_AXES = {"matmul": (-1, -2), "convolution": (1, 1), "convolution_input_gr
 """The axis of each operand along which pairs are summed."""
 
 
-def legalize(outputs: Sequence[Node], wide_groups: Sequence[int] = ()) -> list[Node]:
-    """Graph to graph: sums of 16-bit floats in float32, of bytes in int32, as of `wide_groups`; no markers."""
+def legalize(outputs: Sequence[Node], wide_groups: Sequence[int] = (), *, pairs: bool = True) -> list[Node]:
+    """Graph to graph: sums of 16-bit floats in float32, of bytes in int32, as of `wide_groups`; no markers.
+
+    Without `pairs` kernels take operands of 16 bits as they are: there is nothing to make even, or to widen.
+    """
     common = Common()
-    return rebuilt(outputs, lambda node, inputs: common.of(_legal(node, inputs, wide_groups)))
+    return rebuilt(outputs, lambda node, inputs: common.of(_legal(node, inputs, wide_groups, pairs)))
 
 
-def _legal(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int]) -> Node:
+def _legal(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int], pairs: bool) -> Node:
     """`node` on `inputs`, which are legal."""
     if node.name == "stop_gradient":
         return inputs[0]
     if node.name in _CONTRACTIONS and (node.dtype.is_half or node.attribute("precision") is not None):
-        return _cast(_of_half(node, inputs, wide_groups), node.dtype)
+        return _cast(_of_half(node, inputs, wide_groups, pairs), node.dtype)
     if node.dtype in _WIDE and (node.name in _ACCUMULATING or (node.name in _EXTREMA and node.dtype.is_half)):
         wide = _WIDE[node.dtype]
         widened = tuple(_cast(source, wide) if source.dtype is node.dtype else source for source in inputs)
@@ -54,13 +57,15 @@ def _legal(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int]) -> 
     return on(node, inputs)
 
 
-def _of_half(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int]) -> Node:
-    """The contraction with float32 sums of operands of 16 bits: in pairs where they are bfloat16."""
+def _of_half(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int], pairs: bool) -> Node:
+    """The contraction with float32 sums of operands of 16 bits: with `pairs` in pairs where they are bfloat16."""
     precision: DType | None = node.dtype if node.dtype.is_half else node.attribute("precision")
     assert precision is not None
     operands = [narrowed(source, precision) for source in inputs]
     groups = 1 if node.name == "matmul" else node.attribute("groups")
-    if precision is dtypes.float16:
+    if not pairs:
+        pass
+    elif precision is dtypes.float16:
         operands, precision = [_cast(source, dtypes.float32) for source in operands], None
     elif node.name in _PAIRED_AXES:
         axes = _PAIRED_AXES[node.name]
@@ -69,7 +74,7 @@ def _of_half(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int]) -
             operands = [_one_more(source, axis % source.ndim) for source, axis in zip(operands, axes, strict=True)]
         elif extent % 2:
             operands, precision = [_cast(source, dtypes.float32) for source in operands], None
-    if precision is not None and groups > 1 and _has_groups_of(wide_groups, node, operands):
+    if pairs and precision is not None and groups > 1 and _has_groups_of(wide_groups, node, operands):
         operands, precision = [_cast(source, dtypes.float32) for source in operands], None
     place = node.operation.attributes.index("precision")
     attributes = (*node.attributes[:place], precision, *node.attributes[place + 1 :])

@@ -6,8 +6,9 @@ from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Protocol
 
-from trainer.engine.program.work import Buffer, Work
+from trainer.engine.program.work import Buffer, Exchanges
 
 ALIGNMENT = 256
 
@@ -21,7 +22,20 @@ class MemoryPlan:
     peak: tuple[Buffer, ...]
 
 
-def plan_memory(works: Sequence[Work]) -> MemoryPlan:
+class Item(Protocol):
+    """An item of work, or a launch: the buffers that it reads, writes, and touches at all."""
+
+    @property
+    def sources(self) -> tuple[Buffer, ...]: ...
+    @property
+    def targets(self) -> tuple[Buffer, ...]: ...
+    @property
+    def buffers(self) -> tuple[Buffer, ...]: ...
+    @property
+    def in_place(self) -> Exchanges: ...
+
+
+def plan_memory(works: Sequence[Item]) -> MemoryPlan:
     """Place arena buffers in order of first use: in place of one that ends there, or in the lowest free gap."""
     last: dict[Buffer, int] = {}
     for index, work in enumerate(works):
@@ -59,7 +73,7 @@ def plan_memory(works: Sequence[Work]) -> MemoryPlan:
 
 
 def _replaced(
-    buffer: Buffer, work: Work, index: int, last: dict[Buffer, int], offsets: dict[Buffer, int],
+    buffer: Buffer, work: Item, index: int, last: dict[Buffer, int], offsets: dict[Buffer, int],
     first: dict[Buffer, int],
 ) -> Buffer | None:  # fmt: skip
     """The input whose memory `buffer`, an output of `work`, may take: it ends here and no other output has it."""

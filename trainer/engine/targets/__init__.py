@@ -1,4 +1,4 @@
-"""The devices that evaluate graphs: `cpu` (compiled) and `reference` (NumPy, for tests)."""
+"""The devices that evaluate graphs: `cpu` and `cuda` (compiled) and `reference` (NumPy, for tests)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+from trainer import TrainerError
 from trainer.engine.graph import lines
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node
@@ -21,6 +22,14 @@ lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
     # the child of a fork has none of the other threads: the lock is free in it, and no computation is half done
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
+
+class DeviceFailure(TrainerError):
+    """A device can't go on computing; what was saved before is intact."""
+
+
+class DeviceMemoryError(DeviceFailure, MemoryError):
+    """A device's memory is full."""
 
 
 class Fence:
@@ -75,6 +84,7 @@ class Device(Protocol):
 # name -> (module, class): imported on first use, since imports take long
 _CLASSES = {
     "cpu": ("trainer.engine.targets.cpu.device", "CpuDevice"),
+    "cuda": ("trainer.engine.targets.cuda.device", "CudaDevice"),
     "reference": ("trainer.engine.targets.reference", "ReferenceDevice"),
 }
 _devices: dict[str, Device] = {}
@@ -103,15 +113,24 @@ is_per_item = _per_item.get
 
 
 def get(name: str | Device) -> Device:
-    """The device called `name` (one of each per process); a device is returned unchanged."""
+    """The device called `name` (one of each per process); a device is returned unchanged.
+
+    "cuda:1" is the GPU of number 1, "cuda" that of number 0.
+    """
     if not isinstance(name, str):
         return name
     found = _devices.get(name)
     if found is None:
-        if name not in _CLASSES:
-            raise refusal("device", "unknown device", found=repr(name), expected=" or ".join(sorted(_CLASSES)))
-        module, kind = _CLASSES[name]
-        found = _devices[name] = getattr(importlib.import_module(module), kind)()
+        base, colon, number = name.partition(":")
+        is_numbered = base == "cuda" and number.isdecimal()
+        if base not in _CLASSES or (colon and not is_numbered):
+            expected = " or ".join([*sorted(_CLASSES), "cuda:N"])
+            raise refusal("device", "unknown device", found=repr(name), expected=expected)
+        if is_numbered and not int(number):
+            return get(base)
+        module, kind = _CLASSES[base]
+        numbers = [int(number)] if is_numbered else []
+        found = _devices[name] = getattr(importlib.import_module(module), kind)(*numbers)
     return found
 
 

@@ -8,6 +8,7 @@ from trainer.tui.text import Line, crop_line, join, line_width
 GLYPHS = {
     "running": "running", "starting": "starting", "done": "finished", "stopped": "stopped", "interrupted": "stopped",
     "failed": "failed", "lost": "failed", "paused": "paused", "stopping": "stopped", "silent": "silent",
+    "pruned": "stopped",
 }  # fmt: skip
 """The name of the glyph of each status; the word stands next to it."""
 

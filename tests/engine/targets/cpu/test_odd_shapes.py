@@ -184,3 +184,13 @@ def _of_threads(threads: int) -> CpuDevice:
     if threads not in _devices:
         _devices[threads] = CpuDevice(threads=threads)
     return _devices[threads]
+
+
+@pytest.mark.parametrize("dtype", [dtypes.bfloat16, dtypes.float16], ids=str)
+def test_resampled_16_bit_floats_are_rounded_to_the_nearest(dtype: dtypes.DType) -> None:
+    """1/4 · 1 + 3/4 · (1 + eps) is nearer to 1 + eps than to 1."""
+    epsilon = {"bfloat16": 2.0**-7, "float16": 2.0**-10}[dtype.name]
+    pixels = half.stored(np.array([[[[1, 1 + epsilon]]]], np.float32), dtype)
+    node = p.resample(p.buffer(Storage.of(pixels, dtype)), (1, ((0, (1.0,)),)), (2, ((0, (0.25, 0.75)),)))
+    (found,) = CpuDevice(threads=1).evaluate([node])
+    np.testing.assert_array_equal(half.widened(found.view(), dtype), [[[[1 + epsilon]]]])

@@ -11,6 +11,7 @@ import pytest
 from tests.engine.targets.kernels.loop_runner import addresses, compiled, laid_out, strides_of
 from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64, int32, int64, uint8
 from trainer.engine.targets.cpu.kernels import index
+from trainer.engine.targets.ir.indexing import Operation
 
 CASES = [  # table shape, indices shape, axis, along
     ((100, 70), (33,), 0, False),
@@ -35,11 +36,17 @@ def order_of(ndim: int, layout: str) -> tuple[int, ...]:
 
 
 def build(
-    operation: str, table: Sequence[int], indices: Sequence[int], axis: int, along: bool, dtype: DType, layout: str
+    operation: Operation,
+    table: Sequence[int],
+    indices: Sequence[int],
+    axis: int,
+    along: bool,
+    dtype: DType,
+    layout: str,
 ) -> tuple[index.IndexKernel, tuple[int, ...]]:
     """The kernel with all three arrays in `layout`, and the dense array's shape."""
     dense = tuple(indices) if along else (*table[:axis], *indices, *table[axis + 1 :])
-    kernel = index.indexed(
+    kernel = index.IndexKernel.over(
         operation, along, table, indices, axis, dtype, int32 if layout == "row major" else int64,
         table_strides=strides_of(table, order_of(len(table), layout)),
         index_strides=strides_of(indices, order_of(len(indices), layout)),

@@ -11,7 +11,7 @@ from tests.engine.numbers import numbers
 from trainer import engine
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.kernels.sort import SortRows
-from trainer.engine.targets.cpu.kernels.sort_keys import Keys
+from trainer.engine.targets.ir.sort_keys import Keys
 
 
 @pytest.fixture(autouse=True)

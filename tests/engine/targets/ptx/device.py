@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -19,6 +20,7 @@ from trainer.engine.program.state_layouts import settle_layouts
 from trainer.engine.program.work import Buffer, place_of
 from trainer.engine.targets import Device, Run
 from trainer.engine.targets.ptx.launch import Address, Launch
+from trainer.engine.targets.ptx.lowering.products import Precision
 from trainer.engine.targets.ptx.target import Lowered, PtxTarget
 
 
@@ -27,8 +29,10 @@ class EmulatedDevice(Device):
 
     name = "emulated"
 
-    def __init__(self, processor: str = "sm_90a", *, flush: bool = False) -> None:
-        self.target = PtxTarget(processor, flush=flush)
+    def __init__(
+        self, processor: str = "sm_90a", *, flush: bool = False, tensor_cores: tuple[Precision, ...] = ()
+    ) -> None:
+        self.target = PtxTarget(processor, flush, tensor_cores)
 
     def evaluate(self, nodes: Sequence[Node]) -> Run:
         return self.compile(nodes).run([])
@@ -44,16 +48,20 @@ class EmulatedDevice(Device):
     ) -> EmulatedProgram:
         shapes = [node.shape for node in results]
         leaves = [node.attributes[0] for node in inputs]
-        return EmulatedProgram(self.target, self.lowered(results, updates), shapes, leaves)
+        target = replace(self.target, flush=flush or self.target.flush)
+        return EmulatedProgram(target, self.lowered(results, updates, target), shapes, leaves)
 
-    def lowered(self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = ()) -> Lowered:
+    def lowered(
+        self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), target: PtxTarget | None = None
+    ) -> Lowered:
         """The launches of a graph."""
+        target = target or self.target
         outputs = [*results, *(node for _, node in updates)]
         leaves = {node: p.buffer(node.value) for node in uncomputed(outputs) if node.value is not None}
-        outputs = self.target.legal(replaced(outputs, leaves))
+        outputs = target.legal(replaced(outputs, leaves))
         new = tuple((storage, node) for (storage, _), node in zip(updates, outputs[len(results) :], strict=True))
         settle_layouts(topological(outputs), new)
-        return self.target.lower(Request(tuple(outputs[: len(results)]), new))
+        return target.lower(Request(tuple(outputs[: len(results)]), new))
 
 
 class EmulatedProgram:

@@ -1,4 +1,4 @@
-"""`ptxas`, NVIDIA's assembler, from the wheel `nvidia-cuda-nvcc-cu12`: whether kernels are valid and what they need."""
+"""`ptxas`, NVIDIA's assembler, from the wheel of the CUDA compiler: whether kernels are valid and what they need."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import functools
 import importlib.metadata
 import re
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+WHEELS = ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12")
 
 
 @functools.cache
 def found() -> Path | None:
     """Where the program is; None where the wheel is not installed."""
-    try:
-        files = importlib.metadata.files("nvidia-cuda-nvcc-cu12") or []
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    return next((Path(str(file.locate())) for file in files if file.name == "ptxas"), None)
+    for wheel in WHEELS:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            files = importlib.metadata.files(wheel) or []
+            return next((Path(str(file.locate())) for file in files if file.name == "ptxas"), None)
+    return None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import time
 from collections import OrderedDict
@@ -22,7 +23,6 @@ from trainer.engine.program.state_layouts import settle_layouts
 from trainer.engine.targets import Device, Run, is_per_item
 from trainer.engine.targets.cpu import choices, describe, native
 from trainer.engine.targets.cpu.arena import Arena
-from trainer.engine.targets.cpu.eager import EagerProgram
 from trainer.engine.targets.cpu.executable import Program, ProgramTuner
 from trainer.engine.targets.cpu.loaded_kernels import Kernels, Progress
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Numerics
@@ -31,9 +31,10 @@ from trainer.engine.targets.cpu.poison import poisoned
 from trainer.engine.targets.cpu.pool import Pool, shared_pool
 from trainer.engine.targets.cpu.recording import Recording
 from trainer.engine.targets.cpu.target import CpuTarget
+from trainer.engine.targets.eager import CACHED_PROGRAMS, EagerProgram
 
 POISON_VARIABLE = "TRAINER_POISON"
-CACHED_PROGRAMS = 512
+_ADDRESS = operator.attrgetter("address")
 
 
 class CpuDevice(Device):
@@ -127,8 +128,9 @@ class CpuDevice(Device):
         with self.pool.lock:
             program = self._programs.get(key)
             if program is None:
-                program = EagerProgram(nodes, arguments, lambda outputs, inputs: self.compile(outputs, inputs=inputs))
-                self._programs[key] = program
+                program = self._programs[key] = EagerProgram(
+                    nodes, arguments, lambda outputs, inputs: self.compile(outputs, inputs=inputs), _ADDRESS
+                )
                 if len(self._programs) > CACHED_PROGRAMS:
                     self._programs.popitem(last=False)
             else:

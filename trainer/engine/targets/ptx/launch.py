@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from trainer.engine.program.work import Buffer, KernelSource, View, Work
+from trainer import TrainerError
+from trainer.engine.program.work import Buffer, Exchanges, KernelSource, View, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,9 @@ class Address:
         return cls(view.buffer, view.offset * view.dtype.itemsize)
 
 
+MOST_BLOCKS = 2**31 - 1
+"""Blocks of a grid along x, its only axis here (CUDA C++ Programming Guide, technical specifications)."""
+
 Word = int | Address
 """A parameter of a kernel: an i64, or an address in the GPU's memory. Buffers begin at a multiple of 16 bytes."""
 
@@ -28,7 +33,16 @@ Word = int | Address
 class Launch:
     """A kernel on a grid of `blocks` blocks of `threads` threads: its code, its parameters, and what it computes.
 
-    `source.render(name)` is the kernel's LLVM IR, `targets` are the buffers that it writes. Launches run in order.
+    This is all that a driver needs, and stays as it is:
+
+    - `source.render(name)` is the kernel's LLVM IR, and `PtxTarget.assembled(launch, name)` its PTX, whose only entry
+      is `name`; equal sources have equal code.
+    - The grid is (blocks, 1, 1), the block (threads, 1, 1). A launch of 0 blocks does nothing.
+    - Shared memory is declared in the kernel, at most 48 KiB: a launch asks for no dynamic shared memory.
+    - `words` are the kernel's parameters in order, 8 bytes each: an `Address` is the place of a buffer in the GPU's
+      memory plus its byte offset, an integer is an i64. Buffers begin at a multiple of 16 bytes.
+    - `targets` are the buffers that it writes; the other buffers among `words` are only read.
+    - Launches run in order: each sees what those before it wrote.
     """
 
     work: Work
@@ -38,6 +52,38 @@ class Launch:
     blocks: int
     threads: int
 
+    def __post_init__(self) -> None:
+        if self.blocks > MOST_BLOCKS:
+            raise TrainerError(
+                f"{self.label} is too large for one launch on a GPU", where=self.work.line,
+                found=f"{self.blocks:,} blocks of {self.threads} threads", expected=f"at most {MOST_BLOCKS:,} blocks",
+                hint="Compute it in parts, such as smaller batches.",
+            )  # fmt: skip
+
     @property
     def label(self) -> str:
         return self.work.label
+
+    # What planning of memory and reports ask for
+
+    scratch: ClassVar[int] = 0
+    in_place: ClassVar[Exchanges] = ()
+    """No output takes an input's memory: kernels read inputs through the cache for constant data."""
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Each buffer that is touched, once."""
+        return tuple(dict.fromkeys([*(word.buffer for word in self.words if isinstance(word, Address)), *self.targets]))
+
+    @property
+    def sources(self) -> tuple[Buffer, ...]:
+        """Each buffer that is read and not written."""
+        return tuple([buffer for buffer in self.buffers if buffer not in self.targets])
+
+    @property
+    def reads(self) -> tuple[Buffer, ...]:
+        return self.sources
+
+    @property
+    def writes(self) -> tuple[Buffer, ...]:
+        return self.targets

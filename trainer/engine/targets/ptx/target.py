@@ -9,13 +9,15 @@ from trainer.engine.graph.node import Node
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program.build import Request, build
+from trainer.engine.program.decompose import decomposed
 from trainer.engine.program.legalize import legalize
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.target import Features
 from trainer.engine.program.work import Buffer, Work
 from trainer.engine.targets.ptx.assembly import PROCESSOR, assembled
 from trainer.engine.targets.ptx.launch import Launch
-from trainer.engine.targets.ptx.lowering.lower import lower
+from trainer.engine.targets.ptx.lowering.lower import Lowering
+from trainer.engine.targets.ptx.lowering.products import Precision, takes_prologue
 
 
 @dataclass
@@ -31,28 +33,31 @@ class Lowered:
 class PtxTarget:
     """A processor that kernels are made for, by its name in PTX ("sm_90a").
 
-    With `flush` subnormal float32 numbers count as zeros, as traced programs have it.
+    With `flush` subnormal float32 numbers count as zeros, as traced programs have it. `tensor_cores` names the operands
+    of products that tensor cores multiply: "bfloat16", "float16", and "tf32" for float32, which they round to 10 bits
+    of fraction. All other products are exact.
     """
 
     processor: str = PROCESSOR
     flush: bool = False
+    tensor_cores: tuple[Precision, ...] = ()
     features: Features = field(default=Features())
 
     def legal(self, outputs: Sequence[Node]) -> list[Node]:
         """The graph as the kernels take it."""
-        return legalize(simplify(outputs), self.features.wide_groups)
+        return legalize(simplify(decomposed(outputs)), pairs=False)
 
     def takes_prologue(self, node: Node) -> bool:
-        """No kernel computes element-wise work on its input yet."""
-        return False
+        """Whether a product computes its first operand, and gains by it."""
+        return takes_prologue(node)
 
     def statistics(self, convolution: Work, reduction: Work) -> None:
         """A convolution and the statistics of its result stay two items."""
 
     def lower(self, request: Request, policy: Policy | None = None) -> Lowered:
-        """The launches of a graph. Raises `TrainerError` for an operation that has no kernel yet."""
+        """The launches of a graph. Raises `TrainerError` for an operation that has no kernel."""
         program = build(request, policy or Policy(), self)
-        launches = [launch for work in program.works for launch in lower(work, flush=self.flush)]
+        launches = Lowering(self.flush, self.tensor_cores).launches(program.works)
         return Lowered(launches, program.results, program.layouts)
 
     def assembled(self, launch: Launch, name: str = "kernel") -> str:

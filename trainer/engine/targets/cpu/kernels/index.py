@@ -1,8 +1,4 @@
-"""Reading and adding at computed positions: gather, take_along and their transposes, with shapes and strides baked in.
-
-All four are one loop nest over the space of the *dense* array (the output of a gather, the updates of a scatter), in
-which an index array says where along one axis of the *table* an element lies. An index outside the axis is clamped when
-reading and dropped when adding, so no index touches memory outside the table.
+"""Reading and adding at computed positions (`ir.indexing`), with shapes and strides baked in.
 
 Adding is deterministic: tasks share no element of the table, and each walks the indices in row-major order.
 """
@@ -13,13 +9,11 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal
-
-import numpy as np
 
 from trainer.engine.graph.dtypes import DType, float32
 from trainer.engine.targets.cpu.kernels import access, loops
-from trainer.engine.targets.ir.expression import COMPUTE, LANES, MEMORY, cast, combined, literal, widen
+from trainer.engine.targets.ir.expression import COMPUTE, LANES, MEMORY, cast, combined, widen
+from trainer.engine.targets.ir.indexing import COMBINING, Indexing
 from trainer.engine.targets.ir.operand import Operand, inner_of
 from trainer.engine.targets.ir.vectors import splat
 from trainer.engine.targets.ir.writer import Integer, Writer, vector
@@ -27,28 +21,15 @@ from trainer.engine.targets.ir.writer import Integer, Writer, vector
 _WIDE = vector("i64", LANES)
 _TASK_ELEMENTS = 16384
 _SCATTER_PART = 64
-Operation = Literal["gather", "scatter_add", "scatter_prod", "scatter_max", "scatter_min"]
-_COMBINING = {"scatter_add": "add", "scatter_prod": "multiply", "scatter_max": "maximum", "scatter_min": "minimum"}
 
 
-@dataclass(frozen=True, slots=True)
-class IndexKernel:
-    """One indexed kernel. `sizes` is the dense array's shape; all strides are in elements, along its dimensions.
+class IndexKernel(Indexing):
+    """One indexed kernel. Addresses: gather (table, indices, dense); scatter (dense, indices, table).
 
-    `table_strides` are 0 along dimensions that select a position on the axis (those of gather's indices, or the axis of
-    take_along). Addresses: gather (table, indices, dense); scatter_add (dense, indices, table), which is cleared first.
     A scatter of 16-bit floats adds into a float32 table; to round it is another kernel's work.
     """
 
-    operation: Operation
-    dtype: DType
-    index_dtype: DType
-    sizes: tuple[int, ...]
-    axis_size: int
-    axis_stride: int
-    dense_strides: tuple[int, ...]
-    index_strides: tuple[int, ...]
-    table_strides: tuple[int, ...]
+    __slots__ = ()
 
     @property
     def table_dtype(self) -> DType:
@@ -67,26 +48,6 @@ class IndexKernel:
         if self.operation == "gather" and self.axis_size == 0 and 0 not in self.sizes:
             raise ValueError("there is nothing to gather from along an axis of length 0")
         return _Index(self).render(name)
-
-
-def indexed(
-    operation: Operation, along: bool, table_shape: Sequence[int], indices_shape: Sequence[int], axis: int,
-    dtype: DType, index_dtype: DType, *,
-    table_strides: Sequence[int], index_strides: Sequence[int], dense_strides: Sequence[int],
-) -> IndexKernel:  # fmt: skip
-    """dense = table.take(indices, axis), of shape table[:axis] + indices + table[axis+1:]; or, `along` the axis,
-    numpy.take_along_axis(table, indices, axis), of the indices' shape. The transpose of either adds the dense array
-    into a cleared table, in row-major order of the indices.
-    """
-    if along:
-        sizes, indices = tuple(indices_shape), tuple(index_strides)
-        table = tuple(0 if dimension == axis else stride for dimension, stride in enumerate(table_strides))
-    else:
-        sizes = (*table_shape[:axis], *indices_shape, *table_shape[axis + 1 :])
-        indices = (*[0] * axis, *index_strides, *[0] * (len(table_shape) - axis - 1))
-        table = (*table_strides[:axis], *[0] * len(indices_shape), *table_strides[axis + 1 :])
-    extent, step = table_shape[axis], table_strides[axis]
-    return IndexKernel(operation, dtype, index_dtype, sizes, extent, step, tuple(dense_strides), indices, table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +70,7 @@ class _Split:
 def _split(kernel: IndexKernel) -> _Split:
     dimensions = range(len(kernel.sizes))
     adding = kernel.operation != "gather"
-    selecting = [d for d in dimensions if adding and kernel.table_strides[d] == 0 and kernel.sizes[d] != 1]
+    selecting = kernel.combining
     free = [d for d in dimensions if d not in selecting and kernel.sizes[d] != 1]
     vectors = [d for d in free if kernel.table_strides[d] == 1] if adding else free
     innermost = min(vectors, key=lambda d: (kernel.dense_strides[d], -d), default=None)
@@ -120,7 +81,7 @@ def _split(kernel: IndexKernel) -> _Split:
     repeats = math.prod(kernel.sizes[d] for d in selecting)
     work = max(1, min(width, part) * max(1, repeats))
     return _Split(
-        tuple(rows), innermost, tuple(selecting), row_count, max(1, _TASK_ELEMENTS // work), width, part
+        tuple(rows), innermost, selecting, row_count, max(1, _TASK_ELEMENTS // work), width, part
     )  # fmt: skip
 
 
@@ -236,13 +197,7 @@ class _Index:
     @property
     def _neutral(self) -> str:
         """The literal with which an update is combined first; nothing for zeros."""
-        dtype, operation = self.kernel.table_dtype, self.kernel.operation
-        if operation == "scatter_add":
-            return ""
-        if operation == "scatter_prod":
-            return literal(dtype, 1)
-        limits = (-math.inf, math.inf) if dtype.is_float else (np.iinfo(dtype.storage).min, np.iinfo(dtype.storage).max)
-        return literal(dtype, limits[operation == "scatter_min"])
+        return "" if self.kernel.operation == "scatter_add" else self.kernel.neutral
 
     def _inside(self, index: str) -> str:
         return self.writer.value(f"icmp ult i64 {index}, {self.kernel.axis_size}")
@@ -251,7 +206,7 @@ class _Index:
         """table + update, or what else combines them, in the table's dtype; the update is in its own."""
         dtype = self.kernel.table_dtype
         addend = cast(self.writer, update, self.kernel.dtype, dtype, lanes)
-        return combined(self.writer, _COMBINING[self.kernel.operation], dtype, table, addend, lanes)
+        return combined(self.writer, COMBINING[self.kernel.operation], dtype, table, addend, lanes)
 
     def _table_place(self, table: str, index: Integer) -> str:
         return loops.stepped(self.writer, MEMORY[self.kernel.table_dtype.name], table, index, self.kernel.axis_stride)

@@ -19,7 +19,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.primitives.resampling import Band
 from trainer.engine.targets.cpu.kernels.access import load_operand, store_operand
 from trainer.engine.targets.cpu.kernels.loops import Part, bounds, broadcast, counted_loop, stepped, vectors, word
-from trainer.engine.targets.ir.expression import COMPUTE, LANES, MEMORY, compute_type
+from trainer.engine.targets.ir.expression import COMPUTE, LANES, MEMORY, compute_type, round_to_half
 from trainer.engine.targets.ir.operand import Operand
 from trainer.engine.targets.ir.writer import Integer, Typed, Writer
 
@@ -132,8 +132,10 @@ class RunWriter:
             yield [Part(position) for position in (loop.index, *others)]
 
     def store(self, target: str, parts: Sequence[Part], values: Sequence[str]) -> None:
-        """Store the vectors of a pixel."""
+        """Store the vectors of a pixel, whose sums of 16-bit floats are rounded here."""
+        dtype = self.kernel.dtype
         for part, value in zip(parts, values, strict=True):
+            value = round_to_half(self.writer, value, dtype) if dtype.is_half else value
             store_operand(self.writer, self.operand, target, part, value)
 
     def _added(self, sums: list[str], values: list[str], weight: str) -> list[str]:

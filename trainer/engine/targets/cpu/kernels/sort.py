@@ -13,8 +13,8 @@ from typing import Literal
 
 from trainer.engine.targets.cpu.kernels.lines import Line, mapped, row_of
 from trainer.engine.targets.cpu.kernels.loops import IOTA, bounds, broadcast, counted_loop, word
-from trainer.engine.targets.cpu.kernels.sort_keys import Keys
 from trainer.engine.targets.ir.expression import LANES
+from trainer.engine.targets.ir.sort_keys import Keys
 from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 _TASK_ELEMENTS = 4096

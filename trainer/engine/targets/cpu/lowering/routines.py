@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from trainer.engine.graph.primitives.resampling import Band
 from trainer.engine.graph.storage import CHANNELS_LAST, Layout
@@ -15,18 +14,10 @@ from trainer.engine.targets.cpu.lowering.launch import Routine
 
 def expand_index(expansion: Expansion, work: Work) -> None:
     """Rows of a table or one element of each line along an axis, and what adds into these; operands as they lie."""
-    (values, indices), target, name = work.reads, work.writes[0], work.spec.operation.name
+    target = work.writes[0]
     if target.size == 0:
         return
-    scatters, along = name.startswith("scatter"), name.endswith("along")
-    table, dense = (target, values) if scatters else (values, target)
-    operation: Any = name.removesuffix("_along") if scatters else "gather"
-    kernel = index.indexed(
-        operation, along, table.shape, indices.shape, work.spec.attribute("axis"),
-        values.dtype, indices.dtype,
-        table_strides=table.strides, index_strides=indices.strides, dense_strides=dense.strides,
-    )  # fmt: skip
-    expansion.add(replace(work, spec=Routine.of(kernel, values, indices, target)))
+    expansion.add(replace(work, spec=Routine.of(index.IndexKernel.of(work), *work.reads, target)))
 
 
 def expand_gather_sum(expansion: Expansion, work: Work) -> None:

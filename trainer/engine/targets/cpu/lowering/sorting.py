@@ -9,9 +9,9 @@ from trainer.engine.graph.storage import Layout
 from trainer.engine.program.work import Buffer, View, Work
 from trainer.engine.targets.cpu.kernels.digit_passes import CountDigits, DigitPass, MoveDigits, PlaceDigits
 from trainer.engine.targets.cpu.kernels.sort import SortRows
-from trainer.engine.targets.cpu.kernels.sort_keys import Keys
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Coded, Routine
+from trainer.engine.targets.ir.sort_keys import Keys
 
 _SCRATCH = 3 << 20
 """Bytes of a row's arrays above which it is sorted by many tasks; threads have 4 MiB."""

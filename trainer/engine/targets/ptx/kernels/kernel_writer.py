@@ -7,13 +7,14 @@ results have the same bits as on the CPU.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.ir.expression import COMPUTE, MEMORY, narrow, render_body, widen
-from trainer.engine.targets.ir.writer import Typed, Writer, vector
+from trainer.engine.targets.ir.writer import Integer, Typed, Writer, vector
 
 WARP = 32
 """Threads of a warp."""
@@ -72,6 +73,21 @@ class KernelWriter(Writer):
             places.insert(0, self.unsigned("urem", number, extent, is_narrow))
             number = self.unsigned("udiv", number, extent, is_narrow)
         return [number, *places]
+
+    def unraveled(self, number: str, extents: Sequence[int], order: Sequence[int] | None = None) -> list[Integer]:
+        """The place along each axis of a number that counts points of known extents, along the last of `order` first.
+
+        Axes of `order` (all, as they are) run from the outermost to the innermost.
+        """
+        places: list[Integer] = [0] * len(extents)
+        is_narrow, rest = math.prod(extents) < 1 << 31, math.prod(extents)
+        for axis in reversed(range(len(extents)) if order is None else order):
+            rest //= max(1, extents[axis])
+            if extents[axis] == 1:
+                continue
+            places[axis] = number if rest <= 1 else self.unsigned("urem", number, str(extents[axis]), is_narrow)
+            number = self.unsigned("udiv", number, str(extents[axis]), is_narrow)
+        return places
 
     def offset(self, places: Sequence[str], strides: Sequence[str]) -> str:
         """The sum of place * stride."""

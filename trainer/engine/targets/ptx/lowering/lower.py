@@ -1,35 +1,65 @@
-"""The launches of one item of work, by its kind; what no kernel computes yet is refused by name."""
+"""The launches of one item of work, by its kind; what a GPU does not compute within a step is refused by name."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from trainer import TrainerError
 from trainer.engine.program.work import Call, Work
 from trainer.engine.targets.ptx.launch import Launch
 from trainer.engine.targets.ptx.lowering.loops import lower_loop
-from trainer.engine.targets.ptx.lowering.products import lower_matmul
+from trainer.engine.targets.ptx.lowering.points import POINTS, lower_points
+from trainer.engine.targets.ptx.lowering.products import Precision, lower_product
 from trainer.engine.targets.ptx.lowering.reductions import lower_reduction
+from trainer.engine.targets.ptx.lowering.repeats import each_time
 
 
-def lower(work: Work, *, flush: bool) -> list[Launch]:
-    """The launches of an item, in order. With `flush` subnormal float32 numbers count as zeros.
-
-    Raises `TrainerError` for an operation that has no kernel yet.
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """How items are lowered. With `flush` subnormal float32 numbers count as zeros; `tensor_cores` names the operands
+    that tensor cores multiply.
     """
-    if work.kind == "loop":
-        return [lower_loop(work, flush=flush)] if work.points else []
-    if work.kind == "reduction":
-        return lower_reduction(work, flush=flush)
-    if isinstance(work.spec, Call) and work.spec.operation.name == "matmul":
-        return lower_matmul(work, flush=flush)
-    raise _refused(work)
+
+    flush: bool = False
+    tensor_cores: tuple[Precision, ...] = ()
+
+    def launches(self, works: Sequence[Work]) -> list[Launch]:
+        """The launches of items, in order. Raises `TrainerError` for an operation that has no kernel."""
+        return [launch for work in works for launch in self._of(work)]
+
+    def _of(self, work: Work) -> list[Launch]:
+        if work.kind == "loop":
+            return [lower_loop(work, flush=self.flush)] if work.points else []
+        if work.kind == "reduction":
+            return lower_reduction(work, flush=self.flush)
+        if work.kind == "contraction":
+            return lower_product(work, flush=self.flush, tensor_cores=self.tensor_cores)
+        if work.kind == "repeat":
+            return self.launches(list(each_time(work)))
+        if isinstance(work.spec, Call) and work.spec.operation.name in POINTS:
+            return lower_points(work, flush=self.flush)
+        raise refusal(work)
 
 
-def _refused(work: Work) -> TrainerError:
+REFUSED = {
+    "host": ("is a function on the host, for which a step on a GPU cannot stop",
+             "Call it before or after the step, or train on `device: cpu`."),
+    "custom": ("is LLVM IR for a CPU",
+               "Compose it of the engine's operations, or train on `device: cpu`."),
+}  # fmt: skip
+"""By kind of item: why a GPU does not compute it, and what to do instead."""
+
+
+def refusal(work: Work) -> TrainerError:
+    """The error for an item without a kernel."""
     name = work.spec.operation.name if isinstance(work.spec, Call) else work.label
+    if work.kind == "host":
+        name = work.spec.attribute("call").name
+    elif work.kind == "custom":
+        name = work.spec.attribute("kernel").name
+    why, hint = REFUSED.get(work.kind, ("has no kernel for NVIDIA GPUs", "Train on `device: cpu`."))
     return TrainerError(
-        f"no kernel for NVIDIA GPUs computes {name} yet",
-        where=work.line,
-        found=f"{name} ({work.kind})",
-        expected="an operation of the table in docs/gpu.md",
-        hint="Compute it on `device: cpu`.",
-    )
+        f"{name} {why}", where=work.line, found=f"{name} ({work.kind})",
+        expected="an operation of the table in docs/gpu.md", hint=hint,
+    )  # fmt: skip

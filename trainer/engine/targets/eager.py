@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -11,25 +12,37 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node, make_node
 from trainer.engine.graph.rewrite import replaced
 from trainer.engine.graph.signature import Arguments
-from trainer.engine.graph.storage import Storage
+from trainer.engine.graph.storage import HOST, Storage
 from trainer.engine.program.views import NodeView, view_through
 from trainer.engine.targets import Run
-from trainer.engine.targets.cpu.executable import Program
+
+CACHED_PROGRAMS = 512
 
 Path = tuple[int, list[tuple[int, list[int]]]]
 """A slice's path: its leaf's number; for each slice on the way its number and the bytes along each axis."""
 
 
+class Compiled(Protocol):
+    """A compiled program, whose inputs are given by their addresses."""
+
+    def run_at(self, inputs: Sequence[int]) -> Run: ...
+
+
 class EagerProgram:
-    """The program of all graphs whose signatures have one key. It holds on to nobody's data."""
+    """The program of all graphs whose signatures have one key. It holds on to nobody's data.
+
+    `compile` makes the program of outputs on inputs; `address` moves an input to the device's memory.
+    """
 
     def __init__(
-        self, outputs: Sequence[Node], arguments: Arguments, compile: Callable[[list[Node], list[Node]], Program]
-    ) -> None:
+        self, outputs: Sequence[Node], arguments: Arguments, compile: Callable[[list[Node], list[Node]], Compiled],
+        address: Callable[[Storage], int],
+    ) -> None:  # fmt: skip
+        self._address = address
         leaves, constants, slices = arguments
         inputs = [_without_memory(leaf) for leaf in leaves]
         instead = dict(zip(leaves, inputs, strict=True))
-        self._numbers = _place_numbers(constants, instead)
+        self._numbers, self._stored = _place_numbers(constants, instead)
         self._paths: list[Path] = []
         for node in slices:
             leaf, path, instead[node] = _from_the_start(node, leaves, slices)
@@ -40,9 +53,13 @@ class EagerProgram:
     def run(self, arguments: Arguments) -> Run:
         """The values of the outputs of a graph with these arguments; the caller holds the pool's lock."""
         leaves, constants, slices = arguments
-        addresses = [leaf.value.address for leaf in leaves]  # type: ignore[union-attr]
+        address_of = self._address
+        addresses = [address_of(leaf.value) for leaf in leaves]  # type: ignore[arg-type]
         for place, node in enumerate(constants):
             self._numbers[place][place] = node.attributes[0]
+        for storage, values in self._stored:
+            if storage.owner is not HOST:
+                storage.owner.upload(storage.block, values)
         for number, path in self._paths:
             address = addresses[number]
             for place, steps in path:
@@ -60,18 +77,24 @@ def _without_memory(leaf: Node) -> Node:
     return p.buffer(storage)
 
 
-def _place_numbers(constants: Sequence[Node], instead: dict[Node, Node]) -> list[np.ndarray]:
-    """Enter in `instead` a place in memory for each of `constants`; gives the memory, where the nth has place n."""
+def _place_numbers(
+    constants: Sequence[Node], instead: dict[Node, Node]
+) -> tuple[list[np.ndarray], list[tuple[Storage, np.ndarray]]]:
+    """Enter in `instead` a place in memory for each of `constants`; gives the memory, where the nth has place n, and
+    the storages that begin with it.
+    """
     leaves: dict[dtypes.DType, Node] = {}
     memory = []
+    stored: dict[Storage, np.ndarray] = {}
     for place, node in enumerate(constants):
         dtype = dtypes.float32 if node.dtype.is_half else node.dtype
         if dtype not in leaves:
             leaves[dtype] = p.buffer(Storage.of(np.zeros(len(constants), dtype.storage), dtype, name="numbers"))
         number = p.reshape(p.slice_(leaves[dtype], (place,), (place + 1,), (1,)), ())
         instead[node] = number if dtype is node.dtype else p.cast(number, node.dtype)
-        memory.append(leaves[dtype].attributes[0].flat())
-    return memory
+        storage = leaves[dtype].attributes[0]
+        memory.append(stored.setdefault(storage, storage.flat()))
+    return memory, list(stored.items())
 
 
 def _from_the_start(node: Node, leaves: list[Node], slices: list[Node]) -> tuple[Node, Path, Node]:

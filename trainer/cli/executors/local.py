@@ -1,4 +1,4 @@
-"""Where the runs of a sweep train: a protocol, and processes of this machine."""
+"""A protocol for where runs train, and processes of this machine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Protocol
 from trainer import TrainerError
 from trainer.cli.order import Order
 from trainer.cli.starting import Worker
+from trainer.datasets.workers import processors
 
 
 class Job(Protocol):
@@ -17,25 +18,49 @@ class Job(Protocol):
         """Why the run could not be started; empty if it was."""
 
     def is_over(self) -> bool:
-        """Whether it has ended; if so, its run directory has the end event."""
+        """Whether it has ended; if so, its run directory has the end event.
+
+        Raises:
+            TrainerError: it can't be carried out any more.
+        """
 
     def end(self) -> None:
         """Ends it after its current step, with a checkpoint, and waits for that."""
 
 
 class Executor(Protocol):
-    """Starts runs."""
+    """Starts runs.
+
+    Attributes:
+        threads: threads of each run.
+    """
+
+    threads: int
 
     def start(self, order: Order) -> Job:
         """Starts the run of an order of `trainer run`."""
 
 
 class LocalProcesses:
-    """Each run in a process of this machine, which ends with this one."""
+    """Each run in a process of this machine, which ends with this one.
+
+    Args:
+        runs: number of runs at the same time, which share the processors.
+        threads: threads of each run; None: an equal share.
+    """
+
+    def __init__(self, runs: int = 1, threads: int | None = None) -> None:
+        self.threads = threads or max(1, processors() // runs)
 
     def start(self, order: Order) -> LocalJob:
         """Starts a worker process."""
         return LocalJob(Worker(order, attached=True, holds_output=True))
+
+    def __enter__(self) -> LocalProcesses:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Leaves nothing to do: the processes have ended, or end with this one."""
 
 
 class LocalJob:

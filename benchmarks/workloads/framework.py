@@ -1,0 +1,70 @@
+"""The engine under the names that `untuned_networks.py` is written with; `torch_framework.py` has PyTorch's."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainer import engine
+from trainer.engine import Tensor, nn
+from trainer.learner.optimizers import SGD, Adam, AdamW, Optimizer
+
+functional = nn.functional
+ReLU, LeakyReLU = nn.ReLU, nn.LeakyReLU
+reshape, permute = engine.reshape, engine.permute_dims
+cross_entropy, mse_loss, l1_loss = nn.cross_entropy, nn.mse_loss, nn.l1_loss
+binary_cross_entropy_with_logits = nn.binary_cross_entropy_with_logits
+
+OPTIMIZERS: dict[str, Callable[[nn.Module], Optimizer]] = {
+    "sgd": lambda network: SGD(network, 0.001, momentum=0.9, weight_decay=1e-4),
+    "adamw": lambda network: AdamW(network, 1e-4),
+    "adam": lambda network: Adam(network, 2e-4, betas=(0.5, 0.999)),
+}
+
+
+def concat(arrays: list[Tensor], axis: int) -> Tensor:
+    return engine.concat(arrays, axis=axis)
+
+
+def roll(x: Tensor, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
+    return engine.roll(x, shifts, axis=axes)
+
+
+def detach(x: Tensor) -> Tensor:
+    return engine.stop_gradient(x)
+
+
+def constant(values: np.ndarray) -> Tensor:
+    """An array that no optimizer updates."""
+    return engine.asarray(values)
+
+
+def parameter(*shape: int) -> Any:
+    return nn.Parameter(np.zeros(shape, np.float32))
+
+
+class Trained:
+    """Networks with an optimizer each, and the precision of their products: what a step in `Network.step` is given."""
+
+    def __init__(self, networks: list[nn.Module], optimizer: str, bfloat16: bool) -> None:
+        self.networks = networks
+        self.optimizers = [OPTIMIZERS[optimizer](network) for network in networks]
+        self.precision = "bfloat16" if bfloat16 else "float32"
+
+    def apply(self, x: Any, number: int = 0) -> Any:
+        """Outputs of a network in float32."""
+        with engine.autocast(self.precision):
+            outputs = self.networks[number](x)
+        wide = [y.astype(engine.float32) for y in (outputs if isinstance(outputs, tuple) else (outputs,))]
+        return tuple(wide) if isinstance(outputs, tuple) else wide[0]
+
+    def frozen(self, number: int) -> contextlib.AbstractContextManager[None]:
+        """Gradients of a network's parameters are not computed: they never are where no optimizer asks for them."""
+        return contextlib.nullcontext()
+
+    def minimize(self, loss: Tensor, number: int = 0) -> None:
+        """Update a network's parameters, and no other's."""
+        self.optimizers[number].minimize(loss)

@@ -1,0 +1,181 @@
+"""A network of `untuned_networks.py` in the engine or in PyTorch: answers each line of standard input with the
+milliseconds of one step (median of several).
+
+Usage: untuned.py NETWORK trainer|torch --threads N [--steps N] [--batch N --inference] [--bfloat16]
+                  [--channels-last] [--compiled] [--measure NAME]
+
+Measures with one answer, for which no line is waited: `losses` (of the first five steps), `first_step` (seconds from a
+ready network to its first loss, importing left out) and `profile`, as JSON: the engine's launches, or PyTorch's seconds
+of each module, forward and back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+COMPARED_STEPS = 5
+PROFILED_STEPS = 3
+MODULE = "module "
+"""Begins the name of a range of PyTorch's profiler, before the module's path."""
+
+
+def in_trainer(arguments: argparse.Namespace) -> Callable[[], float]:
+    """A step on the engine, with kernels that no tuner has chosen."""
+    import framework
+    from untuned_networks import NETWORKS, initial
+
+    from trainer import engine
+    from trainer.engine.targets.cpu.device import CpuDevice
+
+    engine.set_default_device(CpuDevice(threads=arguments.threads))
+    network = NETWORKS[arguments.network]
+    models = network.build()
+    for model in models:
+        model.load_state_dict({name: initial(name, shape) for name, shape in model.named_shapes().items()})
+    inputs = network.inputs(np.random.default_rng(0), arguments.batch or network.batch)
+    trained = framework.Trained(models, network.optimizer, arguments.bfloat16)
+    if arguments.inference:
+        models[0].eval()
+        inputs = inputs[:1]
+
+        def infer(x: Any) -> Any:
+            outputs = trained.apply(x)
+            return engine.max(outputs[-1] if isinstance(outputs, tuple) else outputs)
+
+    step: Any = engine.trace(infer if arguments.inference else lambda *arrays: network.step(trained, *arrays))
+    run = lambda: float(step(*inputs).item())  # noqa: E731
+    if arguments.measure == "profile":
+        print(json.dumps(engine.profile(run, steps=PROFILED_STEPS).to_json()))
+    return run
+
+
+def in_torch(arguments: argparse.Namespace) -> Callable[[], float]:
+    """A step in PyTorch."""
+    import torch
+    import torch_framework
+
+    sys.modules["framework"] = torch_framework
+    from untuned_networks import NETWORKS, initial
+
+    torch.set_flush_denormal(True)  # as the engine's steps do
+    torch.set_num_threads(arguments.threads)
+    layout = torch.channels_last if arguments.channels_last else torch.contiguous_format
+    network = NETWORKS[arguments.network]
+    models = network.build()
+    for model in models:
+        values = {
+            name: torch.from_numpy(initial(name, tuple(value.shape)))
+            for name, value in model.state_dict().items()
+            if value.is_floating_point()
+        }
+        model.load_state_dict(values, strict=False)
+        model.to(memory_format=layout)
+    arrays = network.inputs(np.random.default_rng(0), arguments.batch or network.batch)
+    inputs = [torch.from_numpy(array) for array in arrays]
+    inputs = [x.contiguous(memory_format=layout) if x.ndim == 4 else x for x in inputs]
+    trained = torch_framework.Trained(models, network.optimizer, arguments.bfloat16, arguments.compiled)
+    if not arguments.inference:
+        run = lambda: network.step(trained, *inputs).item()  # noqa: E731
+        if arguments.measure == "profile":
+            print(json.dumps(module_seconds(run, models)))
+        return run
+    models[0].eval()
+
+    @torch.inference_mode()
+    def infer() -> float:
+        outputs = trained.apply(inputs[0])
+        return (outputs[-1] if isinstance(outputs, tuple) else outputs).max().item()
+
+    return infer
+
+
+def module_seconds(run: Callable[[], object], models: list[Any]) -> dict[str, float]:
+    """PyTorch's seconds of a step by innermost module, forward and back; "" is all else.
+
+    Modules open a range while they run, and a gradient has the sequence number of the operation that it is for.
+    """
+    import torch
+
+    def opened(path: str) -> Callable[..., None]:
+        def enter(module: Any, _: Any) -> None:
+            module.open_range = torch.profiler.record_function(MODULE + path)
+            module.open_range.__enter__()
+
+        return enter
+
+    for model in models:
+        for path, module in model.named_modules():
+            module.register_forward_pre_hook(opened(path))
+            module.register_forward_hook(lambda module, _, __: module.open_range.__exit__(None, None, None))
+    for _ in range(2):
+        run()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        for _ in range(PROFILED_STEPS):
+            run()
+    seconds, owners = dict.fromkeys([""], 0.0), dict[int, str]()
+    events = sorted(profiler.events(), key=lambda event: event.time_range.start)
+    for event in events:
+        parent = event
+        while parent is not None and not parent.name.startswith(MODULE):
+            parent = parent.cpu_parent
+        if parent is not None:
+            path = parent.name.removeprefix(MODULE)
+            owners.setdefault(event.sequence_nr, path)
+        else:
+            parent = event
+            while parent.sequence_nr not in owners and parent.cpu_parent is not None:
+                parent = parent.cpu_parent
+            path = owners.get(parent.sequence_nr, "") if parent.sequence_nr >= 0 else ""
+        seconds[path] = seconds.get(path, 0.0) + event.self_cpu_time_total * 1e-6 / PROFILED_STEPS
+    return seconds
+
+
+def step_ms(run: Callable[[], object], steps: int) -> float:
+    """Milliseconds of a step: the median of several."""
+    times = []
+    for _ in range(steps):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return 1e3 * statistics.median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("network")
+    parser.add_argument("framework", choices=("trainer", "torch"))
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--steps", type=int, default=1)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--inference", action="store_true")
+    parser.add_argument("--bfloat16", action="store_true")
+    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--measure", choices=("step_ms", "losses", "first_step", "profile"), default="step_ms")
+    arguments = parser.parse_args()
+    run = (in_torch if arguments.framework == "torch" else in_trainer)(arguments)
+    if arguments.measure == "profile":
+        return
+    if arguments.measure == "losses":
+        print(json.dumps([run() for _ in range(COMPARED_STEPS)]))
+    elif arguments.measure == "first_step":
+        start = time.perf_counter()
+        run()
+        print(time.perf_counter() - start)
+    else:
+        for _ in range(2):
+            run()
+        for _ in sys.stdin:
+            print(step_ms(run, arguments.steps), flush=True)
+
+
+if __name__ == "__main__":
+    main()

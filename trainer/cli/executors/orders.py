@@ -1,0 +1,130 @@
+"""The folder through which a command hands orders to its pilots, on a file system that all machines share.
+
+owner             rewritten by the command every second; without it, the pilots end
+N.order           an order that no pilot has taken
+N.taken-P         the same, taken by pilot P: renaming a file succeeds for one of several processes
+N.end             the command wants the run of the order to end
+N.done            it has ended; the reason why it could not be started, or nothing
+
+Deleting the folder ends all pilots.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+from trainer.cli.order import Order
+from trainer.rundir import write_error
+
+SECONDS_BETWEEN_LOOKS = 0.1
+SECONDS_BETWEEN_BEATS = 1.0
+SECONDS_WITHOUT_OWNER = 60.0
+"""Seconds without a sign of the command after which its pilots end; a file system may show changes seconds later."""
+
+
+class Orders:
+    """The folder, for the command and for the pilots."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._beat_at, self._sign, self._moved_at = 0.0, "", time.monotonic()
+
+    # --- the command --------------------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Replaces the folder, which ends the pilots of an earlier command.
+
+        Raises:
+            TrainerError: it can't be written.
+        """
+        self.delete()
+        try:
+            self.root.mkdir(parents=True)
+            self.beat()
+        except OSError as error:
+            raise write_error(self.root, error) from error
+
+    def delete(self) -> None:
+        """Ends the pilots."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def beat(self) -> None:
+        """Shows that the command is alive."""
+        now = time.monotonic()
+        if now - self._beat_at >= SECONDS_BETWEEN_BEATS:
+            self._beat_at = now
+            self._write("owner", str(time.time_ns()))
+
+    def put(self, number: int, order: Order) -> None:
+        """Hands out an order."""
+        self._write(f"{number}.order", order.to_json())
+
+    def withdraw(self, number: int) -> bool:
+        """Takes back an order; false if a pilot has it."""
+        try:
+            (self.root / f"{number}.order").unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def ask_to_end(self, number: int) -> None:
+        """Asks the pilot that has the order to end its run."""
+        (self.root / f"{number}.end").touch()
+
+    def result(self, number: int) -> str | None:
+        """None while the order isn't done; then why its run could not be started, or nothing."""
+        try:
+            return (self.root / f"{number}.done").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def put_back(self, number: int, living: set[int]) -> None:
+        """Hands out an order again whose pilot is not among the living."""
+        for file in self.root.glob(f"{number}.taken-*"):
+            if int(file.suffix.removeprefix(".taken-")) not in living and self.result(number) is None:
+                os.replace(file, self.root / f"{number}.order")
+
+    # --- a pilot ------------------------------------------------------------------------------------------------------
+
+    def is_abandoned(self) -> bool:
+        """Whether the folder is deleted, or the command shows no sign of life."""
+        try:
+            sign = (self.root / "owner").read_text(encoding="ascii")
+        except OSError:
+            return True
+        now = time.monotonic()
+        if sign != self._sign:
+            self._sign, self._moved_at = sign, now
+        return now - self._moved_at > SECONDS_WITHOUT_OWNER
+
+    def take(self, pilot: int) -> tuple[int, Order] | None:
+        """An order for this pilot: one that an earlier process of the same number left, or else a new one."""
+        mine = f".taken-{pilot}"
+        left = [file for file in self.root.glob(f"*{mine}") if not file.with_suffix(".done").exists()]
+        for file in (*left, *sorted(self.root.glob("*.order"), key=lambda file: int(file.stem))):
+            taken = file.with_suffix(mine)
+            try:
+                os.replace(file, taken)
+                return int(taken.stem), Order.from_json(taken.read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                continue  # another pilot was faster
+        return None
+
+    def is_to_end(self, number: int) -> bool:
+        """Whether the command wants this run to end."""
+        return (self.root / f"{number}.end").exists()
+
+    def finish(self, number: int, mistake: str) -> None:
+        """Records that the run has ended."""
+        if self.root.exists():  # or nobody waits for it
+            self._write(f"{number}.done", mistake)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _write(self, name: str, text: str) -> None:
+        aside = self.root / f".{name}-{os.getpid()}"
+        aside.write_text(text, encoding="utf-8")
+        os.replace(aside, self.root / name)

@@ -1,0 +1,82 @@
+"""Pilots as a SLURM job array, whose machines share this one's file system and environment.
+
+Only SLURM's commands are used. Options that a cluster needs, such as an account or a time limit, are set by SLURM's own
+variables: SBATCH_ACCOUNT, SBATCH_TIMELIMIT, SBATCH_GRES and others.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainer import TrainerError
+from trainer.cli.starting import worker_environment
+
+LAST_CHARACTERS = 2000
+SECONDS_FOR_CHECKPOINT = 60
+"""Seconds before the time limit at which SLURM sends SIGTERM."""
+
+
+class SlurmArray:
+    """A partition of SLURM.
+
+    Args:
+        name: of the jobs.
+        threads: processors of each run; None: one.
+    """
+
+    def __init__(self, partition: str, name: str, threads: int | None) -> None:
+        self._partition, self._name, self.threads = partition, name, threads or 1
+        self._job, self._logs = "", Path()
+
+    def launch(self, command: Sequence[str], count: int) -> None:
+        """Submits the array; task N writes its output to pilot-N.log in the folder of orders."""
+        self._logs = Path(command[4])
+        log = str(self._logs / "pilot-%a.log").replace("%a", "%a")
+        script = f"exec {shlex.join(command)} $SLURM_ARRAY_TASK_ID"
+        words = [
+            "sbatch", "--parsable", f"--array=0-{count - 1}", f"--partition={self._partition}",
+            f"--job-name={self._name}", f"--cpus-per-task={self.threads}", f"--output={log}", "--open-mode=append",
+            f"--signal=B:TERM@{SECONDS_FOR_CHECKPOINT}", "--requeue", f"--wrap={script}",
+        ]  # fmt: skip
+        self._job = _answer(words, self._partition).partition(";")[0]
+
+    def living(self) -> set[int]:
+        """The array's tasks that are queued or run."""
+        listed = subprocess.run(
+            ["squeue", "--noheader", "--array", f"--job={self._job}", "--format=%K"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if listed.returncode:  # "Invalid job id": SLURM has forgotten a job that ended
+            return set()
+        return {int(line) for line in listed.stdout.split()}
+
+    def end(self) -> None:
+        """Cancels the array; the runs end with a checkpoint."""
+        subprocess.run(["scancel", self._job], capture_output=True, check=False)
+
+    def last_words(self) -> str:
+        """The end of the tasks' logs."""
+        texts = [log.read_text(encoding="utf-8", errors="replace") for log in sorted(self._logs.glob("pilot-*.log"))]
+        return "\n".join(texts)[-LAST_CHARACTERS:].strip() or f"job {self._job} without output"
+
+
+def _answer(words: Sequence[str], partition: str) -> str:
+    """What a command of SLURM prints.
+
+    Raises:
+        TrainerError: it isn't installed, or refuses.
+    """
+    where = f"--on slurm:{partition}"
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=worker_environment())
+    except FileNotFoundError as error:
+        raise TrainerError(
+            "SLURM's commands are not installed here", where=where, found=f"no {words[0]}",
+            hint="Run the command on a login node of the cluster.",
+        ) from error  # fmt: skip
+    if done.returncode:
+        raise TrainerError("SLURM refuses the jobs", where=where, found=done.stderr.strip())
+    return done.stdout.strip()

@@ -1,0 +1,123 @@
+"""The `cuda` device: compiles graphs to kernels of the target `ptx` and runs them on an NVIDIA GPU.
+
+Runs are asynchronous: reading a value waits for it, and raises what it failed of.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.signature import signature
+from trainer.engine.graph.storage import Storage
+from trainer.engine.program.build import Request
+from trainer.engine.program.state_layouts import settle_layouts
+from trainer.engine.program.work import KernelSource
+from trainer.engine.targets import Device, Run
+from trainer.engine.targets.cuda.driver import open_gpu
+from trainer.engine.targets.cuda.memory import Allocation, CudaMemory
+from trainer.engine.targets.cuda.program import Program, Step
+from trainer.engine.targets.eager import CACHED_PROGRAMS, EagerProgram
+from trainer.engine.targets.ptx.launch import Launch
+from trainer.engine.targets.ptx.target import PtxTarget
+
+CACHED_KERNELS = 4096
+"""Kernels that stay loaded; those that no program has needed for longest are forgotten."""
+
+
+class CudaDevice(Device):
+    """Kernels, streams and memory of one GPU; `cuda` stands in for CuPy's module of this name.
+
+    Raises:
+        TrainerError: the GPU, its driver or CuPy is missing or too old.
+    """
+
+    is_asynchronous = True
+
+    def __init__(self, index: int = 0, cuda: Any = None) -> None:
+        gpu = open_gpu(index, cuda)
+        self.gpu, self.name = gpu, gpu.device
+        self.memory: CudaMemory = CudaMemory(gpu)
+        self.lock = threading.RLock()
+        self._arena: Allocation | None = None
+        self._functions: OrderedDict[KernelSource, Any] = OrderedDict()
+        self._programs: OrderedDict[Any, EagerProgram] = OrderedDict()
+
+    def arena(self, size: int) -> int:
+        """The address of the memory for values between launches, which all programs share: at least this large."""
+        if self._arena is None or self._arena.nbytes < size:
+            self._arena = None  # free the old memory first; what runs in it runs before what is given new memory there
+            self._arena = self.memory.take(size, "values between kernels")
+        return self._arena.address
+
+    def compile(
+        self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), inputs: Sequence[Node] = (), *,
+        flush: bool = False, progress: Callable[[int, int, str], None] | None = None,
+    ) -> Step:  # fmt: skip
+        """A program for `results` that stores `updates` in place, as one graph.
+
+        Raises:
+            TrainerError: an operation has no kernel for GPUs.
+        """
+        with self.lock:
+            return self._compiled(Step, results, updates, inputs, flush, progress)
+
+    def evaluate(self, nodes: Sequence[Node]) -> Run:
+        """The values of `nodes`; equal graphs share a compiled program."""
+        key, arguments = signature(nodes)
+        with self.lock:
+            program = self._programs.get(key)
+            if program is None:
+                program = self._programs[key] = EagerProgram(nodes, arguments, self._eager, self._address)
+                if len(self._programs) > CACHED_PROGRAMS:
+                    self._programs.popitem(last=False)
+            else:
+                self._programs.move_to_end(key)
+            return program.run(arguments)
+
+    def _eager(self, outputs: Sequence[Node], inputs: Sequence[Node]) -> Program:
+        return self._compiled(Program, outputs, (), inputs, False, None)
+
+    def _address(self, storage: Storage) -> int:
+        """Where the elements are in the GPU's memory, to which they move."""
+        storage.move(self.memory)
+        return int(storage.block.address)
+
+    def _compiled(
+        self, kind: type[Any], results: Sequence[Node], updates: Sequence[tuple[Storage, Node]],
+        inputs: Sequence[Node], flush: bool, progress: Callable[[int, int, str], None] | None,
+    ) -> Any:  # fmt: skip
+        target = PtxTarget(self.gpu.processor, flush)
+        outputs = target.legal([*results, *(node for _, node in updates)])
+        values, news = outputs[: len(results)], outputs[len(results) :]
+        stored = [(storage, node) for (storage, _), node in zip(updates, news, strict=True)]
+        if updates or flush:
+            settle_layouts(topological(outputs), stored)
+        lowered = target.lower(Request(tuple(values), tuple(stored)))
+        functions = self._loaded(target, lowered.launches, progress)
+        return kind(self, lowered, functions, inputs, [node.shape for node in results], flush=flush)
+
+    def _loaded(
+        self, target: PtxTarget, launches: Sequence[Launch], progress: Callable[[int, int, str], None] | None
+    ) -> list[Any]:
+        """The kernel of each launch."""
+        missing = {launch.source: launch for launch in launches if launch.source not in self._functions}
+        for done, (source, launch) in enumerate(missing.items()):
+            if progress is not None:
+                progress(done, len(missing), launch.label)
+            text = target.assembled(launch)
+            with self.gpu.used(f"loading the kernel of {launch.label}", self.memory.held) as cuda:
+                module = cuda.function.Module()
+                module.load(text.encode())
+                self._functions[source] = module.get_function("kernel")
+        if progress is not None:
+            progress(len(missing), len(missing), "")
+        found = [self._functions[launch.source] for launch in launches]
+        for launch in launches:
+            self._functions.move_to_end(launch.source)
+        while len(self._functions) > CACHED_KERNELS:
+            self._functions.popitem(last=False)
+        return found

@@ -1,0 +1,258 @@
+"""Compiled programs on a GPU: launches one by one, or a step as one CUDA graph.
+
+A step's graph is captured once and replayed with one launch, so its addresses are fixed: states and the arena stay
+where they are, inputs and results have a place each. A run of it is
+
+    copies    ▸ the batch, from pinned memory to a staging place, as soon as the previous batch has left that
+    compute   ▸ staging place to the inputs' place ▸ the graph ▸ the results' place to leased memory
+    reading   ▸ the results to the host, in one transaction
+
+and waits for nothing: the next batch is copied while the graph runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import RLock
+from typing import Any, Protocol
+
+import numpy as np
+
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.storage import HOST, Storage, moves
+from trainer.engine.program.plan import MemoryPlan, plan_memory
+from trainer.engine.program.work import Buffer
+from trainer.engine.targets import Run
+from trainer.engine.targets.cuda.memory import ALIGNMENT, Allocation, Block, CudaMemory, Ending, Transaction
+from trainer.engine.targets.ptx.launch import Address, Launch
+from trainer.engine.targets.ptx.target import Lowered
+
+SLOTS = 2
+"""Pinned copies of a batch: one that is copied to the GPU and one that the host fills."""
+
+
+class ProgramDevice(Protocol):
+    """The interface of a device for its programs."""
+
+    memory: CudaMemory
+    lock: RLock
+
+    def arena(self, size: int) -> int:
+        """The address of the memory for values between launches: at least this large."""
+
+
+class Program:
+    """Kernels on given buffers. `run_at` launches them one by one."""
+
+    def __init__(
+        self, device: ProgramDevice, lowered: Lowered, functions: Sequence[Any], inputs: Sequence[Node],
+        shapes: Sequence[tuple[int, ...]], *, flush: bool,
+    ) -> None:  # fmt: skip
+        self.device, self.flush = device, flush
+        self.launches: list[Launch] = lowered.launches
+        self.memory: MemoryPlan = plan_memory(self.launches)
+        self._functions, self._shapes, self._layouts = list(functions), list(shapes), lowered.layouts
+        self.results: list[Buffer] = lowered.results
+        self._arguments: list[list[np.ndarray]] = []
+        in_arena: list[tuple[np.ndarray, int]] = []
+        by_buffer: dict[Buffer, list[tuple[np.ndarray, int]]] = {}
+        for launch in self.launches:
+            words = np.zeros(len(launch.words), np.int64)
+            arguments = [words[place : place + 1] for place in range(len(words))]
+            for argument, word in zip(arguments, launch.words, strict=True):
+                if not isinstance(word, Address):
+                    argument[0] = word
+                elif word.buffer.in_arena:
+                    in_arena.append((argument, self.memory.offsets[word.buffer] + word.byte_offset))
+                else:
+                    by_buffer.setdefault(word.buffer, []).append((argument, word.byte_offset))
+            self._arguments.append(arguments)
+        self._in_arena, self._arena = in_arena, 0
+        numbers = {node.attributes[0]: index for index, node in enumerate(inputs)}
+        self._inputs: list[list[tuple[np.ndarray, int]]] = [[] for _ in inputs]
+        self._bound: list[tuple[Storage, list[tuple[np.ndarray, int]]]] = []
+        for buffer, places in by_buffer.items():
+            if buffer.storage in numbers:
+                self._inputs[numbers[buffer.storage]] += places
+            elif buffer.storage is not None:
+                self._bound.append((buffer.storage, places))
+        self._results = [by_buffer.get(buffer, []) for buffer in self.results]
+        self._moves = -1
+
+    def run_at(self, addresses: Sequence[int]) -> Run:
+        """Run on inputs that lie at these addresses of the GPU's memory."""
+        self._bind()
+        for places, address in zip(self._inputs, addresses, strict=True):
+            _place(places, address)
+        memory = self.device.memory
+        blocks = [memory.allocate(buffer.size, buffer.dtype) for buffer in self.results]
+        for places, block in zip(self._results, blocks, strict=True):
+            _place(places, block.address)
+        with memory.gpu.used("running kernels"):
+            self._launch(memory)
+        return self._run_of(blocks)
+
+    def _launch(self, memory: CudaMemory) -> None:
+        for launch, function, arguments in zip(self.launches, self._functions, self._arguments, strict=True):
+            if launch.blocks:
+                function((launch.blocks,), (launch.threads,), arguments, stream=memory.compute)
+
+    def _run_of(self, blocks: Sequence[Block]) -> Run:
+        run = Run()
+        for block, shape, layout in zip(blocks, self._shapes, self._layouts, strict=True):
+            storage = Storage(shape, block.dtype)
+            storage.put(block, layout, self.device.memory)
+            run.append(storage)
+        return run
+
+    def _bind(self) -> bool:
+        """Take the addresses of the arena, of states and of captured values; gives whether one has changed."""
+        memory, changed = self.device.memory, False
+        arena = self.device.arena(self.memory.size)
+        if self._arena != arena:
+            self._arena, changed = arena, True
+            for argument, offset in self._in_arena:
+                argument[0] = arena + offset
+        if self._moves != moves[0]:
+            for storage, places in self._bound:
+                storage.move(memory)
+                assert storage.block is not None
+                changed |= _place(places, storage.block.address)
+            self._moves = moves[0]
+        return changed
+
+
+class Step(Program):
+    """A traced step: its launches as one graph. `captures` counts how often it was captured."""
+
+    captures = 0
+
+    def __init__(
+        self, device: ProgramDevice, lowered: Lowered, functions: Sequence[Any], inputs: Sequence[Node],
+        shapes: Sequence[tuple[int, ...]], *, flush: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(device, lowered, functions, inputs, shapes, flush=flush)
+        memory = device.memory
+        self._graph: Any = None
+        sizes = [node.size * node.dtype.itemsize for node in inputs]
+        self._input_offsets, self._input_bytes = _offsets(sizes)
+        self._result_offsets, self._result_bytes = _offsets([buffer.nbytes for buffer in self.results])
+        self._input: Allocation = memory.take(self._input_bytes, "batches")
+        self._staging: Allocation = memory.take(self._input_bytes, "batches")
+        self._result: Allocation = memory.take(self._result_bytes, "results of steps")
+        for places, offset in zip(self._inputs, self._input_offsets, strict=True):
+            _place(places, self._input.address + offset)
+        for places, offset in zip(self._results, self._result_offsets, strict=True):
+            _place(places, self._result.address + offset)
+        with memory.gpu.used("starting"):
+            self._staging_is_free = memory.mark(memory.compute)
+        self._slots: list[tuple[Any, Ending] | None] = [None] * SLOTS
+        self._runs = 0
+
+    def run(self, inputs: Sequence[Storage]) -> Run:
+        """Run on `inputs`, which are copied before this returns; waits for nothing that the last run needs."""
+        with self.device.lock:
+            return self._run(inputs)
+
+    def _run(self, inputs: Sequence[Storage]) -> Run:
+        memory = self.device.memory
+        memory.begin_fetching()
+        if self._bind():
+            self._graph = None
+        pinned = self._fill([each if each.owner is not memory else None for each in inputs])
+        leased = memory.take(self._result_bytes, "results of steps")
+        with memory.gpu.used("running a step", memory.held) as cuda:
+            if pinned is not None:
+                self._send(cuda, pinned)
+            for storage, offset in zip(inputs, self._input_offsets, strict=True):
+                if storage.owner is memory:
+                    block: Block = storage.block
+                    kind, target = cuda.runtime.memcpyDeviceToDevice, self._input.address + offset
+                    memory.move(kind, target, block.address, min(block.nbytes, storage.nbytes), memory.compute)
+            if self._graph is None:
+                self._capture(memory)
+            self._graph.launch(memory.compute)
+            if self.results:
+                kind, source = cuda.runtime.memcpyDeviceToDevice, self._result.address
+                memory.move(kind, leased.address, source, self._result_bytes, memory.compute)
+            ending = Ending(memory.gpu, memory.mark(memory.compute), "running a step")
+        self._runs += 1
+        run = self._run_of(self._leased(leased))
+        run.fence = ending
+        return run
+
+    def _capture(self, memory: CudaMemory) -> None:
+        memory.compute.begin_capture()
+        try:
+            self._launch(memory)
+        except BaseException:
+            with suppress(memory.gpu.cuda.runtime.CUDARuntimeError):
+                memory.compute.end_capture()
+            raise
+        graph = memory.compute.end_capture()
+        graph.upload(memory.compute)
+        self._graph, self.captures = graph, self.captures + 1
+
+    def _fill(self, storages: Sequence[Storage | None]) -> Any:
+        """Write the inputs that are on the host to pinned memory; gives it, or None where there are none."""
+        if not any(storage is not None for storage in storages):
+            return None
+        memory, number = self.device.memory, self._runs % SLOTS
+        slot = self._slots[number]
+        if slot is None:
+            pinned = memory.pinned(self._input_bytes)
+        else:
+            pinned, ending = slot
+            ending.wait()
+        for storage, offset in zip(storages, self._input_offsets, strict=True):
+            if storage is not None:
+                storage.move(HOST)
+                values = storage.flat()[: storage.nbytes // storage.dtype.itemsize]
+                np.frombuffer(pinned, values.dtype, values.size, offset)[...] = values
+        return pinned
+
+    def _send(self, cuda: Any, pinned: Any) -> None:
+        """Copy pinned memory to the inputs' place, by the staging place."""
+        memory, size = self.device.memory, self._input_bytes
+        memory.copies.wait_event(self._staging_is_free)
+        memory.move(cuda.runtime.memcpyHostToDevice, self._staging.address, pinned.ptr, size, memory.copies)
+        sent = memory.mark(memory.copies)
+        self._slots[self._runs % SLOTS] = (pinned, Ending(memory.gpu, sent, "copying a batch to the GPU"))
+        memory.keep(sent, pinned)
+        memory.compute.wait_event(sent)
+        kind = cuda.runtime.memcpyDeviceToDevice
+        memory.move(kind, self._input.address, self._staging.address, size, memory.compute)
+        self._staging_is_free = memory.mark(memory.compute)
+
+    def _leased(self, leased: Allocation) -> list[Block]:
+        """The results' blocks, on their way to the host."""
+        transaction = Transaction(self.device.memory)
+        blocks = [
+            Block(leased, buffer.size, buffer.dtype, offset)
+            for buffer, offset in zip(self.results, self._result_offsets, strict=True)
+        ]
+        if blocks:
+            start = transaction.add(leased.address, self._result_bytes, leased)
+            for block, offset in zip(blocks, self._result_offsets, strict=True):
+                block.arrival = transaction, start + offset
+            transaction.begin()
+        return blocks
+
+
+def _place(places: Sequence[tuple[np.ndarray, int]], address: int) -> bool:
+    """Enter an address in kernels' arguments; gives whether it is another one."""
+    changed = False
+    for argument, offset in places:
+        changed |= argument[0] != address + offset
+        argument[0] = address + offset
+    return changed
+
+
+def _offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Where arrays of these sizes begin that lie one after the other, and the size of all."""
+    offsets, total = [], 0
+    for size in sizes:
+        offsets.append(total)
+        total += -(-max(1, size) // ALIGNMENT) * ALIGNMENT
+    return offsets, total
