@@ -205,7 +205,7 @@ class RNN(_Recurrent):
     between layers, in training. Returns (outputs [T, B, directions·H], last h [layers·directions, B, H]).
 
     checkpoint_every: as of `engine.scan`: for the gradient keep the states of every `checkpoint_every`-th step alone,
-        and compute each block of so many steps, inputs' products too, once more. For sequences whose gates don't fit
+        and compute the blocks between, inputs' products too, once more. For sequences whose gates don't fit
         into memory; the gradients of weights are then added up block by block, so their last bits differ.
     """
 
