@@ -275,6 +275,9 @@ def main() -> None:
     began = time.perf_counter()
     make: Callable[..., Workload] = WORKLOADS[arguments.workload]
     workload = make() if arguments.batch is None else make(arguments.batch)
+    if not is_cpu:  # as PyTorch has them
+        moved = tuple(engine.asarray(each).to_device(device) for each in workload.arguments)
+        workload = replace(workload, arguments=moved)
     if arguments.bfloat16:
         workload = replace(workload, precision="bfloat16")
     if arguments.measure == "second_signature":
