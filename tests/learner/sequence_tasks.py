@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainer import engine
-from trainer.datasets import Scaling, Vocabulary, loaders
-from trainer.engine import float32, int32, nn
+from trainer.datasets import Scaling, Vocabulary, loaders, scaling_of, vocabulary_of
+from trainer.engine import float32, nn
 from trainer.learner import DataSplits, Task, inference
 from trainer.metrics import Mean, Predictions
 
@@ -14,7 +14,7 @@ class Letters(Task):
 
     def data(self):
         splits = self.read_splits("tokens")
-        vocabulary = splits["train"].vocabulary
+        vocabulary = vocabulary_of(splits["train"])
         self.unit, self.tokens = vocabulary.unit, vocabulary.tokens
         return DataSplits(**loaders(splits, self.config))
 
@@ -41,6 +41,7 @@ class Letters(Task):
             Vocabulary(self.unit, self.tokens),
             begin=lambda rows: ({"mean": engine.zeros((rows, len(self.tokens)), dtype=float32)},),
             step=self.step,
+            network=self.net,
         )
 
     def step(self, state, tokens):
@@ -53,11 +54,11 @@ class Letters(Task):
 
 
 class Classes(Task):
-    """The mean of a text's embeddings, then a linear layer."""
+    """A long short-term memory, then a linear layer of its last state."""
 
     def data(self):
         splits = self.read_splits("tokens", "label")
-        vocabulary = splits["train"].vocabulary
+        vocabulary = vocabulary_of(splits["train"])
         self.unit, self.tokens = vocabulary.unit, vocabulary.tokens
         self.class_names = tuple(splits["train"].class_names)
         made = loaders(splits, self.config)
@@ -65,7 +66,8 @@ class Classes(Task):
         return DataSplits(**made)
 
     def build(self):
-        self.net = nn.Sequential(nn.Embedding(len(self.tokens), 16), nn.Linear(16, len(self.class_names)))
+        letters, recurrent = nn.Embedding(len(self.tokens), 16), nn.LSTM(16, 16, batch_first=True)
+        self.net = nn.ModuleList([letters, recurrent, nn.Linear(16, len(self.class_names))])
         self.optimizer = self.optimizer_for(self.net)
 
     def train_step(self, batch):
@@ -80,10 +82,9 @@ class Classes(Task):
         return {"loss": Mean(losses, batch["weight"]), "classes": classes}
 
     def logits(self, tokens, length):
-        places = engine.reshape(engine.arange(tokens.shape[1], dtype=int32), (1, -1))
-        is_token = (places < engine.reshape(length, (-1, 1)).astype(int32)).astype(float32)
-        total = engine.sum(self.net[0](tokens) * engine.expand_dims(is_token, axis=2), axis=1)
-        return {"logits": self.net[1](total / engine.reshape(length, (-1, 1)).astype(float32))}
+        letters, recurrent, classes = self.net
+        _, (last, _) = recurrent(letters(tokens), lengths=length)
+        return {"logits": classes(last[0])}
 
     def pipeline(self):
         return inference.TextClassification(
@@ -96,11 +97,11 @@ class Line(Task):
 
     def data(self):
         splits = self.read_splits("history", "future")
-        whole = splits["train"]
-        scaling = whole.scaling
+        scaling = scaling_of(splits["train"])
         self.scaling = (scaling.columns, scaling.means, scaling.deviations)
-        self.targets, self.lengths = len(whole.targets), (whole.input_length, whole.forecast_length)
-        return DataSplits(**loaders(splits, self.config))
+        made, reader = loaders(splits, self.config), self.config.data.reader
+        self.targets, self.lengths = len(reader.targets), (reader.input_length, reader.forecast_length)
+        return DataSplits(**made)
 
     def build(self):
         history, future = self.lengths
@@ -113,8 +114,14 @@ class Line(Task):
         return returned
 
     def valid_step(self, batch):
-        errors = engine.square(self.future(batch["history"]) - batch["future"])
-        return {"loss": Mean(engine.mean(errors, axis=(1, 2)), batch["weight"])}
+        predicted = self.future(batch["history"])
+        errors = engine.square(predicted - batch["future"])
+        _, means, deviations = self.scaling
+        found, right = (values * deviations[0] + means[0] for values in (predicted, batch["future"]))
+        return {
+            "loss": Mean(engine.mean(errors, axis=(1, 2)), batch["weight"]),
+            "values": Predictions(predicted=found, target=right, weight=batch["weight"]),
+        }
 
     def future(self, history):
         flat = engine.reshape(history, (history.shape[0], -1))

@@ -134,3 +134,25 @@ def test_continuations_may_end_early(penalty):
     assert [beam.tokens for beam in found[:6]] == ranked[:6]
     assert [beam.is_complete for beam in found[:6]] == [len(tokens) < 3 for tokens in ranked[:6]]
     np.testing.assert_allclose([beam.score(penalty) for beam in found[:6]], [scores[tokens] for tokens in ranked[:6]])
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 7, 8, 9])
+def test_a_prompt_is_read_in_pieces_and_the_rest_token_by_token(count):
+    """The state is all tokens so far; the likeliest token follows from their number and the last one."""
+    shapes = []
+
+    def step(state, tokens):
+        shapes.append(tokens.shape)
+        state = np.concatenate([state, tokens.reshape(len(tokens), -1)], axis=1)
+        return state, np.eye(50)[(state.shape[1] + 3 * state[:, -1]) % 50]
+
+    prompt = list(range(2, 2 + count))
+    found = {
+        piece: list(generate(step, np.zeros((1, 0), int), prompt, 5, sampling=Sampling(temperature=0), piece=piece))
+        for piece in (1, 4)
+    }
+    assert found[1] == found[4] and shapes.count((1, 4)) == count // 4
+    shapes.clear()
+    [best] = beam_search(step, np.zeros((1, 0), int), prompt, 5, width=1, piece=4,
+                         reorder=lambda state, rows: state[rows])  # fmt: skip
+    assert list(best.tokens) == found[1] and shapes.count((1, 4)) == count // 4

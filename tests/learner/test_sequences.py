@@ -50,7 +50,9 @@ READERS = {
 def config_of(folder, task, **sections):
     window = 3 if task == "Classes" else None
     data = {"root": str(folder), "reader": READERS[task], "batch_size": 8, "size_window": window, "workers": 0}
-    metrics = {"Letters": ["perplexity", "bits_per_character"], "Classes": ["f1"], "Line": []}[task]
+    metrics = {"Letters": ["perplexity", "bits_per_character"], "Classes": ["f1"], "Line": ["mean_absolute_error"]}[
+        task
+    ]
     return {
         "task": f"{folder}/tasks.py:{task}", "data": data, "train": {"epochs": 2}, "metrics": {"valid": metrics},
         **OPTIMIZER, **sections,
@@ -200,12 +202,35 @@ def test_an_exported_model_predicts_what_the_run_does(runs, folder, tmp_path, ca
     forecasts = [model.forecast("t.csv") for model in (made["Line"], runs["Line"][0])]
     assert forecasts[0].to_dict() == forecasts[1].to_dict()
     content = (tmp_path / "Letters.model").read_bytes()
-    for old, new in ((b'\\"unit\\": \\"characters\\"', b'\\"unit\\": \\"charactors\\"'),
+    for old, new in ((b'\\"unit\\": \\"characters\\", \\"tokens', b'\\"unit\\": \\"charactors\\", \\"tokens'),
                      (b'\\"kind\\": \\"text\\"', b'\\"kind\\": \\"test\\"')):  # fmt: skip
         assert content.count(old) == 1
         (tmp_path / "bad.model").write_bytes(content.replace(old, new))
         with pytest.raises(TrainerError, match="not an exported model"):
             trainer.load_model(tmp_path / "bad.model")
+
+
+@pytest.mark.full
+def test_a_model_is_evaluated_on_other_data_with_its_own_vocabulary_or_scaling(runs, tmp_path):
+    """The run, with the code of its task, and its exported file give the same numbers."""
+    (tmp_path / "a.txt").write_text("to b. " * 90)  # its own vocabulary would have other numbers
+    (tmp_path / "lines").mkdir()
+    for name, line in (("vowels", "aei"), ("others", "zzyx")):
+        (tmp_path / "lines" / f"{name}.txt").write_text("\n".join(line[: 1 + number % 4] for number in range(20)))
+    (tmp_path / "t.csv").write_text(
+        "month,sales\n" + "".join(f"{2020 + n // 12}-{n % 12 + 1:02},{n}\n" for n in range(90))
+    )
+    found = {}
+    for task, (model, _) in runs.items():
+        model.export(tmp_path / f"{task}.model")
+        own = dict(model.evaluate(tmp_path).metrics)
+        found[task] = dict(trainer.load_model(tmp_path / f"{task}.model").evaluate(tmp_path).metrics)
+        own.pop("loss")
+        assert found[task] == own and own
+    assert found["Letters"]["perplexity"] < 20 and found["Line"]["mean_absolute_error"] > 1
+    (tmp_path / "lines" / "vowels.txt").write_text("\n".join("a" * (200 + n) for n in range(20)))
+    with pytest.raises(TrainerError, match="tokens"):
+        trainer.load_model(tmp_path / "Classes.model").evaluate(tmp_path)
 
 
 def test_a_traced_step_generates_what_the_plain_step_does(folder):

@@ -32,10 +32,16 @@ def test_a_language_model_step_by_step_is_the_model_of_the_whole_text(recipe: st
     assert isinstance(pipeline, inference.TextGeneration) and len(pipeline.vocabulary) == len(task.tokens)
     tokens = np.random.default_rng(0).integers(2, len(task.tokens), (3, 7)).astype(np.int32)
     expected = task.network(engine.asarray(tokens)).numpy()
-    state, step = pipeline.begin(3), engine.trace(pipeline.step)
-    for place in range(7):
-        state, logits = step(state, engine.asarray(tokens[:, place]))
-        np.testing.assert_allclose(logits.numpy(), expected[:, place], rtol=2e-4, atol=2e-5)
+    last = []
+    for pieces in ([1] * 7, [5, 1, 1]):
+        state, place = pipeline.begin(3), 0
+        for count in pieces:
+            piece = tokens[:, place] if count == 1 else tokens[:, place : place + count]
+            state, logits = pipeline.traced(state, engine.asarray(piece))
+            place += count
+            np.testing.assert_allclose(logits.numpy(), expected[:, place - 1], rtol=2e-4, atol=2e-5)
+        last.append(logits.numpy())
+    np.testing.assert_array_equal(*last)
     (sample,) = task.samples({})
     assert sample.text is not None and task.options.prompt in sample.text
 

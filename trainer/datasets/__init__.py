@@ -5,6 +5,7 @@ from trainer.datasets.collate import Collation, collate
 from trainer.datasets.dataset import ArrayDataset, BatchedDataset, Dataset, Subset, Wrapped, split
 from trainer.datasets.fields import FIELDS, Batch, Field, Item, check_item
 from trainer.datasets.idx import read_idx, read_idx_pair
+from trainer.datasets.item_properties import scaling_of, vocabulary_of
 from trainer.datasets.loader import BadItem, EpochBatches, Loader
 from trainer.datasets.making import BatchTransform, EpochDataset
 from trainer.datasets.order import Draws
@@ -54,5 +55,7 @@ __all__ = [
     "loaders",
     "read_idx",
     "read_idx_pair",
+    "scaling_of",
     "split",
+    "vocabulary_of",
 ]

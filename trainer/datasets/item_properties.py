@@ -11,6 +11,7 @@ from trainer import TrainerError
 from trainer.datasets.dataset import ArrayDataset, Dataset, Subset
 
 if TYPE_CHECKING:
+    from trainer.datasets.scaling import Scaling
     from trainer.datasets.vocabulary import Vocabulary
 
 _MOST_LOOKED_AT = 16
@@ -43,8 +44,19 @@ def token_lengths(dataset: Dataset) -> np.ndarray | None:
 
 def vocabulary_of(dataset: Any) -> Vocabulary | None:
     """The vocabulary of a data set of texts, or of the wrapped one; None without one."""
-    found: Vocabulary | None = getattr(dataset, "vocabulary", None)
-    return vocabulary_of(dataset.dataset) if found is None and hasattr(dataset, "dataset") else found
+    found: Vocabulary | None = _attribute(dataset, "vocabulary")
+    return found
+
+
+def scaling_of(dataset: Any) -> Scaling | None:
+    """The scaling of a data set of series, or of the wrapped one; None without one."""
+    found: Scaling | None = _attribute(dataset, "scaling")
+    return found
+
+
+def _attribute(dataset: Any, name: str) -> Any:
+    found = getattr(dataset, name, None)
+    return _attribute(dataset.dataset, name) if found is None and hasattr(dataset, "dataset") else found
 
 
 def most_objects(datasets: Iterable[Dataset]) -> int | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
 from trainer.datasets.item_properties import category_ids_of, require_fields
-from trainer.datasets.readers import Opening, read_splits
+from trainer.datasets.readers import Opening, learned_settings, read_splits
 from trainer.datasets.split_words import VALID
 from trainer.datasets.transforms.build import largest_image
 from trainer.engine import State, Tensor
@@ -69,12 +69,22 @@ class Task:
     `batch["weight"]` 0.
     """
 
+    head: tuple[str, ...] = ()
+    """Shell patterns of parameter names, such as `network.fc.*`, that depend on the data's classes. They keep their
+    initial values if those of `model.weights` have other shapes or don't exist; each pattern as a whole.
+    """
+
     plan: Plan
     opening: Opening = Opening()
     """Receives progress of reading data and unusable records; the learner sets it before `data`."""
 
     largest_image: tuple[int, int] | None = None
     """Maximum height and width of the validation images, if a transform of validation pads all images to it."""
+
+    learned_settings: Mapping[str, Any] | None = None
+    """The vocabulary or the statistics of the training data, when a trained model is evaluated; None: those of the data
+    that is read.
+    """
 
     def __init__(self, config: RunConfig, options: Any = None) -> None:
         self.config, self.options = config, options
@@ -110,7 +120,8 @@ class Task:
                 where="data.reader",
                 expected="data: {root: a folder, reader: {name: coco, …}}",
             )
-        splits = read_splits(data.reader, self.data_root(), seed=self.config.seed, opening=self.opening)
+        splits = read_splits(data.reader, self.data_root(), seed=self.config.seed, opening=self.opening,
+                             learned=self.learned_settings)  # fmt: skip
         for split, dataset in splits.items():
             require_fields(dataset, fields, split)
         if VALID in splits and any(one.settings().get("to_largest") for one in data.transforms.of(VALID) or ()):
@@ -180,6 +191,10 @@ CATEGORY_IDS = "category_ids"
 """The fact with the category ids of the classes, as in COCO."""
 
 
+LEARNED = "learned_settings"
+"""The fact with what the reader computed from the training data."""
+
+
 def facts_of(task: Task, splits: DataSplits) -> dict[str, Any]:
     """The task's knowledge of its data as plain values, such as class names and sizes, and whether it predicts.
 
@@ -189,6 +204,7 @@ def facts_of(task: Task, splits: DataSplits) -> dict[str, Any]:
     return {
         "task": facts,
         CATEGORY_IDS: category_ids_of(splits.train.dataset),
+        LEARNED: learned_settings(splits.train.dataset),
         "predicts": type(task).pipeline is not Task.pipeline,
     }
 

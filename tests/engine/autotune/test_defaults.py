@@ -14,7 +14,6 @@ from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
 from trainer.engine.targets.cpu.templates import contraction, convolution, weight_gradient
 from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
-from trainer.engine.targets.cpu.templates.convolution import WAYS
 
 SAME = ((1, 1), (1, 1))
 CONVOLUTIONS = [
@@ -126,6 +125,7 @@ def test_a_right_operand_is_packed_where_its_rows_lie_pages_apart_and_many_rows_
     for rows, depth, columns, packed in (
         (2048, 2048, 2048, True),
         (512, 512, 512, False),
+        (512, 3072, 768, True),
         (32, 4096, 4096, False),
         (4096, 4096, 10, False),
     ):
@@ -136,4 +136,10 @@ def test_a_right_operand_is_packed_where_its_rows_lie_pages_apart_and_many_rows_
 def test_a_tile_does_not_read_more_pixels_of_one_cache_set_than_it_has_ways(channels):
     layer = ConvolutionSpec(dtypes.float32, "forward", 8, channels, (14, 14), 512, (1, 1), (1, 1), ((0, 0), (0, 0)))
     chosen = defaults.choose(layer, AVX512)
-    assert (chosen.tile_rows * chosen.tile_columns < WAYS) == (channels != 1000)
+    assert (chosen.tile_rows * chosen.tile_columns < AVX512.level1_ways) == (channels != 1000)
+
+
+@pytest.mark.parametrize(("depth", "ways", "is_small"), [(3072, 8, True), (3072, 12, True), (3000, 8, False)])
+def test_a_tile_does_not_read_more_rows_of_one_cache_set_than_it_has_ways(depth, ways, is_small):
+    chosen = defaults.choose(product(784, depth, 768), replace(AVX512, level1_ways=ways))
+    assert (chosen.tile_rows < ways) == is_small

@@ -2,7 +2,16 @@
 
 from trainer.datasets.readers.coco_index import CocoIndex, index_coco
 from trainer.datasets.readers.opening import Opening, Progress
-from trainer.datasets.readers.reading import detecting, has_files, is_read, mark_read, read, read_detected, read_splits
+from trainer.datasets.readers.reading import (
+    detecting,
+    has_files,
+    is_read,
+    learned_settings,
+    mark_read,
+    read,
+    read_detected,
+    read_splits,
+)
 
 __all__ = [
     "CocoIndex",
@@ -12,6 +21,7 @@ __all__ = [
     "has_files",
     "index_coco",
     "is_read",
+    "learned_settings",
     "mark_read",
     "read",
     "read_detected",

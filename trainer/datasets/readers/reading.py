@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 _OF_ITEMS = ("masks", "keypoints", "channels")
 """Keys of a reader that state what the task needs of each item, independent of where the files are."""
+_LEARNED = ("vocabulary", "statistics")
 Splits = TypeVar("Splits", bound=Mapping[str, Any])
 _READ: WeakValueDictionary[int, Reading] = WeakValueDictionary()
 """Sections that have been read, by identity: detects tasks that read other data."""
@@ -41,21 +43,33 @@ def read_splits(
     *,
     seed: int = 0,
     opening: Opening = Opening(),  # noqa: B008 - frozen
+    learned: Mapping[str, Any] | None = None,
 ) -> dict[str, Dataset]:
     """A data set for each split of the section: from paths, and from fractions of train.
 
-    Classes and vocabulary are those of the first split, which is train if it exists.
+    Classes and vocabulary are those of the first split, which is train if it exists. `learned` are those of another
+    data set (`learned_settings`), which `auto` and custom readers don't take.
 
     Raises:
         TrainerError: as the reader does; no split exists; a fraction leaves a split without items.
     """
-    found = _opened(sections(config, root), root, opening, _division(config, seed))
+    known = {} if config.name == AUTO or config.is_own else learned or {}
+    found = _opened(sections(config, root), root, opening, _division(config, seed), known)
     if config.name != AUTO and not config.is_own:
         _warn_of_unread(root, opening)
     mark_read(config, found)
     if config.fractions:
         found = {**found, **_with_fractions(found, config, seed)}
     return found
+
+
+def learned_settings(dataset: Any) -> dict[str, Any]:
+    """What a reader computed from its training items and needs to read others alike: the vocabulary of texts, the
+    statistics of a series. As plain values; nothing for other readers. `dataset` may wrap the reader's.
+    """
+    if hasattr(dataset, "shared_settings"):
+        return {key: value for key, value in dataset.shared_settings().items() if key in _LEARNED}
+    return learned_settings(dataset.dataset) if hasattr(dataset, "dataset") else {}
 
 
 def _division(config: Reading, seed: int) -> Division:
@@ -106,16 +120,17 @@ def _opened(
     root: Path,
     opening: Opening,
     division: Division = Division(),  # noqa: B008 - frozen
+    learned: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Dataset]:
-    """A data set for each section; all share the classes and vocabulary of the first. Train is read with `division`
-    if it divides itself.
+    """A data set for each section; all share the classes and vocabulary of the first, and what is `learned`. Train is
+    read with `division` if it divides itself.
     """
     found: dict[str, Dataset] = {}
     shared: Mapping[str, Any] = {}
     for split, (section, word) in sections.items():
         is_divided = section.divides and split == TRAIN and division.fractions
         own = {"division": replace(division, by=section.fractions_by)} if is_divided else {}
-        found[split] = read(section, root, word, {**shared, **own}, opening)
+        found[split] = read(section, root, word, {**learned, **shared, **own}, opening)
         if not len(found[split]):
             raise TrainerError(
                 "a split has no items", where=_described(section, root, word), found=split, expected="at least one item"

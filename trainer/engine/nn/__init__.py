@@ -16,7 +16,7 @@ from trainer.engine.nn.convolution import (
     Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
 )  # fmt: skip
 from trainer.engine.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
-from trainer.engine.nn.key_value_cache import KeyValueCache
+from trainer.engine.nn.key_value_cache import KeyValueCache, KeyValues
 from trainer.engine.nn.linear import Bilinear, Embedding, Linear
 from trainer.engine.nn.losses import (
     binary_cross_entropy_with_logits, cross_entropy, huber_loss, kl_div, l1_loss, mse_loss, quality_focal_loss,

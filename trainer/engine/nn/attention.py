@@ -8,7 +8,7 @@ from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.nn import initializers
 from trainer.engine.nn.dot_product_attention import scaled_dot_product_attention
-from trainer.engine.nn.key_value_cache import KeyValueCache
+from trainer.engine.nn.key_value_cache import KeyValues
 from trainer.engine.nn.linear import Linear
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare
@@ -70,7 +70,7 @@ class MultiheadAttention(Module):
     def forward(
         self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None,
         key_padding_mask: Tensor | None = None, need_weights: bool = False, attn_mask: Tensor | None = None,
-        is_causal: bool = False, *, cache: KeyValueCache | None = None,
+        is_causal: bool = False, *, cache: KeyValues | None = None,
     ) -> tuple[Tensor, None]:  # fmt: skip
         """The attention of `query` [B, M, E] to `key` [B, N, kdim] and `value` [B, N, vdim], or [M, B, E] and so on.
 

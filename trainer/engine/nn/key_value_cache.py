@@ -11,68 +11,86 @@ from trainer.engine.state import State
 from trainer.engine.tensor import Tensor
 
 
-class KeyValueCache:
-    """Keys and values of the tokens so far, of one attention layer, in buffers of fixed capacity.
+class KeyValues:
+    """Keys and values of the tokens so far, of one attention layer, as tensors that `update` replaces.
 
-    `key` [B, G, capacity, D], `value` [B, G, capacity, E] and `length` (int32 [B], the tokens of each row) are states:
-    a traced step that calls `update` with one token is compiled once, whatever the length. Row b of a batch may be
-    longer than another: set `length` after a prompt that was padded on the right, and the padding is overwritten.
+    For steps that take and return all of their state. Row b of a batch may be longer than another: set `length` after a
+    prompt that was padded on the right, and the padding is overwritten.
 
-    Raises:
-        TrainerError: an extent is less than 1.
+    Args:
+        key, value: [B, G, capacity, D] and [B, G, capacity, E].
+        length: int32 [B]: the tokens of each row.
     """
 
-    def __init__(
-        self, batch: int, heads: int, capacity: int, width: int, *, value_width: int | None = None,
-        dtype: DType = float32, name: str = "cache",
-    ) -> None:  # fmt: skip
-        self.capacity = capacity
-        shapes = ((batch, heads, capacity, width), (batch, heads, capacity, value_width or width))
-        if min(*shapes[0], *shapes[1]) < 1:
-            found = f"batch {batch}, heads {heads}, capacity {capacity}, width {width}"
-            raise TrainerError("a KeyValueCache holds at least one element", found=found, expected="at least 1 of each")
-        self.key, self.value = (
-            State(functions.zeros(shape, dtype=dtype), f"{name}.{part}")
-            for shape, part in zip(shapes, ("key", "value"), strict=True)
-        )
-        self.length = State(np.zeros(batch, np.int32), f"{name}.length")
+    def __init__(self, key: Tensor, value: Tensor, length: Tensor) -> None:
+        self.key, self.value, self.length = key, value, length
+
+    @property
+    def capacity(self) -> int:
+        """Number of tokens that each row has room for."""
+        return self.key.shape[2]
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Append the keys [B, G, T, D] and values [B, G, T, E] of T tokens.
 
         Returns:
             All keys, all values, and the position of the first new token (int32 [B]), which is the `query_offset` of
-            causal attention: what lies behind a row's length is not seen. Tokens past the capacity are not kept; ask
-            `room` between steps.
+            causal attention: what lies behind a row's length is not seen. Tokens past the capacity are not kept.
 
         Raises:
-            TrainerError: shapes differ from the cache's, T is more than its capacity, or keys and values differ in T.
-                The cache is unchanged then.
+            TrainerError: shapes differ from those held, T is more than the capacity, or keys and values differ in T.
+                Nothing is changed then.
         """
-        parts = ((self.key, key), (self.value, value))
-        for part, new in parts:
-            fits = new.ndim == 4 and new.shape[:2] == part.shape[:2] and new.shape[3] == part.shape[3]
+        for name, held, new in (("key", self.key, key), ("value", self.value, value)):
+            fits = new.ndim == 4 and new.shape[:2] == held.shape[:2] and new.shape[3] == held.shape[3]
             if not fits or not 1 <= new.shape[2] <= self.capacity:
-                expected = f"{[*part.shape[:2]]} + [1 to {self.capacity}, {part.shape[3]}]"
-                raise TrainerError(f"{part.name} got tokens of another shape", found=list(new.shape), expected=expected)
+                expected = f"{[*held.shape[:2]]} + [1 to {self.capacity}, {held.shape[3]}]"
+                raise TrainerError(f"the {name} of a cache got tokens of another shape", found=list(new.shape),
+                                   expected=expected)  # fmt: skip
         if key.shape[2] != value.shape[2]:
             found = f"{key.shape[2]} keys and {value.shape[2]} values"
-            raise TrainerError(f"{self.key.name} got keys without values", found=found, expected="a value for each key")
+            raise TrainerError("a cache got keys without values", found=found, expected="a value for each key")
         offset = self.length + 0
-        held = [self._written(part, new.astype(part.dtype), offset) for part, new in parts]
-        for (part, _), written in zip(parts, held, strict=True):
-            part.assign(written)
-        self.length.assign(offset + key.shape[2])
-        return held[0], held[1], offset
+        keys, values = (_written(held, new, offset) for held, new in ((self.key, key), (self.value, value)))
+        self._keep(keys, values, offset + key.shape[2])
+        return keys, values, offset
 
-    def _written(self, part: State, new: Tensor, offset: Tensor) -> Tensor:
-        place = functions.arange(self.capacity, dtype=int32) - functions.reshape(offset, (-1, 1))
-        place = functions.reshape(place, (place.shape[0], 1, self.capacity, 1))
-        count = new.shape[2]
-        if count > 1:
-            nearest = functions.broadcast_to(functions.clip(place, 0, count - 1), part.shape)
-            new = functions.take_along_axis(new, nearest, axis=2)
-        return functions.where((place >= 0) & (place < count), new, part)
+    def _keep(self, key: Tensor, value: Tensor, length: Tensor) -> None:
+        self.key, self.value, self.length = key, value, length
+
+
+class KeyValueCache(KeyValues):
+    """Keys and values of the tokens so far, of one attention layer, in buffers of fixed capacity.
+
+    `key` [B, G, capacity, D], `value` [B, G, capacity, E] and `length` (int32 [B], the tokens of each row) are states:
+    a traced step that calls `update` with one token is compiled once, whatever the length.
+
+    Raises:
+        TrainerError: an extent is less than 1.
+    """
+
+    key: State
+    value: State
+    length: State
+
+    def __init__(
+        self, batch: int, heads: int, capacity: int, width: int, *, value_width: int | None = None,
+        dtype: DType = float32, name: str = "cache",
+    ) -> None:  # fmt: skip
+        shapes = ((batch, heads, capacity, width), (batch, heads, capacity, value_width or width))
+        if min(*shapes[0], *shapes[1]) < 1:
+            found = f"batch {batch}, heads {heads}, capacity {capacity}, width {width}"
+            raise TrainerError("a KeyValueCache holds at least one element", found=found, expected="at least 1 of each")
+        key, value = (
+            State(functions.zeros(shape, dtype=dtype), f"{name}.{part}")
+            for shape, part in zip(shapes, ("key", "value"), strict=True)
+        )
+        super().__init__(key, value, State(np.zeros(batch, np.int32), f"{name}.length"))
+
+    def _keep(self, key: Tensor, value: Tensor, length: Tensor) -> None:
+        self.key.assign(key)
+        self.value.assign(value)
+        self.length.assign(length)
 
     def room(self) -> int:
         """Tokens that every row can take, 0 of a full cache; reads `length`, so not inside of a traced step."""
@@ -81,3 +99,14 @@ class KeyValueCache:
     def reset(self) -> None:
         """Forget all tokens."""
         self.length.assign(0)
+
+
+def _written(held: Tensor, new: Tensor, offset: Tensor) -> Tensor:
+    """[B, G, capacity, D] with new [B, G, T, D] from position `offset` [B] on."""
+    capacity, count, new = held.shape[2], new.shape[2], new.astype(held.dtype)
+    place = functions.arange(capacity, dtype=int32) - functions.reshape(offset, (-1, 1))
+    place = functions.reshape(place, (place.shape[0], 1, capacity, 1))
+    if count > 1:
+        nearest = functions.broadcast_to(functions.clip(place, 0, count - 1), held.shape)
+        new = functions.take_along_axis(new, nearest, axis=2)
+    return functions.where((place >= 0) & (place < count), new, held)

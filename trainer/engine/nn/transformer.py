@@ -8,7 +8,7 @@ from trainer import TrainerError
 from trainer.engine.nn import functional
 from trainer.engine.nn.attention import MultiheadAttention
 from trainer.engine.nn.dropout import Dropout
-from trainer.engine.nn.key_value_cache import KeyValueCache
+from trainer.engine.nn.key_value_cache import KeyValues
 from trainer.engine.nn.linear import Linear
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.positions import RotaryEmbedding
@@ -75,7 +75,7 @@ class TransformerEncoderLayer(_Block):
 
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
-        is_causal: bool = False, *, cache: KeyValueCache | None = None,
+        is_causal: bool = False, *, cache: KeyValues | None = None,
     ) -> Tensor:  # fmt: skip
         """The block's output, of the shape of `src`; masks and cache as of `MultiheadAttention`."""
 
@@ -98,7 +98,7 @@ class TransformerDecoderLayer(_Block):
     def forward(
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
-        tgt_is_causal: bool = False, memory_is_causal: bool = False, *, cache: KeyValueCache | None = None,
+        tgt_is_causal: bool = False, memory_is_causal: bool = False, *, cache: KeyValues | None = None,
     ) -> Tensor:  # fmt: skip
         """The block's output, of the shape of `tgt`; `memory` is an encoder's output, masks as of attention."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,8 @@ from trainer.datasets import Pipeline as Transformed
 from trainer.datasets.gray import StretchedGray
 from trainer.datasets.readers import detecting, has_files
 from trainer.engine import Tensor, float32
-from trainer.learner.exported.manifest import EVALUATED_DATA, Manifest, names_own_code
+from trainer.learner.exported.card import Card
+from trainer.learner.exported.manifest import EVALUATED_DATA, names_own_code
 from trainer.learner.exported.read import Exported
 from trainer.learner.inference import (
     GroupInstances,
@@ -37,7 +38,7 @@ from trainer.learner.inference.placing import placed
 from trainer.learner.inference.results import result_from
 from trainer.learner.inference.tiles import Tiles
 from trainer.learner.samples import Sample
-from trainer.learner.task import Batch, DataSplits, Returned, Task
+from trainer.learner.task import CATEGORY_IDS, LEARNED, Batch, DataSplits, Returned, Task
 from trainer.metrics import Predictions
 
 OfStep = TypeVar("OfStep", bound=Step)
@@ -168,7 +169,41 @@ def evaluate_exported(
     Raises:
         TrainerError: the file's kind or settings can't be used, or the data does not fit the model.
     """
-    manifest, where = exported.manifest, str(exported.path)
+    manifest = exported.manifest
+    return evaluated_file(
+        exported.path, data, manifest.evaluation, manifest.numerics, manifest.card,
+        lambda config: ExportedTask(config, exported.pipeline), class_names=manifest.class_names,
+        category_ids=manifest.category_ids, device=device, threads=threads, **settings,
+    )  # fmt: skip
+
+
+def evaluated_file(
+    path: Path,
+    data: Path | None,
+    evaluation: Mapping[str, Any],
+    numerics: Mapping[str, str],
+    card: Card,
+    make_task: Callable[[RunConfig], Task],
+    *,
+    class_names: Sequence[str] = (),
+    category_ids: Sequence[int] | None = None,
+    learned: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+    **settings: Any,
+) -> EvaluationReport:
+    """The metrics of an exported model, which `make_task` turns into a task, on a split of a data folder.
+
+    Args:
+        evaluation, numerics, card: of its manifest.
+        class_names, category_ids: of the classes that its data must have.
+        learned: the vocabulary or the statistics of its training data.
+        settings: as of `evaluate_on`.
+
+    Raises:
+        TrainerError: as `evaluate_exported` does.
+    """
+    where = str(path)
     if data is None:
         raise TrainerError(
             "no data given; an exported model contains none", where=where, expected="a data folder",
@@ -176,17 +211,17 @@ def evaluate_exported(
         )  # fmt: skip
     if not data.is_dir():
         raise TrainerError("no such data folder", where=str(data))
-    config = config_of(manifest, data, device, threads, where)
+    config = config_of(evaluation, numerics, data, device, threads, where)
     reader = config.data.reader
     if reader is None or not has_files(reader, data):
-        detected = detecting(manifest.evaluation["data"]["reader"] or {})
-        config = config_of(manifest, data, device, threads, where, reader=detected)
-    names = {"class_names": list(manifest.class_names)} if manifest.class_names else {}
+        detected = detecting(evaluation["data"]["reader"] or {})
+        config = config_of(evaluation, numerics, data, device, threads, where, reader=detected)
+    names = {"class_names": list(class_names)} if class_names else {}
     state = {
-        "facts": {"task": names, "category_ids": manifest.category_ids},
-        "step": manifest.card.steps, "epoch": 0.0, "steps_per_epoch": 1, "total_steps": 0,
+        "facts": {"task": names, CATEGORY_IDS: category_ids, LEARNED: learned},
+        "step": card.steps, "epoch": 0.0, "steps_per_epoch": 1, "total_steps": 0,
     }  # fmt: skip
-    return evaluate_on(ExportedTask(config, exported.pipeline), None, state, **settings)
+    return evaluate_on(make_task(config), None, state, **settings)
 
 
 def evaluation_of(config: RunConfig) -> dict[str, Any]:
@@ -200,20 +235,22 @@ def evaluation_of(config: RunConfig) -> dict[str, Any]:
     return {"data": data, "metrics": [one for one in plain["metrics"]["valid"] if not names_own_code(one)]}
 
 
-def config_of(manifest: Manifest, folder: Path, device: str, threads: int | None, where: str, **data: Any) -> RunConfig:
-    """The config for an evaluation of the model. `data` replaces the settings of the file.
+def config_of(
+    plain: Mapping[str, Any], numerics: Mapping[str, str], folder: Path, device: str, threads: int | None, where: str,
+    **data: Any,
+) -> RunConfig:  # fmt: skip
+    """The config for an evaluation of the model with the settings `plain`. `data` replaces some of them.
 
     Raises:
         TrainerError: the settings of the file are invalid.
     """
-    plain = manifest.evaluation
     written = {
         "task": "exported",
         "optimizer": {"name": "sgd"},
         "train": {"epochs": 1},
         "device": device,
         "threads": threads,
-        "numerics": dict(manifest.numerics),
+        "numerics": dict(numerics),
         "data": {**plain["data"], "root": str(folder.absolute()), **data},
         "metrics": {"valid": plain["metrics"]},
     }

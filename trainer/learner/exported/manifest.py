@@ -198,6 +198,15 @@ class _Reader:
         return dict(value)
 
 
+def evaluation_from(value: Any, where: str) -> Mapping[str, Any]:
+    """Checks the settings of an evaluation in a manifest, plain data.
+
+    Raises:
+        TrainerError: they are not those of docs/export.md, name code, or a path outside of the data folder.
+    """
+    return _Reader(where)._evaluation(value)
+
+
 def is_plain(value: Any, depth: int = 0) -> bool:
     """Whether a value is null, a boolean, a finite number, text, or lists and objects of these with limited nesting."""
     if isinstance(value, dict):

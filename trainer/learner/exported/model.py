@@ -60,7 +60,16 @@ def _sequence_model(path: Path, file: ProgramFile, *, device: str | None, thread
     data = parsed(file.metadata[SEQUENCE], f"{path}, {SEQUENCE}")
     manifest, pipeline = read_sequence(file, data, str(path))
     about = _about(manifest.origin, path, sum(state.size for state in file.arrays.values()))
-    return Model(pipeline, about, device=device_of(manifest.numerics, device or "cpu", threads), export=_copying(path))
+
+    def evaluate(folder: Path | None, **settings: Any) -> EvaluationReport:
+        from trainer.learner.exported.sequence_evaluating import evaluate_sequence
+
+        return evaluate_sequence(path, manifest, pipeline, folder, device=device or "cpu", threads=threads, **settings)
+
+    return Model(
+        pipeline, about, device=device_of(manifest.numerics, device or "cpu", threads), evaluate=evaluate,
+        export=_copying(path),
+    )  # fmt: skip
 
 
 def _about(card: Card, path: Path, parameters: int) -> About:
@@ -111,19 +120,21 @@ def export_model(
     """
     from trainer.learner.exported.evaluating import evaluation_of  # imports everything that computes metrics
 
-    numerics = config.numerics.model_dump(mode="json", by_alias=True)
+    numerics, evaluation = config.numerics.model_dump(mode="json", by_alias=True), evaluation_of(config)
     card = card_of(state, config, model.about, averaged=averaged, data_license=data_license)
     if not isinstance(model.declared, Pipeline):
         if picture_sizes:
             raise TrainerError("a model of texts or series has no image sizes", found=picture_sizes[0])
-        write_sequence(path, model.declared, numerics=numerics, card=card, precision=config.train.precision)
+        write_sequence(
+            path, model.declared, numerics=numerics, card=card, evaluation=evaluation, precision=config.train.precision
+        )
         return path
     write_exported(
         path,
         model.pipeline,
         numerics=numerics,
         card=card,
-        evaluation=evaluation_of(config),
+        evaluation=evaluation,
         category_ids=model.about.category_ids,
         picture_sizes=picture_sizes,
         precision=config.train.precision,

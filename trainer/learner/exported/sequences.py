@@ -18,14 +18,17 @@ from trainer.datasets.vocabulary import END, PADDING, UNKNOWN, Unit
 from trainer.engine import LoadedProgram, Tensor
 from trainer.engine.export import ProgramFile, capture_program, save_programs
 from trainer.learner.exported.card import Card
-from trainer.learner.exported.manifest import MOST_CLASSES, NUMERICS, is_plain
+from trainer.learner.exported.manifest import MOST_CLASSES, NUMERICS, evaluation_from, is_plain
 from trainer.learner.exported.types import misfit
+from trainer.learner.generation import PIECE
 from trainer.learner.inference.sequences import Forecasting, SequencePipeline, TextClassification, TextGeneration
 
 ENTRY, FORMAT, VERSION = "sequence model", "trainer sequence model", 1
 
-STEP, BEGIN, NETWORK = "step", "begin", "network"
-"""The programs of a text generator (its step, and its state before the first token), and of a forecast."""
+STEP, BEGIN, READ, NETWORK = "step", "begin", "read", "network"
+"""The programs of a text generator (its step, its state before the first token, and if it has them `read` and
+`network`), and of a forecast.
+"""
 
 MOST = 1 << 31
 """Maximum of a number in a manifest."""
@@ -38,6 +41,7 @@ class SequenceManifest:
     Attributes:
         kind: text, text_classification or forecast.
         numerics: the settings under which the model was validated. card: its origin, as plain data.
+        evaluation: `data` and `metrics` of the config of its validation.
         class_names: of a classification. unit, tokens: of the vocabulary.
         lengths: to which texts are padded; one program for each.
         capacity: maximum number of tokens with the prompt; None: unlimited.
@@ -47,6 +51,7 @@ class SequenceManifest:
     kind: str
     numerics: Mapping[str, str]
     card: Mapping[str, Any]
+    evaluation: Mapping[str, Any]
     class_names: tuple[str, ...] = ()
     unit: str = ""
     tokens: tuple[str, ...] = ()
@@ -66,23 +71,35 @@ class SequenceManifest:
 
 
 def write_sequence(
-    path: str | Path, pipeline: SequencePipeline, *, numerics: Mapping[str, str], card: Card, precision: str
-) -> None:
+    path: str | Path, pipeline: SequencePipeline, *, numerics: Mapping[str, str], card: Card,
+    evaluation: Mapping[str, Any], precision: str,
+) -> None:  # fmt: skip
     """Writes a pipeline, whose modules are in inference mode, as one file without code.
+
+    The `network` of a text generator becomes a program for texts of the reader's `length` in `evaluation`.
 
     Raises:
         TrainerError: a text classification has no lengths, an operation can't be exported, or the file can't be
             written.
     """
-    common: dict[str, Any] = {"kind": pipeline.kind, "numerics": dict(numerics), "card": card.to_json()}
+    common: dict[str, Any] = {
+        "kind": pipeline.kind, "numerics": dict(numerics), "card": card.to_json(), "evaluation": evaluation,
+    }  # fmt: skip
     with engine.autocast(precision):
         if isinstance(pipeline, TextGeneration):
             first = pipeline.begin(1)
             state = {name: np.asarray(array) for name, array in _arrays(first).items()}
             programs = {
                 BEGIN: capture_program(lambda: _arrays(pipeline.begin(1))),
-                STEP: capture_program(_step_of(pipeline, first), state, np.zeros(1, np.int32), any_batch=True),
+                STEP: capture_program(_stating(pipeline.step, first), state, np.zeros(1, np.int32), any_batch=True),
             }
+            if pipeline.read is not None:
+                piece = np.zeros((1, PIECE), np.int32)
+                programs[READ] = capture_program(_stating(pipeline.read, first), state, piece, any_batch=True)
+            count = _length(evaluation)
+            if pipeline.network is not None and count is not None:
+                network, whole = pipeline.network, np.zeros((1, count), np.int32)
+                programs[NETWORK] = capture_program(lambda tokens: {"logits": network(tokens)}, whole, any_batch=True)
             found = SequenceManifest(**common, **_words(pipeline.vocabulary), capacity=pipeline.capacity)
         elif isinstance(pipeline, TextClassification):
             if not pipeline.lengths:
@@ -120,7 +137,7 @@ def read_sequence(file: ProgramFile, data: Any, where: str) -> tuple[SequenceMan
         TrainerError: the manifest or a program does not follow docs/export.md.
     """
     manifest = _manifest_from(data, where)
-    programs = dict(file.programs)
+    programs: dict[str, LoadedProgram] = dict(file.programs)
     if manifest.kind == Forecasting.kind:
         columns, targets = len(manifest.columns), manifest.targets
         network = _program(programs, NETWORK, where)
@@ -134,17 +151,34 @@ def read_sequence(file: ProgramFile, data: Any, where: str) -> tuple[SequenceMan
         found = {length: _program(programs, str(length), where) for length in manifest.lengths}
         for length, program in found.items():
             _check(program, {"tokens": ("int32", ("batch", length)), "length": ("int64", ("batch",))}, where)
-            _logits(program, len(manifest.class_names), where)
+            _logits(program, ("batch", len(manifest.class_names)), where)
         pipeline = TextClassification(
             manifest.class_names, _vocabulary(manifest), _by_length(found, manifest), manifest.lengths
         )
     else:
         begin, step = _program(programs, BEGIN, where), _program(programs, STEP, where)
-        _check_state(begin, step, where)
-        _logits(step, len(manifest.tokens), where)
-        pipeline = TextGeneration(_vocabulary(manifest), _begin(begin), _stepping(step), capacity=manifest.capacity)
+        read, whole = (programs.pop(name) if name in programs else None for name in (READ, NETWORK))
+        for advance, extents in ((step, ("batch",)), (read, ("batch", PIECE))):
+            if advance is not None:
+                _check_state(begin, advance, extents, where)
+                _logits(advance, ("batch", len(manifest.tokens)), where)
+        if whole is not None:
+            count = _length(manifest.evaluation)
+            _need(count is not None, where, "the length of evaluated texts", count)
+            _check(whole, {"tokens": ("int32", ("batch", count))}, where)
+            _logits(whole, ("batch", count, len(manifest.tokens)), where)
+        pipeline = TextGeneration(
+            _vocabulary(manifest), _begin(begin), _stepping(step), capacity=manifest.capacity,
+            read=None if read is None else _stepping(read), network=None if whole is None else _whole(whole),
+        )  # fmt: skip
     _need(not programs, where, "an unknown program", ", ".join(map(ascii, programs)))
     return manifest, pipeline
+
+
+def _length(evaluation: Mapping[str, Any]) -> int | None:
+    """The number of tokens of evaluated texts that the network receives: all but the last one."""
+    length = (evaluation["data"]["reader"] or {}).get("length")
+    return length - 1 if type(length) is int and length > 1 else None
 
 
 def _words(vocabulary: Vocabulary) -> dict[str, Any]:
@@ -173,9 +207,11 @@ def _like(template: Any, arrays: Iterator[Any]) -> Any:
     return next(arrays)
 
 
-def _step_of(pipeline: TextGeneration, first: Any) -> Callable[..., Any]:
+def _stating(advance: Callable[..., Any], first: Any) -> Callable[..., Any]:
+    """A step with its state, of the form of `first`, as arrays by name."""
+
     def step(state: Mapping[str, Tensor], tokens: Tensor) -> dict[str, Any]:
-        following, logits = pipeline.step(_like(first, (state[name] for name in _arrays(first))), tokens)
+        following, logits = advance(_like(first, (state[name] for name in _arrays(first))), tokens)
         return {"state": _arrays(following), "logits": logits}
 
     return step
@@ -197,6 +233,10 @@ def _stepping(program: LoadedProgram) -> Callable[[Any, Tensor], tuple[Any, Tens
     return step
 
 
+def _whole(program: LoadedProgram) -> Callable[[Tensor], Tensor]:
+    return lambda tokens: program(tokens)["logits"]
+
+
 def _by_length(programs: Mapping[int, LoadedProgram], manifest: SequenceManifest) -> Callable[..., Any]:
     def network(tokens: Tensor, length: Tensor) -> dict[str, Tensor]:
         if tokens.shape[1] not in programs:
@@ -210,13 +250,18 @@ def _by_length(programs: Mapping[int, LoadedProgram], manifest: SequenceManifest
 def _manifest_from(data: Any, where: str) -> SequenceManifest:
     _need(isinstance(data, dict) and data.get("format") == FORMAT, where, "the format", expected=FORMAT)
     _need(data.get("version") == VERSION, where, "another version of the format", data.get("version"), VERSION)
-    values = {key: _frozen(value) for key, value in data.items() if key not in ("format", "version")}
+    values = {
+        key: value if key == "evaluation" else _frozen(value)
+        for key, value in data.items()
+        if key not in ("format", "version")
+    }
     _need(
         values.keys() == {field.name for field in fields(SequenceManifest)}, where, "fields", sorted(map(str, values))
     )
     wrong = misfit(SequenceManifest, values) or misfit(Card, values["card"])
     _need(wrong is None and is_plain(data["card"]), where, f"the field {wrong or 'card'}")
     _need(values["card"].keys() == {field.name for field in fields(Card)}, where, "the card")
+    evaluation_from(values["evaluation"], where)
     numerics = values["numerics"]
     is_known = numerics.keys() == NUMERICS.keys() and all(numerics[name] in NUMERICS[name] for name in NUMERICS)
     _need(is_known, where, "the numerics", numerics)
@@ -260,20 +305,20 @@ def _check(program: LoadedProgram, expected: Mapping[str, tuple[str, tuple[Any, 
           list(expected.values()))  # fmt: skip
 
 
-def _logits(program: LoadedProgram, count: int, where: str) -> None:
+def _logits(program: LoadedProgram, expected: tuple[Any, ...], where: str) -> None:
     dtype, shape = program.outputs.get("logits", (None, ()))
-    _need(dtype is not None and dtype.name.startswith(("float", "bfloat")) and tuple(shape) == ("batch", count), where,
-          "the logits of a program", shape, ("batch", count))  # fmt: skip
+    _need(dtype is not None and dtype.name.startswith(("float", "bfloat")) and tuple(shape) == expected, where,
+          "the logits of a program", shape, expected)  # fmt: skip
 
 
-def _check_state(begin: LoadedProgram, step: LoadedProgram, where: str) -> None:
-    """Checks that the step takes and returns the state that `begin` makes, and tokens."""
+def _check_state(begin: LoadedProgram, step: LoadedProgram, extents: tuple[Any, ...], where: str) -> None:
+    """Checks that the step takes and returns the state that `begin` makes, and takes tokens of these extents."""
     first = {f"state.{name}": (dtype.name, ("batch", *shape[1:])) for name, (dtype, shape) in begin.outputs.items()
              if shape[:1] == (1,)}  # fmt: skip
     given = {name: (dtype.name, tuple(shape)) for name, (dtype, shape) in step.inputs.items()}
     returned = {name: (dtype.name, tuple(shape)) for name, (dtype, shape) in step.outputs.items() if name != "logits"}
     is_fit = not begin.inputs and len(first) == len(begin.outputs) and step.has_any_batch
-    expected = {**first, "tokens": ("int32", ("batch",))}
+    expected = {**first, "tokens": ("int32", extents)}
     _need(is_fit and given == expected and returned == first, where, "the state", given, expected)
 
 

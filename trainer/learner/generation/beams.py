@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError, engine
-from trainer.learner.generation.sampling import Step, refuse_infinite
+from trainer.learner.generation.sampling import Step, after, refuse_infinite
 
 Reorder = Callable[[Any, np.ndarray], Any]
 """(state of B rows, indices int32 [B]) to the state with these rows."""
@@ -53,6 +53,7 @@ def beam_search(
     end: int | None = None,
     exclude: Sequence[int] = (),
     length_penalty: float = 0.0,
+    piece: int = 1,
     reorder: Reorder = take_rows,
 ) -> list[Beam]:
     """The continuations with the highest scores that the search finds, at most `width`, the best first.
@@ -70,18 +71,15 @@ def beam_search(
         end: the token that completes a continuation; None: no token does.
         exclude: tokens that are never chosen.
         length_penalty: exponent of the number of tokens by which log p is divided; 0: none, 1: the mean per token.
+        piece: number of tokens of the prompt that `step` takes at once, as in `after`.
         reorder: selects rows of a state.
 
     Raises:
         TrainerError: the prompt is empty, `width` is below 1, or a logit is NaN or infinite.
     """
-    if not len(prompt) or width < 1:
-        raise TrainerError(
-            "beam search needs a prompt and rows", found=f"{len(prompt)} tokens, width {width}", expected="at least 1"
-        )
-    logits: Any = None
-    for token in prompt:
-        state, logits = step(state, np.full(width, token, np.int32))
+    if width < 1:
+        raise TrainerError("beam search needs rows", found=f"width {width}", expected="at least 1")
+    state, logits = after(step, state, prompt, rows=width, piece=piece)
     beams, complete = [Beam((), 0.0)], list[Beam]()
     for number in range(count):
         gains = _log_probabilities(np.asarray(logits)[: len(beams)], exclude)

@@ -13,8 +13,14 @@ from trainer import TrainerError
 from trainer.engine.random import philox4x32
 
 Step = Callable[[Any, np.ndarray], tuple[Any, Any]]
-"""(state, tokens int32 [B]) to (next state, logits [B, V] of the token that follows), as arrays or tensors."""
+"""(state, tokens int32 [B]) to (next state, logits [B, V] of the token that follows), as arrays or tensors; of prompts
+also tokens int32 [B, T].
+"""
 
+PIECE = 64
+"""Number of tokens of a prompt that are computed at once, if the model can: a program for each length of a prompt would
+take longer to compile than it saves.
+"""
 
 _BLOCK = 256
 
@@ -111,7 +117,7 @@ def _block(seed: int, number: int) -> np.ndarray:
 
 def generate(
     step: Step, state: Any, prompt: Sequence[int], count: int, *, sampling: Sampling = Sampling(),
-    end: int | None = None,
+    end: int | None = None, piece: int = 1,
 ) -> Iterator[int]:  # fmt: skip
     """The tokens that follow a prompt, one by one.
 
@@ -121,15 +127,12 @@ def generate(
         prompt: its tokens, at least one.
         count: maximum number of tokens.
         end: the token that ends the text; it is not returned. None: no token does.
+        piece: number of tokens of the prompt that `step` takes at once, as in `after`.
 
     Raises:
         TrainerError: the prompt is empty.
     """
-    if not len(prompt):
-        raise TrainerError("the prompt is empty", expected="at least one token")
-    logits: Any = None
-    for token in prompt:
-        state, logits = step(state, np.array([token], np.int32))
+    state, logits = after(step, state, prompt, piece=piece)
     for position in range(len(prompt), len(prompt) + count):
         token = sampling.choose(np.asarray(logits)[0], position)
         if token == end:
@@ -137,3 +140,25 @@ def generate(
         yield token
         if position + 1 < len(prompt) + count:
             state, logits = step(state, np.array([token], np.int32))
+
+
+def after(step: Step, state: Any, prompt: Sequence[int], *, rows: int = 1, piece: int = 1) -> tuple[Any, Any]:
+    """The state after a prompt in all rows, and the logits [rows, V] of the token that follows.
+
+    Args:
+        piece: number of tokens that `step` takes at once, int32 [rows, piece]; the rest of the prompt, and with 1 all
+            of it, is taken token by token.
+
+    Raises:
+        TrainerError: the prompt is empty.
+    """
+    if not len(prompt):
+        raise TrainerError("the prompt is empty", expected="at least one token")
+    tokens = np.tile(np.asarray(prompt, np.int32), (rows, 1))
+    whole = len(prompt) // piece * piece if piece > 1 else 0
+    logits: Any = None
+    for start in range(0, whole, piece):
+        state, logits = step(state, tokens[:, start : start + piece])
+    for place in range(whole, len(prompt)):
+        state, logits = step(state, tokens[:, place])
+    return state, logits

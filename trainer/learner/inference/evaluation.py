@@ -17,7 +17,7 @@ from trainer.learner.inference.restoring import built, load_weights, uses_averag
 from trainer.learner.measuring import Measuring, Occasion
 from trainer.learner.plan import DataSplits
 from trainer.learner.running import Runner
-from trainer.learner.task import Task, take_facts
+from trainer.learner.task import LEARNED, Task, take_facts
 from trainer.learner.worst_items import WORST_ITEMS
 from trainer.rundir import Event, ReportEvent, RunPaths, write_error
 
@@ -162,6 +162,7 @@ def _loader(task: Task, split: str, facts: Mapping[str, Any]) -> tuple[Loader, D
     For tasks that read data with `read_splits`, any split can be evaluated; it replaces that of validation.
     """
     read, found = task.read_splits, dict[str, Any]()
+    task.learned_settings = facts.get(LEARNED)
 
     def only_this(*fields: str) -> dict[str, Dataset]:
         found.update(read(*fields))

@@ -75,12 +75,14 @@ class SequenceModel:
         decoder = Decoder(vocabulary)
         found: Iterator[int]
         if beams is None:
-            found = generate(self._step, self._begin(1), numbers, tokens, sampling=replace(sampling, exclude=exclude),
-                             end=vocabulary.end)  # fmt: skip
+            found = generate(
+                self._step, self._begin(1), numbers, tokens, sampling=replace(sampling, exclude=exclude),
+                end=vocabulary.end, piece=pipeline.piece,
+            )  # fmt: skip
         else:
             [best, *_] = beam_search(
                 self._step, self._begin(beams), numbers, tokens, width=beams, end=vocabulary.end, exclude=exclude,
-                length_penalty=length_penalty, reorder=self._reorder,
+                length_penalty=length_penalty, piece=pipeline.piece, reorder=self._reorder,
             )  # fmt: skip
             found = iter(best.tokens)
         for number in found:
@@ -139,7 +141,7 @@ class SequenceModel:
     def _compute(self, *given: Any) -> Any:
         with engine.autocast(self._precision):
             if isinstance(self._pipeline, TextGeneration):
-                return self._pipeline.step(*given)
+                return self._pipeline.advance(*given)
             if isinstance(self._pipeline, Forecasting):
                 return self._pipeline.network(*given)
             return dict(self._pipeline.network(*given))

@@ -13,7 +13,7 @@ import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.datasets import Scaling, Vocabulary
-from trainer.learner.generation import Sampling, generate, take_rows
+from trainer.learner.generation import PIECE, Sampling, generate, take_rows
 from trainer.learner.samples import Sample
 
 if TYPE_CHECKING:
@@ -31,7 +31,11 @@ class TextGeneration:
         begin: the state before the first token, for a number of rows: arrays with the rows as their first axis, in any
             nesting of mappings, lists and tuples.
         step: (state, tokens int32 [B]) to (next state, logits [B, V]). A pure function of the task's modules, to be
-            traced.
+            traced, as are the next two.
+        read: the same for tokens int32 [B, T], with the logits after the last one: for the prompt, in pieces of `PIECE`
+            tokens. None: the prompt takes a step per token.
+        network: logits [B, L, V] of the token that follows each of the tokens int32 [B, L] of whole texts, with which
+            an exported model is evaluated. None: it can't be.
         reorder: (state, indices of rows) to the state with these rows, for beam search.
         capacity: maximum number of tokens with the prompt; None: unlimited.
     """
@@ -44,11 +48,25 @@ class TextGeneration:
     step: Callable[[Any, Tensor], tuple[Any, Tensor]]
     reorder: Callable[[Any, np.ndarray], Any] = take_rows
     capacity: int | None = None
+    read: Callable[[Any, Tensor], tuple[Any, Tensor]] | None = None
+    network: Callable[[Tensor], Tensor] | None = None
 
     @cached_property
     def traced(self) -> Callable[[Any, np.ndarray], tuple[Any, Tensor]]:
-        """The traced step."""
-        return engine.trace(lambda state, tokens: self.step(state, tokens))
+        """`advance`, traced."""
+        return engine.trace(lambda state, tokens: self.advance(state, tokens))
+
+    def advance(self, state: Any, tokens: Tensor) -> tuple[Any, Tensor]:
+        """`step` with tokens [B], `read` with tokens [B, T]."""
+        if tokens.ndim == 1:
+            return self.step(state, tokens)
+        assert self.read is not None
+        return self.read(state, tokens)
+
+    @property
+    def piece(self) -> int:
+        """Number of tokens of a prompt that `advance` takes at once."""
+        return PIECE if self.read is not None else 1
 
     def check_capacity(self, prompt: int, tokens: int) -> None:
         """Raises `TrainerError` if a prompt and a continuation of these numbers of tokens exceed the capacity."""
@@ -70,7 +88,9 @@ class TextGeneration:
         self.check_capacity(len(prompt), tokens)
         vocabulary = self.vocabulary
         chosen = replace(sampling, exclude=(*sampling.exclude, *vocabulary.not_text))
-        found = generate(self.traced, self.begin(1), prompt, tokens, sampling=chosen, end=vocabulary.end)
+        found = generate(
+            self.traced, self.begin(1), prompt, tokens, sampling=chosen, end=vocabulary.end, piece=self.piece
+        )
         start = vocabulary.decode(prompt)
         return Sample(name, text=start + vocabulary.decode(found), prompt=len(start))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from trainer import engine
-from trainer.datasets import Scaling, loaders
+from trainer.datasets import Scaling, loaders, scaling_of
 from trainer.engine import Tensor, nn
 from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.metrics import Mean, Predictions
@@ -26,7 +26,8 @@ class Forecast(Task):
 
     def data(self) -> DataSplits:
         splits = self.read_splits(*DECLARATION.fields)
-        scaling = splits["train"].scaling  # type: ignore[attr-defined]
+        scaling = scaling_of(splits["train"])
+        assert scaling is not None
         self.columns, self.means, self.deviations = scaling.columns, scaling.means, scaling.deviations
         made = loaders(splits, self.config)
         first = made["train"].batch(0, 0)

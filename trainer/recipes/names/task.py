@@ -6,8 +6,7 @@ Names have different lengths: batches are padded to few of them, and steps past 
 from __future__ import annotations
 
 from trainer import engine
-from trainer.datasets import Vocabulary, loaders
-from trainer.datasets.item_properties import vocabulary_of
+from trainer.datasets import Vocabulary, loaders, vocabulary_of
 from trainer.engine import Tensor, nn
 from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.metrics import Mean, Predictions
@@ -21,6 +20,7 @@ class Names(Task):
     """Predicts the class of a text."""
 
     options: Options
+    head = ("network.letters.*", "network.classes.*")
 
     def data(self) -> DataSplits:
         splits = self.read_splits(*DECLARATION.fields)

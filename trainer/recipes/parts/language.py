@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainer import engine
-from trainer.datasets import Vocabulary, loaders
-from trainer.datasets.item_properties import vocabulary_of
+from trainer.datasets import Vocabulary, loaders, vocabulary_of
 from trainer.engine import nn
 from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.learner.generation import Sampling
@@ -17,7 +16,7 @@ class LanguageTask(Task):
     """Predicts the next token of a text.
 
     A recipe's `build` makes the `network` and calls this class's. The network maps tokens [N, L] to logits [N, L, V],
-    and continues texts with `begin`, `step` and `capacity`, as `inference.TextGeneration` takes them. Options: `prompt`
+    and continues texts with `begin`, `read` and `capacity`, as `inference.TextGeneration` takes them. Options: `prompt`
     and `shown`, the beginning and the length of the text that is shown.
     """
 
@@ -49,7 +48,12 @@ class LanguageTask(Task):
     def pipeline(self) -> inference.TextGeneration:
         network = self.network
         return inference.TextGeneration(
-            Vocabulary(self.unit, self.tokens), begin=network.begin, step=network.step, capacity=network.capacity
+            Vocabulary(self.unit, self.tokens),
+            begin=network.begin,
+            step=lambda state, tokens: network.read(state, engine.expand_dims(tokens, axis=1)),
+            read=network.read,
+            network=network,
+            capacity=network.capacity,
         )
 
     def samples(self, batch: Batch) -> list[Sample]:

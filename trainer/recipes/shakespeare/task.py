@@ -20,6 +20,7 @@ class Shakespeare(LanguageTask):
     """Predicts the next token of a text."""
 
     options: Options
+    head = ("network.embedding.*", "network.logits.*")
 
     def build(self) -> None:
         self.network = LanguageModel(self.options, len(self.tokens))
@@ -48,10 +49,10 @@ class LanguageModel(nn.Module):
         shape = (self.recurrent.num_layers, rows, self.recurrent.hidden_size)
         return by_rows((engine.zeros(shape), engine.zeros(shape)))
 
-    def step(self, states: States, tokens: Tensor) -> tuple[States, Tensor]:
-        """The states after `tokens` [N], and the logits [N, V] of the next ones."""
-        outputs, states = self.recurrent(self.embedding(engine.expand_dims(tokens, axis=1)), by_rows(states))
-        return by_rows(states), self.logits(outputs[:, 0])
+    def read(self, states: States, tokens: Tensor) -> tuple[States, Tensor]:
+        """The states after `tokens` [N, T], and the logits [N, V] of the token that follows."""
+        outputs, states = self.recurrent(self.embedding(tokens), by_rows(states))
+        return by_rows(states), self.logits(outputs[:, -1])
 
 
 def by_rows(states: Any) -> States:

@@ -17,6 +17,7 @@ class Transformer(LanguageTask):
     """Predicts the next token of a text."""
 
     options: Options
+    head = ("network.embedding.*", "network.logits.*")
 
     def build(self) -> None:
         self.network = LanguageModel(self.options, len(self.tokens))
@@ -54,24 +55,11 @@ class LanguageModel(nn.Module):
         length = engine.zeros((rows,), dtype=engine.int32)
         return {"keys": engine.zeros(shape), "values": engine.zeros(shape), "length": length}
 
-    def step(self, state: State, tokens: Tensor) -> tuple[State, Tensor]:
-        """The state after `tokens` [N], and the logits [N, V] of the next ones."""
-        x = self.embedding(engine.expand_dims(tokens, axis=1))
-        caches = [Held(state["keys"][:, n], state["values"][:, n], state["length"]) for n in range(len(self.blocks))]
+    def read(self, state: State, tokens: Tensor) -> tuple[State, Tensor]:
+        """The state after `tokens` [N, T], and the logits [N, V] of the token that follows."""
+        x, length = self.embedding(tokens), state["length"]
+        caches = [nn.KeyValues(state["keys"][:, n], state["values"][:, n], length) for n in range(len(self.blocks))]
         for block, cache in zip(self.blocks, caches, strict=True):
             x = block(x, cache=cache)
         keys, values = (engine.stack([getattr(cache, part) for cache in caches], axis=1) for part in ("key", "value"))
-        return {"keys": keys, "values": values, "length": state["length"] + 1}, self.logits(self.norm(x))[:, 0]
-
-
-class Held:
-    """Keys and values [N, heads, capacity, width] of earlier tokens, as values: a new token takes the next place."""
-
-    def __init__(self, key: Tensor, value: Tensor, length: Tensor) -> None:
-        self.key, self.value, self.length = key, value, length
-
-    def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        places = engine.arange(self.key.shape[2], dtype=engine.int32)
-        is_next = engine.reshape(places == engine.expand_dims(self.length, axis=1), (-1, 1, len(places), 1))
-        self.key, self.value = engine.where(is_next, key, self.key), engine.where(is_next, value, self.value)
-        return self.key, self.value, self.length
+        return {"keys": keys, "values": values, "length": caches[0].length}, self.logits(self.norm(x[:, -1]))

@@ -125,6 +125,26 @@ def test_a_barrier_in_a_branch_is_divergent() -> None:
         launch(kernel(body, declarations=TILE), 1, 32, [words(1)])
 
 
+def test_lanes_meet_before_a_barrier_wherever_the_branch_lies() -> None:
+    body = (
+        THREAD
+        + OUT
+        + """mov.u32 %r5, 1;
+    setp.lt.u32 %p1, %r1, 7;
+    @%p1 bra aside;
+meet:
+    bar.sync 0;
+    st.global.u32 [%rd2], %r5;
+    ret;
+aside:
+    mov.u32 %r5, 2;
+    bra meet;"""
+    )
+    out = words(64)
+    launch(kernel(body, declarations=TILE), 1, 64, [Buffer(out, is_written=False)])
+    assert out.tolist() == [2] * 7 + [1] * 57
+
+
 def test_shared_memory_that_nobody_wrote_is_not_read() -> None:
     body = THREAD + "ld.shared.u32 %r4, [%r3];\n    ret;"
     with pytest.raises(Fault, match="unwritten memory of shared memory is read"):

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from trainer.engine.targets.cpu import native
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Vector registers of 64 bytes, a core's second-level cache, and what multiplies pairs, quads, and by tiles."""
+    """Vector registers of 64 bytes, a core's caches, and what multiplies pairs, quads, and by tiles.
+
+    level1_ways: how many lines a set of the first-level data cache holds.
+    """
 
     vectors: int
     level2_bytes: int = 1 << 20
+    level1_ways: int = 12
     bfloat16: bool = False
     int8: bool = False
     bfloat16_tiles: bool = False
@@ -29,12 +34,25 @@ NARROW = Machine(8)
 def host_machine() -> Machine:
     """The machine that runs this."""
     features = native.host_features()
+    ways = _level1_ways()
     if not features.get("avx512f"):
-        return NARROW
+        return replace(NARROW, level1_ways=ways)
     return replace(
         AVX512,
+        level1_ways=ways,
         bfloat16=bool(features.get("avx512bf16")),
         int8=bool(features.get("avx512vnni")),
         bfloat16_tiles=bool(features.get("amx-bf16")),
         int8_tiles=bool(features.get("amx-int8")),
     )
+
+
+LEVEL1 = Path("/sys/devices/system/cpu/cpu0/cache/index0/ways_of_associativity")
+"""Where Linux says it; 8 on Zen to Zen 4 and Intel to Skylake, 12 on Zen 5 and Intel from Ice Lake on."""
+
+
+def _level1_ways() -> int:
+    try:
+        return max(1, int(LEVEL1.read_text()))
+    except (OSError, ValueError):  # another system, or a container that hides it
+        return AVX512.level1_ways

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from trainer.engine.targets.cpu.costs.cycles import SCRATCH_LIMIT, balance, cut_cycles, fits_registers, pieces
+from trainer.engine.targets.cpu.costs.cycles import SCRATCH_LIMIT, balance, crowding, cut_cycles, fits_registers, pieces
 from trainer.engine.targets.cpu.machine import Machine
 
 MOST_TILES, MOST_CANDIDATES, MOST_VECTORS = 8, 10, 4
@@ -22,11 +22,19 @@ Choice = TypeVar("Choice")
 
 
 def product_tiles(
-    rows: int, vectors: int, depth: float, machine: Machine, *, widened: bool = False
+    rows: int, vectors: int, depth: float, machine: Machine, *, distance: int = 0, widened: bool = False
 ) -> list[tuple[float, tuple[int, int]]]:
-    """The (rows, vectors) of a product's tiles that are worth sizing tasks for, with the cycles of all of them."""
+    """The (rows, vectors) of a product's tiles that are worth sizing tasks for, with the cycles of all of them.
+
+    distance: bytes between rows that are read along the depth; 0 where they are neighbors, or apart by an odd number of
+    cache lines.
+    """
     return cheapest_tiles(
-        (cut_cycles([pieces(rows, m)], pieces(vectors, v), depth), (m, v))
+        (
+            cut_cycles([pieces(rows, m)], pieces(vectors, v), depth)
+            * (crowding(m, distance, machine) if distance else 1),
+            (m, v),
+        )
         for v in range(1, min(vectors, MOST_VECTORS) + 1)
         for m in range(1, min(rows, machine.vectors) + 1)
         if fits_registers(m, v, machine, widened=widened)

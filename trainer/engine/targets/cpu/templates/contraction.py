@@ -210,7 +210,8 @@ def candidates(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ..
             for m in tile_shapes.heights(spec.rows)
         )
     else:
-        tiles = product_tiles(spec.rows, vectors, spec.steps, machine, widened=crowded)
+        distance = spec.a_strides[0] // spec.unit * spec.dtype.itemsize if spec.a_strides[1] == 1 else 0
+        tiles = product_tiles(spec.rows, vectors, spec.steps, machine, distance=distance, widened=crowded)
     right = vectors * spec.steps * 64
 
     def sizes(cycles: float, m: int, v: int) -> Iterator[tuple[MatmulParameters, int, float]]:

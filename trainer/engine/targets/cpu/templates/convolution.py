@@ -346,11 +346,6 @@ def output_pixel(
 TRIMMED_CHANNELS = 16
 """Taps left and right of narrow images are left out from so many channels on; fewer make the loops too short."""
 
-PAGE_BYTES, WAYS, CROWDED = 4096, 12, 1.06
-"""Pixels so many bytes apart, or a multiple, share a set of the first-level cache: of as many as the set has ways some
-are read again from the second level (8x1024x14x14 to 512 filters: tiles of 14 pixels 4.2 to 5.6 ms, of 11 3.9 to 4.4).
-"""
-
 
 @functools.lru_cache(maxsize=4096)  # those with statistics begin with the tiles of those without
 def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionParameters, ...]:
@@ -376,8 +371,8 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
                     cycles = tile_shapes.cycles(cuts, costs.pieces(vectors, v), form.group_inputs, runs)
                 else:
                     cycles = costs.cut_cycles(cuts, costs.pieces(vectors, v), depth * met)
-                    if in_place and distance % PAGE_BYTES == 0 and tile_rows * tile_columns >= WAYS:
-                        cycles *= CROWDED
+                    if in_place:
+                        cycles *= costs.crowding(tile_rows * tile_columns, distance, machine)
                 tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
     narrow = len(form.phases) == 1 and spec.window[1] > 1 and form.group_inputs >= TRIMMED_CHANNELS and not by_tiles
 
