@@ -24,11 +24,12 @@ from trainer.configs import load
 from trainer.datasets.readers import Opening
 from trainer.engine import nn
 from trainer.learner.weights.files import read_weights
+from trainer.recipes.parts.normalization import Normalize
 from trainer.recipes.parts.pix2pix_generator import Pix2PixGenerator
 from trainer.recipes.parts.unet import UNet
 from trainer.recipes.pix2pix.map_tiles import CLASSES, read_map_tiles
 from trainer.recipes.pix2pix.task import to_floats, to_pixels
-from trainer.recipes.segmentation.task import normalized
+from trainer.recipes.segmentation.options import DECLARATION
 
 DATA = ROOT / "trainer" / "recipes" / "segmentation" / "data"
 
@@ -55,7 +56,9 @@ def main() -> None:
     parser.add_argument("pix2pix", type=Path)
     parser.add_argument("segmentation", type=Path)
     arguments = parser.parse_args()
-    made_with, read_with = load("pix2pix").options, load("segmentation").options
+    made_with, segmentation = load("pix2pix").options, load("segmentation")
+    read_with = segmentation.options
+    normalized = Normalize.of(DECLARATION.normalization_of(segmentation.config.model, read_with))
     classes = json.loads((DATA / CLASSES).read_text(encoding="utf-8"))["classes"]
     generator = restored(
         Pix2PixGenerator(filters=made_with.filters, depth=made_with.depth), arguments.pix2pix, "generator"

@@ -12,8 +12,11 @@ from trainer import TrainerError, engine
 from trainer.engine import nn
 from trainer.learner import Learner
 from trainer.learner.checkpoints import Array, write_checkpoint
+from trainer.learner.checkpoints.format import point
 from trainer.learner.weights import Selection, load_weights
+from trainer.learner.weights.files import normalization_of
 from trainer.learner.weights.write import selected, write_weights
+from trainer.rundir import create_run_at
 
 
 @pytest.fixture
@@ -42,7 +45,7 @@ def test_a_checkpoint_folder(tmp_path, values):
     [
         ({"other": np.zeros(2, np.float32)}, "net.other"),
         ({"bias": np.zeros(3, np.float32)}, "bias: shape (3,) where the model has (2,)"),
-        ({"bias": None}, "bias: not in the file"),
+        ({"bias": None}, "bias: not in the file; the model has shape (2,)"),
     ],
 )
 def test_misfits_are_named(tmp_path, values, change, said):
@@ -91,25 +94,79 @@ def detector():
     return Detector().set_seed(0)
 
 
-@pytest.mark.parametrize("prefix", ["", "module.", "backbone.", "net.backbone.", "module.net.backbone."])
+@pytest.mark.parametrize(
+    "prefix", ["", "module.", "backbone.", "encoder.net.", "net.backbone.", "module.net.backbone."]
+)
 @pytest.mark.parametrize("part", ["backbone", "net.backbone"])
-def test_a_part_takes_a_file_of_its_own(tmp_path, detector, prefix, part):
+def test_a_part_is_found_under_any_prefix(tmp_path, detector, prefix, part):
     given = numbers(detector.backbone)
-    others = {f"{prefix.removesuffix('backbone.')}head.bias": np.zeros(2, np.float32)} if "backbone" in prefix else {}
+    others = {f"{prefix}fc.bias": np.zeros(5, np.float32), "other.0.weight": np.zeros((4, 2), np.float32)}
     save_file({**{prefix + name: value for name, value in given.items()}, **others}, tmp_path / "b.safetensors")
     before = detector.head.weight.numpy()
-    if prefix == "backbone.":
-        prefix = "a prefix that the model does not have"
-        with pytest.raises(TrainerError, match="not in the file"):
-            load_weights(tmp_path / "b.safetensors", {"net": detector}, part)
-        selection = Selection(rename=[(r"^backbone\.", "")], exclude=["head.*"])
-    else:
-        selection = Selection()
-    match = load_weights(tmp_path / "b.safetensors", {"net": detector}, part, selection)
-    assert match.report().startswith("7 of 7 arrays loaded")
+    match = load_weights(tmp_path / "b.safetensors", {"net": detector}, part)
+    place = f" from {prefix.removesuffix('.')}" if prefix else ""
+    unused = f"{prefix}fc" + ("" if prefix else ", other")
+    assert match.report() == f"7 of 7 arrays loaded{place}; not used: {unused}"
     for name, value in detector.backbone.state_dict().items():
         np.testing.assert_array_equal(value, given[name])
     np.testing.assert_array_equal(detector.head.weight.numpy(), before)
+
+
+def test_a_deeper_model_does_not_fit_a_part(tmp_path, detector):
+    given = {f"backbone.{name}": value for name, value in numbers(detector.backbone).items()}
+    save_file({**given, "backbone.1.more.weight": np.zeros(4, np.float32)}, tmp_path / "b.safetensors")
+    with pytest.raises(TrainerError, match=r"backbone\.1\.more\.weight: not in the model"):
+        load_weights(tmp_path / "b.safetensors", {"net": detector}, "backbone")
+
+
+def test_a_part_that_is_in_the_file_twice_must_be_chosen(tmp_path, detector):
+    given = numbers(detector.backbone)
+    places = ("student.", "teacher.")
+    arrays = {place + name: np.asarray(value + len(place)) for place in places for name, value in given.items()}
+    save_file(arrays, tmp_path / "b.safetensors")
+    with pytest.raises(TrainerError, match="several places") as raised:
+        load_weights(tmp_path / "b.safetensors", {"net": detector}, "backbone")
+    assert "student, teacher" in str(raised.value) and r"rename: {'^student\.': ''}" in str(raised.value)
+    load_weights(tmp_path / "b.safetensors", {"net": detector}, "backbone", Selection(rename=[(r"^teacher\.", "")]))
+    np.testing.assert_array_equal(detector.backbone[0].bias.numpy(), given["0.bias"] + len("teacher."))
+
+
+def test_the_remedy_names_the_part_that_fits(tmp_path, detector):
+    save_file(numbers(detector.backbone), tmp_path / "b.safetensors")
+    with pytest.raises(TrainerError) as raised:
+        load_weights(tmp_path / "b.safetensors", {"net": detector})
+    assert "7 arrays of the file fit net.backbone: set `model: {parts: {backbone: {weights: …}}}`" in str(raised.value)
+
+
+# --- the head ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_only_the_head_may_differ_and_is_initialized_as_a_whole(tmp_path, detector, missing):
+    given = numbers(detector)
+    given["head.weight"] = np.zeros((7, 4), np.float32)
+    if missing:
+        del given["head.weight"]
+    save_file(given, tmp_path / "w.safetensors")
+    before = detector.head.state_dict()
+    match = load_weights(tmp_path / "w.safetensors", {"net": detector}, head=["net.head.*"])
+    reason = "not in the file" if missing else "shape (7, 4) where the model has (2, 4)"
+    assert match.report() == f"7 of 7 arrays loaded; the head is initialized (head.weight: {reason}, head.bias)"
+    assert all(np.array_equal(value, before[name]) for name, value in detector.head.state_dict().items())
+    np.testing.assert_array_equal(detector.backbone[0].bias.numpy(), given["backbone.0.bias"])
+    given["backbone.0.bias"] = np.zeros(9, np.float32)
+    save_file(given, tmp_path / "w.safetensors")
+    with pytest.raises(TrainerError, match=r"backbone\.0\.bias: shape \(9,\) where the model has \(4,\)"):
+        load_weights(tmp_path / "w.safetensors", {"net": detector}, head=["net.head.*"])
+
+
+def test_a_head_that_fits_is_loaded(tmp_path, detector):
+    given = numbers(detector)
+    save_file(given, tmp_path / "w.safetensors")
+    assert load_weights(tmp_path / "w.safetensors", {"net": detector}, head=["net.head.*"]).report() == (
+        "9 of 9 arrays loaded"
+    )
+    np.testing.assert_array_equal(detector.head.weight.numpy(), given["head.weight"])
 
 
 def test_what_is_loaded_can_be_chosen_by_pattern(tmp_path, detector):
@@ -220,6 +277,41 @@ def test_a_changed_byte_of_a_numpy_archive_is_noticed_or_changes_nothing(tmp_pat
         np.testing.assert_array_equal(net.weight.numpy(), np.arange(6.0).reshape(2, 3))
 
 
+def test_of_a_run_the_weights_that_it_predicts_with_are_loaded(tmp_path, values):
+    config = {"train": {"ema": {"decay": 0.9}}, "checkpoint": {"best": {"metric": "valid/ema/loss"}}}
+    for step, is_averaged in ((5, True), (6, False)):
+        metric = "valid/ema/loss" if is_averaged else "valid/loss"
+        groups = {
+            stem: {f"net.{name}": Array(value + step + shift, engine.float32) for name, value in values.items()}
+            for stem, shift in (("model", 0), ("ema", 100))
+        }
+        state = {"config": {**config, "checkpoint": {"best": {"metric": metric}}}}
+        write_checkpoint(tmp_path / "checkpoints", step, groups, state)
+    point(tmp_path / "checkpoints", "latest", 6)
+    expected = {None: values["bias"] + 6, "model": values["bias"] + 6, "ema": values["bias"] + 106}
+    for entry, bias in expected.items():
+        net = nn.Linear(3, 2)
+        load_weights(tmp_path, {"net": net}, entry=entry)
+        np.testing.assert_array_equal(net.bias.numpy(), bias)
+    point(tmp_path / "checkpoints", "best", 5)
+    net = nn.Linear(3, 2)
+    load_weights(tmp_path, {"net": net})
+    np.testing.assert_array_equal(net.bias.numpy(), values["bias"] + 105)
+
+
+def test_an_exported_model_gives_its_weights(tmp_path, detector):
+    shift = engine.asarray(np.arange(3, dtype=np.float32))
+    trained = detector.eval().set_seed(1, "net")
+    network = nn.Sequential(trained.backbone, trained.head)
+    engine.save_program(
+        tmp_path / "model.trainer", lambda rows: network(rows + shift), np.zeros((1, 3), np.float32), any_batch=True
+    )
+    fresh = Detector().set_seed(0, "net")
+    assert load_weights(tmp_path / "model.trainer", {"net": fresh}).report() == "8 of 8 arrays loaded from net"
+    for name, value in trained.state_dict().items():
+        np.testing.assert_array_equal(fresh.state_dict()[name], value)
+
+
 def test_of_a_checkpoint_a_damaged_file_is_refused(tmp_path, values):
     arrays = {f"net.{name}": Array(value, engine.float32) for name, value in values.items()}
     folder, _ = write_checkpoint(tmp_path, 5, {"model": arrays, "ema": arrays}, {})
@@ -237,7 +329,9 @@ def test_of_a_checkpoint_a_damaged_file_is_refused(tmp_path, values):
 def test_written_weights_are_those_of_the_part(tmp_path, detector, suffix):
     arrays = {f"net.{name}": Array(value, engine.float32) for name, value in detector.state_dict().items()}
     kept = selected(arrays, Selection(exclude=["*.bias"], rename=[("head", "fc")]), "net", where="here")
-    write_weights(tmp_path / f"w{suffix}", kept)
+    normalization = {"mean": [0.5], "std": [0.25]}
+    write_weights(tmp_path / f"w{suffix}", kept, normalization=normalization)
+    assert normalization_of(tmp_path / f"w{suffix}") == (normalization if suffix == ".safetensors" else None)
     found = load_file(tmp_path / "w.safetensors") if suffix == ".safetensors" else dict(np.load(tmp_path / "w.npz"))
     assert "fc.weight" in found and "backbone.0.weight" in found and "backbone.0.bias" not in found
     np.testing.assert_array_equal(found["fc.weight"], detector.head.weight.numpy())
@@ -255,3 +349,15 @@ def test_a_run_says_what_it_started_from(blobs, config, tmp_path):
     np.testing.assert_array_equal(second.task.net.state_dict()["4.weight"], head["4.weight"])
     (told,) = [event.message for event in events if event.kind == "log"]
     assert told.endswith("head.safetensors for net.4: 2 of 2 arrays loaded")
+
+
+def test_a_resumed_run_does_not_need_the_weights_that_it_started_from(blobs, config, tmp_path):
+    whole = Learner(blobs, config(train={"steps": 1, "epochs": None}))
+    whole.run().check()
+    weights = tmp_path / "start.safetensors"
+    save_file(whole.task.net.state_dict(), weights)
+    paths = create_run_at(tmp_path / "run")
+    for steps, resume in ((2, None), (4, paths.root)):
+        settings = config(train={"steps": steps, "epochs": None}, model={"weights": weights})
+        Learner(blobs, settings, paths=paths, resume=resume).run().check()
+        weights.unlink(missing_ok=True)

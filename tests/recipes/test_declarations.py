@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from trainer.configs.metrics import METRICS, metric_config
 from trainer.engine.nn import RandomState
 from trainer.learner import Plan, Task
 from trainer.learner.programs import set_mode
+from trainer.learner.task import model_states, parts_of
 from trainer.metrics import Measured, Predictions
 from trainer.metrics.detection import OPTIONAL
 from trainer.metrics.registry import metric_from
@@ -87,6 +89,8 @@ def test_a_recipe_declares_what_its_task_does(recipe: str, monkeypatch: pytest.M
     task.plan = Plan(1, 10)
     task.build()
     assert tuple(optimizers) == declared.optimizers
+    names = model_states(parts_of(task))
+    assert not task.head or any(fnmatchcase(name, pattern) for name in names for pattern in task.head)
 
     fields: set[str] = set()
     for is_training, loader, expected in ((True, splits.train, declared.train), (False, splits.valid, declared.valid)):

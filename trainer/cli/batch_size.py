@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -16,7 +15,6 @@ from typing import NamedTuple
 from trainer import TrainerError
 from trainer.cli.order import Order
 from trainer.configs import Loaded, dump_resolved
-from trainer.configs.problems import Place
 
 SHARE = 0.6
 """Fraction of the memory that a run may take. The rest is for other processes and the page cache."""
@@ -26,7 +24,6 @@ MOST_GROWTH = 8
 """The factor by which a measured batch size may grow at once: peaks are extrapolated along a line."""
 
 AUTO = "auto"
-_KEY = ("data", "batch_size")
 
 
 class Measured(NamedTuple):
@@ -106,14 +103,8 @@ def with_batch_size(loaded: Loaded, earlier: int | None = None) -> Loaded:
 
 
 def _with(loaded: Loaded, size: int, origin: str) -> Loaded:
-    config = loaded.config
-    data = config.data.model_copy(update={"batch_size": size})
-    place = loaded.document.values.get(_KEY)
-    document = dataclasses.replace(
-        loaded.document,
-        values={**loaded.document.values, _KEY: Place(f"{origin}, auto at {place.provenance if place else 'default'}")},
-    )
-    return dataclasses.replace(loaded, config=config.model_copy(update={"data": data}), document=document)
+    data = loaded.config.data.model_copy(update={"batch_size": size})
+    return loaded.with_section("data", data, f"{origin}, auto at {loaded.provenance['data.batch_size']}")
 
 
 def _measured(loaded: Loaded) -> Measured:

@@ -1,4 +1,4 @@
-"""The caches on disk, of kernels, tuning decisions and tokenized documents: their contents, and how to clear them."""
+"""The caches on disk: their contents, and how to clear them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def caches() -> list[CacheFolder]:
     from trainer.datasets.readers.documents import cache_folder
     from trainer.engine.autotune.cache import TuningCache, cache_path
     from trainer.engine.targets.disk_cache import cache_directory
+    from trainer.learner.weights.download import weights_cache
 
     tuning = cache_path().parent
     decisions = sum(len(TuningCache(path).entries()) for path in _files(tuning) if path.suffix == ".jsonl")
@@ -30,6 +31,7 @@ def caches() -> list[CacheFolder]:
         _folder("compiled kernels", cache_directory()),
         _folder("autotuning decisions", tuning, decisions),
         _folder("tokenized documents", cache_folder()),
+        _folder("downloaded weights", weights_cache()),
     ]
 
 

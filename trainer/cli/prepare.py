@@ -79,8 +79,11 @@ def attempt_of(
                 raise TrainerError("this run has no config to resume", where=str(paths.root))
             loaded = configs.load(str(paths.config(last).absolute()), overrides)
         if last > 0 and (overrides or order.resume == AUTO):
-            _refuse_another_meaning(order, paths, loaded)
-        _write(paths.config(last + 1), configs.dump_resolved(loaded))
+            before = configs.load_resolved(paths.config(last)).config
+            model = loaded.config.model.with_records_of(before.model)
+            loaded = loaded.with_section("model", model, str(paths.config(last)))
+            _refuse_another_meaning(order, paths, before, loaded)
+        write_config(paths, last + 1, loaded)
         circumstances = {"command": order.command, "directory": os.getcwd(), "started": process_start}
         _write(paths.environment(last + 1), json.dumps(circumstances, indent=1) + "\n")
     except BaseException:
@@ -148,6 +151,15 @@ def _named_run(order: Order, name: str | None) -> RunPaths:
     return take_up_run(Path(RUNS) / run_name(name))
 
 
+def write_config(paths: RunPaths, attempt: int, loaded: configs.Loaded) -> None:
+    """Writes the resolved config of an attempt to the run directory.
+
+    Raises:
+        TrainerError: it can't be written.
+    """
+    _write(paths.config(attempt), configs.dump_resolved(loaded))
+
+
 def _with_batch_size(loaded: configs.Loaded, paths: RunPaths | None = None) -> configs.Loaded:
     """The config with a number as batch size; a run that exists keeps that of its last attempt."""
     if loaded.config.data.batch_size != "auto":
@@ -161,12 +173,11 @@ def _with_batch_size(loaded: configs.Loaded, paths: RunPaths | None = None) -> c
     return with_batch_size(loaded, earlier)
 
 
-def _refuse_another_meaning(order: Order, paths: RunPaths, loaded: configs.Loaded) -> None:
+def _refuse_another_meaning(order: Order, paths: RunPaths, before: configs.RunConfig, loaded: configs.Loaded) -> None:
     """Refuses changed values that contradict the saved state of the run, unless --force is given."""
     if order.force:
         return
-    before = configs.load(str(paths.config(paths.last_attempt).absolute()), ())
-    found = [change for change in configs.changes(before.config, loaded.config) if change.effect is not None]
+    found = [change for change in configs.changes(before, loaded.config) if change.effect is not None]
     if found:
         shown = [str(change) for change in found[:12]] + ([f"and {len(found) - 12} more"] if len(found) > 12 else [])
         raise TrainerError(

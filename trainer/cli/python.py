@@ -153,6 +153,7 @@ def _run_kept(
 
 def _run_only(loaded: Loaded, hooks: Sequence[Hook], *, show: bool) -> Result:
     from trainer.cli.tasks import task_class
+    from trainer.cli.weights import with_weights
     from trainer.learner import Learner
 
     history, began = Metrics(), time.time()
@@ -165,6 +166,7 @@ def _run_only(loaded: Loaded, hooks: Sequence[Hook], *, show: bool) -> Result:
         if shown is not None:
             shown(record)
 
+    loaded = with_weights(loaded, sink)
     learner = Learner(task_class(loaded.task), loaded.config, loaded.options, sink=sink, hooks=hooks)
     outcome = _until_interrupted(learner).check()
     return Result(None, history, learner.task, outcome)

@@ -69,8 +69,10 @@ def learner_for_steps(
             print(line, file=sys.stderr, flush=True)
 
     from trainer.cli.tasks import task_class
+    from trainer.cli.weights import with_weights
 
     task = task_class(loaded.task)
     from trainer.learner import Learner
 
+    loaded = with_weights(loaded, show)
     return Learner(task, adapt(loaded.config), loaded.options, sink=show, paths=paths)

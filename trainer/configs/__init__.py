@@ -11,7 +11,7 @@ from trainer.configs.gallery import RecipeIndex
 from trainer.configs.hooks import HookConfig
 from trainer.configs.load import Loaded, config_from, load, load_resolved
 from trainer.configs.metrics import MetricConfig, MetricsConfig, OwnMetric
-from trainer.configs.model import ModelConfig
+from trainer.configs.model import ModelConfig, NormalizationConfig
 from trainer.configs.numerics import NumericsConfig
 from trainer.configs.optimizers import OptimizerConfig, OwnOptimizer, ParameterGroup
 from trainer.configs.problems import ConfigError, Place, Problem
@@ -100,6 +100,7 @@ __all__ = [
     "ModelConfig",
     "MuonConfig",
     "NoamSchedule",
+    "NormalizationConfig",
     "NumericsConfig",
     "OneCycleSchedule",
     "OptimizerConfig",

@@ -1,7 +1,10 @@
 """What a task requires and returns, as plain data: `DECLARATION` in its options.py, so that checks run no task code."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from trainer.configs.model import ModelConfig, NormalizationConfig
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Declaration:
         reads: whether the task reads `data.reader`; False: the task creates its data, and a reader is an error.
         own_data: files in data.root that mark data in the task's own format; it is then read without `data.reader`.
         train, valid: what `train_step` and `valid_step` return.
+        normalization: from the task's options, the normalization of the network's images if neither the config nor the
+            weights have one; None: the task doesn't use `model.normalization`.
     """
 
     optimizers: tuple[str, ...] = ("optimizer",)
@@ -36,3 +41,14 @@ class Declaration:
     own_data: tuple[str, ...] = ()
     train: Returns = Returns()
     valid: Returns = Returns()
+    normalization: Callable[[Any], NormalizationConfig] | None = None
+
+    def normalization_of(self, model: ModelConfig, options: Any) -> NormalizationConfig:
+        """The normalization for a task with these options.
+
+        Raises:
+            ValueError: the task declares none.
+        """
+        if self.normalization is None:
+            raise ValueError("the task declares no normalization")
+        return model.normalization or self.normalization(options)

@@ -28,6 +28,7 @@ def refuse_undeclared(loaded: Loaded) -> Iterator[Problem]:
         return
     yield from _optimizers(loaded, loaded.declaration)
     yield from _reader(loaded, loaded.declaration)
+    yield from _normalization(loaded, loaded.declaration)
     yield from _metrics(loaded, loaded.declaration)
     yield from _awaited(loaded, loaded.declaration)
 
@@ -62,6 +63,16 @@ def _reader(loaded: Loaded, declaration: Declaration) -> Iterator[Problem]:
             found=reader.name,
             expected="no data.reader",
             hint="Remove data.reader, or call `self.read_splits()` in the task and declare reads=True.",
+        )
+
+
+def _normalization(loaded: Loaded, declaration: Declaration) -> Iterator[Problem]:
+    if loaded.config.model.normalization is not None and declaration.normalization is None:
+        yield loaded.problem(
+            ("model", "normalization"),
+            f"the task {_name(loaded)} doesn't use it",
+            expected="null",
+            hint="Remove model.normalization; the transform `normalize` in data.transforms applies to every task.",
         )
 
 

@@ -25,6 +25,7 @@ from trainer.configs.plain import plain_document
 from trainer.configs.problems import ConfigError, KeyPath, Place, Problem, dotted
 from trainer.configs.reader import Document
 from trainer.configs.run import RunConfig
+from trainer.configs.section import Section
 from trainer.configs.sources import IN_PYTHON, read_sources
 from trainer.configs.sweep_checks import refuse_unsweepable
 from trainer.configs.task import TaskReference, find_task, load_declaration, load_options_model
@@ -45,11 +46,20 @@ class Loaded:
     """What the task declares that it requires and returns; None if it declares nothing."""
     document: Document = dataclasses.field(repr=False)
     """The values as written, each with its position."""
+    recorded: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The origin of values that were found out after reading, by dotted path."""
 
     @cached_property
     def provenance(self) -> Mapping[str, str]:
         """The origin of each value, by dotted path: file:line:column, "<cli>", "recipe NAME" or "default"."""
-        return _provenance(self.config, self.document)
+        return {**_provenance(self.config, self.document), **self.recorded}
+
+    def with_section(self, name: str, section: Section, origin: str) -> Loaded:
+        """The configuration with another section of this name, whose changed values come from `origin`."""
+        config = self.config.model_copy(update={name: section})
+        before, after = (_leaf_values(each.model_dump(mode="json")) for each in (getattr(self.config, name), section))
+        changed = {dotted((name, *path)): origin for path, value in after.items() if before.get(path) != value}
+        return dataclasses.replace(self, config=config, recorded={**self.recorded, **changed})
 
     @property
     def not_loaded(self) -> Sequence[str]:
@@ -262,7 +272,7 @@ def _absolute_paths(section: _Model, document: Document, path: KeyPath) -> _Mode
 
 
 def _provenance(config: RunConfig, document: Document) -> dict[str, str]:
-    leaves = _leaves(config.model_dump(mode="json", by_alias=True), ())
+    leaves = _leaf_values(config.model_dump(mode="json", by_alias=True))
     origins: dict[KeyPath, dict[str, None]] = {path: {} for path in leaves}
     for at, place in document.values.items():
         for end in range(len(at) + 1):
@@ -271,13 +281,11 @@ def _provenance(config: RunConfig, document: Document) -> dict[str, str]:
     return {dotted(path): ", ".join(found) or "default" for path, found in origins.items()}
 
 
-def _leaves(value: Any, path: KeyPath) -> Iterable[KeyPath]:
-    """The paths of all values of a tree; a list is one value."""
-    if isinstance(value, dict) and value:
-        for key, item in value.items():
-            yield from _leaves(item, (*path, key))
-    else:
-        yield path
+def _leaf_values(tree: Any, path: KeyPath = ()) -> dict[KeyPath, Any]:
+    """All values of a tree by path; a list is one value."""
+    if isinstance(tree, dict) and tree:
+        return {at: value for key, item in tree.items() for at, value in _leaf_values(item, (*path, key)).items()}
+    return {path: tree}
 
 
 def _not_loaded(loaded: Loaded) -> list[str]:
@@ -285,8 +293,7 @@ def _not_loaded(loaded: Loaded) -> list[str]:
     parts = [f"the task's code ({task.file})", f"its data ({config.data.root or 'the task decides where'})"]
     if loaded.declaration is None:
         parts.append("the task's requirements (no DECLARATION in its options.py)")
-    files = [section.weights for section in (config.model, *config.model.parts.values())]
-    return [*parts, *(f"weights ({file})" for file in files if file is not None)]
+    return [*parts, *(f"weights ({section.weights})" for section in config.model.sources().values())]
 
 
 def _is_path(value: Any, path: KeyPath) -> bool:

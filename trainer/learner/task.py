@@ -69,6 +69,11 @@ class Task:
     `batch["weight"]` 0.
     """
 
+    head: tuple[str, ...] = ()
+    """Shell patterns of parameter names, such as `network.fc.*`, that depend on the data's classes. They keep their
+    initial values if those of `model.weights` have other shapes or don't exist; each pattern as a whole.
+    """
+
     plan: Plan
     opening: Opening = Opening()
     """Receives progress of reading data and unusable records; the learner sets it before `data`."""

@@ -34,9 +34,10 @@ class RunEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class PhaseEvent(Event):
-    """The progress of a phase. `name`: config, load, device, data, model, trace, compile, autotune, train, validate, …
+    """The progress of a phase.
 
-    `state` is started, progress, finished or failed; `now` is the current item, `remaining` is in seconds.
+    `name`: config, load, weights, device, data, model, trace, compile, autotune, train, validate, … `state` is started,
+    progress, finished or failed; `now` is the current item, `remaining` is in seconds.
     """
 
     kind: ClassVar[str] = "phase"

@@ -46,7 +46,7 @@ def test_states_are_named_as_torchvisions() -> None:
 def test_each_stage_halves_the_picture_and_the_pooled_features_are_the_lasts_mean() -> None:
     network = ResNet((1, 1, 1), width=4, classes=0, stem="small").eval()
     pictures = engine.asarray(np.random.default_rng(0).standard_normal((2, 3, 32, 32), np.float32))
-    features = [made.numpy() for made in network.features(pictures)]
+    features = [made.numpy() for made in network.stages(pictures)]
     assert [made.shape for made in features] == [(2, 4, 16, 16), (2, 8, 8, 8), (2, 16, 4, 4)]
     np.testing.assert_allclose(network(pictures).numpy(), features[-1].mean((2, 3)), rtol=1e-5, atol=1e-7)
 

@@ -61,12 +61,13 @@ def execute(arguments: argparse.Namespace) -> int:
             raise TrainerError("--rename needs REGEX=TEXT", found=text)
         renames.append((pattern, replacement))
     from trainer.learner.weights import Selection, read_weights
+    from trainer.learner.weights.files import normalization_of
     from trainer.learner.weights.write import selected, write_weights
 
     weights = read_weights(source, arguments.entry)
     selection = Selection(tuple(arguments.include or ("*",)), tuple(arguments.exclude or ()), tuple(renames))
     arrays = selected(weights.arrays, selection, arguments.part or "", where=str(weights.path))
-    size = write_weights(target, arrays)
+    size = write_weights(target, arrays, normalization=normalization_of(weights.path))
     if arguments.json:
         import json
 

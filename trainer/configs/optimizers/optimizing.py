@@ -1,12 +1,13 @@
 """The base of all optimizer sections, parameter groups, and custom optimizers."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from trainer.configs.custom_class import PATTERN, names_own_class
 from trainer.configs.schedules import ScheduleConfig
-from trainer.configs.section import Section
+from trainer.configs.section import Contradiction, Section
 
 LEARNING_RATE = "Learning rate at full height; the schedule multiplies it."
 MOMENTUM = "Momentum, from 0 (none) to below 1; 0.9 is common."
@@ -30,12 +31,26 @@ class ParameterGroup(Section):
     schedule: ScheduleConfig | None = Field(
         None, description="Learning-rate schedule of these parameters; null: the optimizer's schedule."
     )
-    frozen: bool = Field(False, description="Freeze these parameters: they are not trained.")
+    frozen: bool = Field(
+        False,
+        description="Freeze these parameters for the whole run: they are not trained, and batch norms among them keep "
+        "their running statistics.",
+    )
     unfreeze_at_step: int = Field(
         0,
         ge=0,
         description="Number of optimizer steps for which these parameters are frozen; 0: trained from the beginning.",
     )
+    unfreeze_at_epoch: int = Field(
+        0, ge=0, description="Number of epochs for which these parameters are frozen; 0: trained from the beginning."
+    )
+
+    def contradictions(self) -> Iterable[Contradiction]:
+        keys = {"frozen": self.frozen, "unfreeze_at_step": self.unfreeze_at_step > 0}
+        keys["unfreeze_at_epoch"] = self.unfreeze_at_epoch > 0
+        given = [key for key, is_set in keys.items() if is_set]
+        if len(given) > 1:
+            yield (given[-1],), f"set together with {given[0]!r}; expected only one of them", tuple(given)
 
 
 class Optimizing(Section):

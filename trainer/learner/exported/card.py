@@ -26,6 +26,7 @@ class Card:
         data: of the training data `reader`, `folder`, `license` (null: unknown), `batch_size`, `steps_per_epoch`.
         config_sha256: of the resolved config; steps, seconds: the length of the training.
         versions: of the packages that affect results bit for bit, including the image decoder.
+        normalization: `mean` and `std` of the network's images, part of its programs; null: not declared.
     """
 
     task: str
@@ -38,6 +39,7 @@ class Card:
     steps: int = 0
     seconds: float = 0.0
     versions: Mapping[str, str] = field(default_factory=dict)
+    normalization: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """All fields as plain data."""
@@ -50,7 +52,7 @@ def card_of(
     """The card of a checkpoint's model. `state` is the checkpoint's; without `license`, the data's license files are
     read.
     """
-    reader, root = config.data.reader, config.data.root
+    reader, root, normalization = config.data.reader, config.data.root, config.model.normalization
     return Card(
         task=about.task,
         weights=about.weights,
@@ -68,6 +70,7 @@ def card_of(
         steps=int(state["step"]),
         seconds=float(state["seconds"]),
         versions=dict(state["versions"]),
+        normalization=None if normalization is None else normalization.model_dump(mode="json"),
     )
 
 

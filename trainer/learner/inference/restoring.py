@@ -7,22 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer.learner.checkpoints import Checkpoint, read_group, restore
-from trainer.learner.measuring import AVERAGED
 from trainer.learner.plan import Plan
 from trainer.learner.task import Task, model_states, parts_of, take_facts
+from trainer.learner.weights.files import selects_averages
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
 
 
 def uses_averages(config: RunConfig) -> bool:
-    """Whether a model of this config has averaged weights: if the metric that selects checkpoints belongs to them, or
-    if no metric selects checkpoints.
-    """
-    if config.train.ema is None:
-        return False
-    best = config.checkpoint.best
-    return best is None or best.metric.partition("/")[2].startswith(AVERAGED)
+    """Whether a model of this config has averaged weights, as `selects_averages` finds."""
+    return selects_averages(config.model_dump(mode="json", include={"train": {"ema"}, "checkpoint": {"best"}}))
 
 
 def built(task: Task, state: Mapping[str, Any]) -> Task:

@@ -57,7 +57,7 @@ def optimizer_from(
             else learning_rate_for(group.learning_rate or section.learning_rate, group.schedule or schedule, plan),
             group.weight_decay,
             group.frozen,
-            group.unfreeze_at_step,
+            group.unfreeze_at_step or group.unfreeze_at_epoch * plan.steps_per_epoch,
         )
         for group in section.groups
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypedDict
 
 import numpy as np
@@ -74,8 +75,9 @@ class Optimizer:
         gradient_clip_value: float | None = None,
     ) -> None:
         self.learning_rate = learning_rate if isinstance(learning_rate, LearningRate) else LearningRate(learning_rate)
+        self.target = _named(target)
         self.members = members_of(
-            _named(target), groups, self.learning_rate, weight_decay, decay_norms_and_biases=decay_norms_and_biases
+            self.target, groups, self.learning_rate, weight_decay, decay_norms_and_biases=decay_norms_and_biases
         )
         self.parameters = {name: member.parameter for name, member in self.members.items()}
         self.gradient_clip_norm, self.gradient_clip_value = gradient_clip_norm, gradient_clip_value
@@ -96,15 +98,19 @@ class Optimizer:
             raise TrainerError(
                 "the loss is not a scalar", found=f"shape {loss.shape}", hint="Take the mean or the sum."
             )
-        scale = stepping.current().loss_scale
+        scale, share = stepping.current().loss_scale, stepping.current().share
+        if share is not None:  # before the gradients: batch statistics join those of all shards
+            loss = loss * share.astype(loss.dtype)
         scaled = loss if scale is None else scale.scaled(loss)
         gradients = engine.gradients(scaled, list(self.parameters.values()))
-        self.apply(gradients if scale is None else scale.unscaled(gradients))
+        gradients = gradients if scale is None else scale.unscaled(gradients)
+        self.apply([engine.shard_sum(gradient) for gradient in gradients])
 
     def apply(self, gradients: Sequence[Tensor]) -> None:
         """Updates the parameters with `gradients`, one per parameter in the order of `parameters`.
 
-        With gradient accumulation, gradients are only summed until the last micro-batch.
+        With gradient accumulation, gradients are only summed until the last micro-batch. With `train.shards` they must
+        be those of all shards (`engine.shard_sum`), as `minimize` makes them.
         """
         with engine.autocast("float32"):  # an update is exact, independent of the precision of the forward pass
             self._apply(gradients)
@@ -152,6 +158,15 @@ class Optimizer:
                 # A later loss of the same step (a generator's, after its discriminator) uses the given weights.
                 state.assign(engine.stop_gradient(value))
         self.step_count.assign(count)
+
+    def trained(self, step: int) -> list[Parameter]:
+        """The parameters that are not frozen when `step` steps are done."""
+        return [member.parameter for member in self.members.values() if member.unfreeze_at_step <= step]
+
+    @cached_property
+    def unfreezing_steps(self) -> frozenset[int]:
+        """The numbers of completed steps at which parameters are unfrozen."""
+        return frozenset(member.unfreeze_at_step for member in self.members.values()) - {0}
 
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Moments, settings: Settings

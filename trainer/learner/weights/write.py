@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from trainer import TrainerError
 from trainer.engine.safetensors import encoded
 from trainer.learner.checkpoints.format import Array
+from trainer.learner.weights.download import NORMALIZATION
 from trainer.learner.weights.matching import Selection, shown
 from trainer.rundir import write_error
 
@@ -40,11 +43,12 @@ def selected(arrays: Mapping[str, Array], selection: Selection, part: str = "", 
     return kept
 
 
-def write_weights(target: Path, arrays: Mapping[str, Array]) -> int:
+def write_weights(target: Path, arrays: Mapping[str, Array], *, normalization: Mapping[str, Any] | None = None) -> int:
     """Write a `.safetensors` or `.npz` file atomically; returns its size in bytes. NumPy has no bfloat16: it gets
     float32.
 
-    Layouts are PyTorch's: weights of linear layers [out, in], of convolutions [out, in, height, width].
+    Layouts are PyTorch's: weights of linear layers [out, in], of convolutions [out, in, height, width]. `normalization`
+    is `mean` and `std` of the network's images, which a safetensors file keeps in its header.
 
     Raises:
         TrainerError: it can't be written.
@@ -55,7 +59,8 @@ def write_weights(target: Path, arrays: Mapping[str, Array]) -> int:
         _write_npz(buffer, values)
         content = buffer.getvalue()
     else:
-        content = encoded({name: (array.values, array.dtype) for name, array in arrays.items()}, {"format": "pt"})
+        metadata = {"format": "pt"} | ({} if normalization is None else {NORMALIZATION: json.dumps(normalization)})
+        content = encoded({name: (array.values, array.dtype) for name, array in arrays.items()}, metadata)
     aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         aside.write_bytes(content)

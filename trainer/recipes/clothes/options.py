@@ -7,11 +7,13 @@ from typing import Literal
 from pydantic import Field
 
 from trainer.configs import Declaration, Returns, Section
+from trainer.recipes.parts.backbone_options import BackboneName, around_zero, backbone_field, imagenet
 
 
 class Options(Section):
     """Options of the task."""
 
+    backbone: BackboneName | None = backbone_field("`blocks`, `width` and `stem`")
     blocks: tuple[int, ...] = Field((2, 2, 2, 2), min_length=1, description="Number of residual blocks in each stage.")
     width: int = Field(
         32, gt=0, description="Number of channels in the first stage; each following stage has twice as many."
@@ -36,4 +38,5 @@ DECLARATION = Declaration(
     fields=("image", "label"),
     train=Returns(("loss",)),
     valid=Returns(("loss",), {"classes": ("logits", "labels")}),
+    normalization=lambda options: imagenet() if options.backbone else around_zero(128 / 255, 64 / 255),
 )

@@ -11,10 +11,12 @@ import numpy as np
 
 from trainer import engine
 from trainer.datasets import loaders
-from trainer.engine import Tensor, float32, nn
+from trainer.engine import Tensor, nn
 from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.metrics import Mean, Predictions
+from trainer.recipes.parts.backbones import HEADS, Backbone, backbone
 from trainer.recipes.parts.cutmix import cutmix
+from trainer.recipes.parts.normalization import Normalize
 from trainer.recipes.parts.resnet import ResNet
 
 from .options import DECLARATION, Options
@@ -26,6 +28,7 @@ class Clothes(Task):
     """Classifies the piece of clothing in a photo."""
 
     options: Options
+    head = HEADS
 
     def data(self) -> DataSplits:
         splits = self.read_splits(*DECLARATION.fields)
@@ -33,18 +36,19 @@ class Clothes(Task):
         return DataSplits(**loaders(splits, self.config))
 
     def build(self) -> None:
-        options = self.options
-        self.network = ResNet(
-            options.blocks,
-            width=options.width,
-            classes=len(self.class_names),
-            stem=options.stem,
-            dropout=options.dropout,
-        )
+        options, classes = self.options, len(self.class_names)
+        self.normalize = Normalize.of(DECLARATION.normalization_of(self.config.model, options))
+        self.network: Backbone
+        if options.backbone is None:
+            self.network = ResNet(
+                options.blocks, width=options.width, classes=classes, stem=options.stem, dropout=options.dropout
+            )
+        else:
+            self.network = backbone(options.backbone, classes, dropout=options.dropout)
         self.optimizer = self.optimizer_for(self.network)
 
     def train_step(self, batch: Batch) -> dict[str, Mean]:
-        pictures = pixels_to_floats(batch["image"])
+        pictures = self.normalize(batch["image"])
         pictures, shares = cutmix(pictures, batch["labels_hot"], probability=self.options.cutmix)
         losses = nn.cross_entropy(self.network(pictures), shares, reduction="none")
         loss = Mean(losses, batch["weight"])
@@ -68,7 +72,7 @@ class Clothes(Task):
 
     def classify(self, images: Tensor) -> Tensor:
         """Logits [N, classes] of images, averaged over each image and its mirror image."""
-        pictures = pixels_to_floats(images)
+        pictures = self.normalize(images)
         return 0.5 * (self.network(pictures) + self.network(engine.flip(pictures, axis=3)))
 
     def samples(self, batch: Batch) -> list[Sample]:
@@ -86,8 +90,3 @@ class Clothes(Task):
             )
             for number, (picture, found, right) in enumerate(zip(pictures, chosen, labels, strict=True))
         ]
-
-
-def pixels_to_floats(images: Tensor) -> Tensor:
-    """Converts uint8 0 to 255 to float32 of about mean 0 and standard deviation 1."""
-    return images.astype(float32) * (1 / 64) - 2

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pydantic import Field
 
 from trainer.configs import Declaration, Returns, Section
+from trainer.recipes.parts.backbone_options import BackboneName, around_zero, backbone_field, imagenet
 
 
 class Options(Section):
     """Options of the task."""
 
+    backbone: BackboneName | None = backbone_field("`blocks` and `width`")
     width: int = Field(
         32,
         gt=0,
@@ -63,4 +65,5 @@ DECLARATION = Declaration(
     fields=("image", "boxes", "labels", "image_id", "placement"),
     train=Returns(_LOSSES),
     valid=Returns(_LOSSES, {"objects": _OBJECTS}),
+    normalization=lambda options: imagenet() if options.backbone else around_zero(0.5, 0.5),
 )

@@ -13,9 +13,11 @@ from trainer.learner import Batch, DataSplits, Task, inference
 from trainer.learner.inference.placing import placed
 from trainer.learner.samples import Sample
 from trainer.metrics import Mean, Predictions
+from trainer.recipes.parts.backbones import Backbone, backbone
 from trainer.recipes.parts.boxes import Locations, boxes_from_distances, locations
 from trainer.recipes.parts.fcos import Detections, FcosHead, assign, detect
 from trainer.recipes.parts.feature_pyramid import FeaturePyramid
+from trainer.recipes.parts.normalization import Normalize
 from trainer.recipes.parts.resnet import ResNet
 
 from .options import DECLARATION, Options
@@ -29,13 +31,18 @@ SHOWN_SCORE = 0.4
 class Detector(nn.Module):
     """Images uint8 [N, 3, H, W] to class logits [N, L, C] and distances [N, L, 4] to the sides, in strides."""
 
-    def __init__(self, options: Options, classes: int) -> None:
-        self.backbone = ResNet(options.blocks, width=options.width, classes=0)
+    def __init__(self, options: Options, classes: int, normalize: Normalize) -> None:
+        self.normalize = normalize
+        self.backbone: Backbone
+        if options.backbone is None:
+            self.backbone = ResNet(options.blocks, width=options.width, classes=0)
+        else:
+            self.backbone = backbone(options.backbone)
         self.pyramid = FeaturePyramid(self.backbone.channels[1:], options.pyramid_channels)
         self.head = FcosHead(options.pyramid_channels, classes, depth=options.head_depth, levels=len(STRIDES))
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        levels = self.backbone.features(images.astype(float32) * (1 / 127.5) - 1)[1:]
+        levels = self.backbone.stages(self.normalize(images))[1:]
         return self.head(self.pyramid(levels))
 
 
@@ -43,6 +50,7 @@ class Detection(Task):
     """Detects objects in images: their boxes and classes."""
 
     options: Options
+    head = ("network.head.class_logits.*",)
 
     def data(self) -> DataSplits:
         splits = self.read_splits(*DECLARATION.fields)
@@ -50,7 +58,8 @@ class Detection(Task):
         return DataSplits(**loaders(splits, self.config))
 
     def build(self) -> None:
-        self.network = Detector(self.options, len(self.class_names))
+        normalize = Normalize.of(DECLARATION.normalization_of(self.config.model, self.options))
+        self.network = Detector(self.options, len(self.class_names), normalize)
         self.optimizer = self.optimizer_for(self.network)
 
     def train_step(self, batch: Batch) -> dict[str, Mean]:

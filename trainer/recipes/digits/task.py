@@ -22,6 +22,7 @@ class Digits(Task):
     """Classifies the digit in an image."""
 
     options: Options
+    head = ("network.9.*",)
 
     def data(self) -> DataSplits:
         """Arrays without change; images from separate files resized to one size, unless `data.transforms` is set."""

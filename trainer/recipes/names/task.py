@@ -20,6 +20,7 @@ class Names(Task):
     """Predicts the class of a text."""
 
     options: Options
+    head = ("network.letters.*", "network.classes.*")
 
     def data(self) -> DataSplits:
         splits = self.read_splits(*DECLARATION.fields)

@@ -51,7 +51,7 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """x [N, 3, H, W] to logits [N, classes]; `features` returns the output of each stage, `pooled` the input of the
+    """x [N, 3, H, W] to logits [N, classes]; `stages` returns the output of each stage, `pooled` the input of the
     classifier.
 
     Args:
@@ -87,7 +87,7 @@ class ResNet(nn.Module):
         self.dropout = nn.Dropout(dropout) if dropout else None
         self.fc = nn.Linear(in_channels, classes) if classes else None
 
-    def features(self, x: Tensor) -> list[Tensor]:
+    def stages(self, x: Tensor) -> list[Tensor]:
         """The output of each stage, [N, channels[i], H_i, W_i]; each half the size of the one before."""
         x = relu(self.bn1(self.conv1(x)))
         x = x if self.maxpool is None else self.maxpool(x)
@@ -99,7 +99,7 @@ class ResNet(nn.Module):
 
     def pooled(self, x: Tensor) -> Tensor:
         """[N, C]: the last stage's features, averaged over each image."""
-        return self.features(x)[-1].mean(axis=(2, 3))
+        return self.stages(x)[-1].mean(axis=(2, 3))
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.pooled(x)

@@ -12,7 +12,11 @@ from itertools import pairwise
 
 from trainer import TrainerError, engine
 from trainer.engine import Tensor, nn
+from trainer.recipes.parts.backbones import Backbone
 from trainer.recipes.parts.blocks import convolution_block
+
+FINEST = 4
+"""Reduction of a backbone's first features."""
 
 
 class UNet(nn.Module):
@@ -21,25 +25,40 @@ class UNet(nn.Module):
     H and W are multiples of `multiple`.
 
     Args:
+        in_channels, out_channels: of the images and the maps.
         widths: channels at each resolution, from the highest to the lowest.
         reduction: 1, or a power of two by which the first convolutions reduce the image. 2 costs a quarter of 1;
             outputs can be upsampled.
+        backbone: replaces the contracting path by a network with features at 1/4 of the size and coarser, whose
+            reduction is 4; `widths` are then those of the expanding path.
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, widths: Sequence[int] = (16, 32, 64, 128, 160), reduction: int = 1
+        self,
+        in_channels: int,
+        out_channels: int,
+        widths: Sequence[int] = (16, 32, 64, 128, 160),
+        reduction: int = 1,
+        backbone: Backbone | None = None,
     ) -> None:
+        self.backbone = backbone
+        self.reduction = reduction if backbone is None else FINEST
+        skips = list(widths) if backbone is None else backbone.channels
         first, *deeper = widths
-        self.multiple = reduction << len(deeper)
-        self.stem = stem(in_channels, first, reduction)
+        self.multiple = self.reduction << (len(skips) - 1)
+        if backbone is None:
+            self.stem = stem(in_channels, first, reduction)
         self.down, self.reduce, self.up = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
-        for above, width in zip(widths, deeper, strict=False):
-            self.down.append(
-                nn.Sequential(nn.MaxPool2d(2), convolution_block(above, width), convolution_block(width, width))
-            )
-        for above, width in reversed(list(zip(widths, deeper, strict=False))):
-            self.reduce.append(nn.Conv2d(width, above, 1))
-            self.up.append(nn.Sequential(convolution_block(2 * above, above), convolution_block(above, above)))
+        if backbone is None:
+            for above, width in zip(widths, deeper, strict=False):
+                self.down.append(
+                    nn.Sequential(nn.MaxPool2d(2), convolution_block(above, width), convolution_block(width, width))
+                )
+        below = skips[-1]
+        for skip, width in reversed(list(zip(skips[:-1], widths, strict=False))):
+            self.reduce.append(nn.Conv2d(below, width, 1))
+            self.up.append(nn.Sequential(convolution_block(skip + width, width), convolution_block(width, width)))
+            below = width
         self.enlarge = nn.Upsample(scale_factor=2, mode="bilinear")
         self.head = nn.Conv2d(first, out_channels, 1)
 
@@ -50,14 +69,17 @@ class UNet(nn.Module):
                 found=f"{x.shape[2]}x{x.shape[3]}",
                 expected=f"height and width that are multiples of {self.multiple}",
             )
-        x = self.stem(x)
-        skips = []
-        for down in self.down:
-            skips.append(x)
-            x = down(x)
+        *skips, x = self.contract(x) if self.backbone is None else self.backbone.stages(x)
         for reduce, up in zip(self.reduce, self.up, strict=True):
             x = up(engine.concat([skips.pop(), self.enlarge(reduce(x))], axis=1))
         return self.head(x)
+
+    def contract(self, x: Tensor) -> list[Tensor]:
+        """The features of the contracting path at each resolution, the highest first."""
+        made = [self.stem(x)]
+        for down in self.down:
+            made.append(down(made[-1]))
+        return made
 
 
 def stem(in_channels: int, width: int, reduction: int) -> nn.Sequential:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trainer.configs import Declaration, Returns, Section
+from trainer.recipes.parts.backbone_options import BackboneName, around_zero, backbone_field, imagenet
 
 Width = Annotated[int, Field(gt=0)]
 
@@ -14,6 +15,7 @@ Width = Annotated[int, Field(gt=0)]
 class Options(Section):
     """Options of the task."""
 
+    backbone: BackboneName | None = backbone_field("`reduction`, which is 4, and the last two of `widths`")
     widths: tuple[Width, ...] = Field(
         (24, 48, 96, 128, 128),
         min_length=2,
@@ -42,4 +44,5 @@ DECLARATION = Declaration(
     fields=("image", "mask"),
     train=Returns(_LOSSES, {"pixels": ("logits", "labels")}),
     valid=Returns(_LOSSES, {"pixels": ("scores", "labels")}),
+    normalization=lambda options: imagenet() if options.backbone else around_zero(128 / 255, 64 / 255),
 )

@@ -11,6 +11,8 @@ from trainer.engine import Tensor, float32, nn
 from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.learner.inference.tiles import Tiles
 from trainer.metrics import Mean, Predictions
+from trainer.recipes.parts.backbones import backbone
+from trainer.recipes.parts.normalization import Normalize
 from trainer.recipes.parts.unet import UNet
 
 from .options import DECLARATION, Options
@@ -23,6 +25,7 @@ class Segmentation(Task):
     """Classifies every pixel."""
 
     options: Options
+    head = ("network.head.*",)
 
     def data(self) -> DataSplits:
         """Random crops of training images, all tiles of the other splits."""
@@ -34,25 +37,27 @@ class Segmentation(Task):
 
     def build(self) -> None:
         options = self.options
-        self.network = UNet(3, len(self.class_names), options.widths, options.reduction)
+        self.normalize = Normalize.of(DECLARATION.normalization_of(self.config.model, options))
+        encoder = None if options.backbone is None else backbone(options.backbone)
+        self.network = UNet(3, len(self.class_names), options.widths, options.reduction, encoder)
         self.optimizer = self.optimizer_for(self.network)
 
     def train_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
-        logits = self.network(normalized(batch["image"]))
+        logits = self.network(self.normalize(batch["image"]))
         losses = self.losses(logits, batch)
         self.optimizer.minimize(losses["loss"].value)
         pixels = Predictions(logits=logits, labels=self.reduced(batch["mask"]), weight=batch["weight"])
         return {**losses, "pixels": pixels}
 
     def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
-        image = normalized(batch["image"])
+        image = self.normalize(batch["image"])
         logits = self.network(image)
         pixels = Predictions(scores=self.scores(image, logits), labels=batch["mask"], weight=batch["weight"])
         return {**self.losses(logits, batch), "pixels": pixels}
 
     def pipeline(self) -> inference.Pipeline:
         def network(images: Tensor) -> dict[str, Tensor]:
-            image = normalized(images)
+            image = self.normalize(images)
             return {"scores": self.scores(image, self.network(image))}
 
         decode, *transforms = inference.preparation(self.config, scales=False)
@@ -80,12 +85,12 @@ class Segmentation(Task):
 
     def reduced(self, mask: Tensor) -> Tensor:
         """The target classes at the centers of the network's output pixels."""
-        step = self.options.reduction
+        step = self.network.reduction
         return mask[:, step // 2 :: step, step // 2 :: step]
 
     def samples(self, batch: Batch) -> Iterator[Sample]:
         """Tiles with predicted and target classes."""
-        image = normalized(batch["image"])
+        image = self.normalize(batch["image"])
         found = engine.argmax(self.scores(image, self.network(image)), axis=1).numpy()
         pictures = batch["image"].numpy().transpose(0, 2, 3, 1)
         for number, (picture, chosen, right) in enumerate(zip(pictures, found, batch["mask"].numpy(), strict=True)):
@@ -106,8 +111,3 @@ class Segmentation(Task):
         """Probabilities of the flipped image, flipped back."""
         logits = self.network(engine.flip(image, axis=axes))
         return engine.flip(nn.functional.softmax(logits, axis=1), axis=axes)
-
-
-def normalized(images: Tensor) -> Tensor:
-    """Converts uint8 0 to 255 to float32 around 0."""
-    return images.astype(float32) * (1 / 64) - 2

@@ -20,6 +20,7 @@ class Shakespeare(LanguageTask):
     """Predicts the next token of a text."""
 
     options: Options
+    head = ("network.embedding.*", "network.logits.*")
 
     def build(self) -> None:
         self.network = LanguageModel(self.options, len(self.tokens))

@@ -24,6 +24,7 @@ class VisionTransformerTask(Task):
     """Classifies the piece of clothing in a photo."""
 
     options: Options
+    head = ("network.classes.*",)
 
     def data(self) -> DataSplits:
         splits = self.read_splits(*DECLARATION.fields)

@@ -19,7 +19,7 @@ MAX_WIDTH = 64
 """A clock further away from its name is hard to assign to it."""
 
 SETUP = "setup"
-OF_SETUP = ("config", "load", "device", "data", "model", "resume", "trace", "compile", "autotune")
+OF_SETUP = ("config", "load", "weights", "device", "data", "model", "resume", "trace", "compile", "autotune")
 """Phases that belong to the setup if they start before the training."""
 
 

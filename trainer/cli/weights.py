@@ -1,0 +1,28 @@
+"""The facts about the weights of a run, in its resolved config before it starts."""
+
+from __future__ import annotations
+
+from trainer.configs import Loaded
+from trainer.rundir import EventSink
+
+
+def with_weights(loaded: Loaded, sink: EventSink) -> Loaded:
+    """The config with SHA-256 and license of downloaded weights, and the normalization of the network's images.
+
+    Downloads the weights on first use, as a phase of its own.
+
+    Raises:
+        TrainerError: weights can't be read or downloaded, or differ in their normalization.
+    """
+    declared = None if loaded.declaration is None else loaded.declaration.normalization
+    default = None if declared is None else declared(loaded.options)
+    model = loaded.config.model
+    if not model.sources():
+        normalization = model.normalization or default
+        return loaded.with_section("model", model.model_copy(update={"normalization": normalization}), "task")
+    from trainer.learner.phases import phase  # takes time to import
+    from trainer.learner.weights.sources import settled
+
+    with phase("weights", sink, unit="byte") as running:
+        known = settled(model, default, lambda done, all_: running.progress(done, all_ or None))
+    return loaded.with_section("model", known, "weights")
