@@ -26,12 +26,19 @@ import numpy.ma  # which NumPy would import late
 from hostile import NAMES, Marker
 
 from tests.learner.exported.models import PIPELINES, pictures, predicted, written
+from tests.learner.exported.sequence_models import SEQUENCES, written_sequence
 from trainer import TrainerError, engine
-from trainer.engine.safetensors import decoded, encoded
+from trainer.engine.export import load_programs
+from trainer.engine.safetensors import decoded, encoded, parsed
 from trainer.learner.exported import read_exported
 from trainer.learner.exported.manifest import ENTRY
+from trainer.learner.exported.sequences import ENTRY as SEQUENCE
+from trainer.learner.exported.sequences import SequenceManifest, read_sequence
 from trainer.learner.exported.types import hints_of
+from trainer.learner.inference import Forecasting, TextGeneration
+from trainer.learner.inference.model import About, Model
 from trainer.learner.inference.preparing import _TRANSFORMS, class_of
+from trainer.learner.inference.sequences import SequencePipeline
 from trainer.learner.inference.steps import _KINDS
 
 MEMORY_BYTES = 500_000_000
@@ -73,14 +80,14 @@ class ForeignModels:
         self.folder, self.random = folder, random.Random(seed)
         self.marker = folder / "MARKER"
         self.originals: list[bytes] = []
-        for kind in PIPELINES:
-            written(folder / kind, kind)
+        for kind in (*PIPELINES, *SEQUENCES):
+            (written if kind in PIPELINES else written_sequence)(folder / kind, kind)
             self.originals.append((folder / kind).read_bytes())
             read_and_predict(folder / kind)  # which imports all that reading needs
         engine.save_program(folder / "program", lambda x: x * 2, np.zeros((1, 3), np.float32), any_batch=True)
         self.program = (folder / "program").read_bytes()
         self._peak = _peak_bytes() + 2 * MEMORY_BYTES
-        for kind in (*_KINDS.values(), *map(class_of, _TRANSFORMS)):
+        for kind in (*_KINDS.values(), *map(class_of, _TRANSFORMS), SequenceManifest):
             hints_of(kind)  # Python evaluates their annotations once
         sys.addaudithook(_on_event)
 
@@ -111,10 +118,30 @@ class ForeignModels:
 
 def read_and_predict(path: Path) -> None:
     """What a command does with a model, on the device that compiles nothing."""
-    exported = read_exported(path, memory=MEMORY_BYTES)
+    file = load_programs(path, memory=MEMORY_BYTES)
     with engine.device("reference"), warnings.catch_warnings(action="ignore"):  # of weights that are no longer numbers
+        if SEQUENCE in file.metadata:
+            _predict_sequence(read_sequence(file, parsed(file.metadata[SEQUENCE], str(path)), str(path))[1], str(path))
+            return
+        exported = read_exported(path, memory=MEMORY_BYTES, file=file)
         for picture in pictures()[:2]:
             predicted(exported.pipeline, picture)
+
+
+def _predict_sequence(pipeline: SequencePipeline, path: str) -> None:
+    if isinstance(pipeline, Forecasting):
+        pipeline.network(np.zeros((1, pipeline.input_length, len(pipeline.scaling.columns)), np.float32))
+        return
+    model = Model(pipeline, About("foreign", path, "foreign"), device="reference")
+    try:
+        if isinstance(pipeline, TextGeneration):
+            list(model.generate("ab" * 40, tokens=3))
+            list(model.generate("ab", tokens=2, beams=2))
+        else:
+            model.classify(["ab", "abcd" * 2])
+    except TrainerError as error:  # of the text, or of logits that are not numbers
+        error.where = error.where or path
+        raise
 
 
 def _unclear(said: str, path: str) -> str:
@@ -196,7 +223,8 @@ def _described(models: ForeignModels) -> bytes:
     chance = models.random
     arrays, metadata = decoded(chance_of(models), "")
     for _ in range(chance.choice((1, 1, 2, 5))):
-        key = chance.choice((ENTRY, ENTRY, *metadata))
+        entry = SEQUENCE if SEQUENCE in metadata else ENTRY
+        key = chance.choice((entry, entry, *metadata))
         try:
             document = json.loads(metadata[key])
         except (KeyError, ValueError):
@@ -213,9 +241,9 @@ def _described(models: ForeignModels) -> bytes:
 
 
 def _stepped(models: ForeignModels) -> bytes:
-    """Steps that were not meant: other names, versions, parameters."""
+    """Steps of models of images that were not meant: other names, versions, parameters."""
     chance = models.random
-    arrays, metadata = decoded(chance_of(models), "")
+    arrays, metadata = decoded(chance.choice(models.originals[: len(PIPELINES)]), "")
     manifest = json.loads(metadata[ENTRY])
     step = chance.choice(manifest[chance.choice(("prepare", "finish"))])
     change = chance.randrange(5)

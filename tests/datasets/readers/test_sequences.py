@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from datetime import date, timedelta
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from trainer.datasets import check_item, loaders
 from trainer.datasets.item_properties import labels_of, sizes_of, vocabulary_of
-from trainer.datasets.readers import read_splits
+from trainer.datasets.readers import Opening, documents, read_splits
 from trainer.datasets.readers.series import Series, following, read_series
 from trainer.datasets.readers.text import TextClasses
 from trainer.datasets.scaling import Scaling
@@ -27,10 +28,10 @@ def read(tmp_path, monkeypatch):
 
     monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path / "cache"))
 
-    def of(name, *, seed=0, **keys):
+    def of(name, *, seed=0, opening=None, **keys):
         data = {"root": str(tmp_path), "reader": {"name": name, **keys}}
         config = config_from({"data": data, "optimizer": {"name": "sgd"}, "train": {"steps": 1}}).data
-        return read_splits(config.reader, config.root, seed=seed)
+        return read_splits(config.reader, config.root, seed=seed, opening=opening or Opening())
 
     return of
 
@@ -190,6 +191,23 @@ def test_documents_are_tokenized_once_and_mapped(read, text, tmp_path, monkeypat
     monkeypatch.undo()
 
 
+def test_documents_that_have_not_changed_are_not_read(read, text, tmp_path, monkeypatch):
+    text("docs/a.txt", "some words")
+    text("docs/b.jsonl", '{"text": "more"}\n{"text": "of them"}\n')
+    keys = {"folder": "docs", "unit": "characters", "length": 4}
+    for name in ("a.txt", "b.jsonl"):
+        os.utime(tmp_path / "docs" / name, (1e9, 1e9))
+    first = read("documents", **keys)["train"].tokens
+    with monkeypatch.context() as patch:
+        patch.setattr(documents, "read_text", None)
+        patch.setattr(documents, "_digest", None)
+        np.testing.assert_array_equal(read("documents", **keys)["train"].tokens, first)
+    os.utime(tmp_path / "docs" / "a.txt", (1e9, 1e9 + 1))
+    assert len(read("documents", **keys)["train"].tokens) == len(first)
+    text("docs/a.txt", "same words")
+    assert not np.array_equal(read("documents", **keys)["train"].tokens, first)
+
+
 def test_a_changed_document_is_tokenized_again(read, text, refusal):
     text("docs/a.txt", "first words")
     before = read("documents", folder="docs", unit="characters", length=4)["train"]
@@ -284,6 +302,28 @@ def test_a_series_that_cant_be_used_is_refused(read, walk, tmp_path, refusal, ch
     assert says in refusal(lambda: read("series", **KEYS))
     if "unequal" in says:
         assert len(read("series", **KEYS, regular=False)["train"]) == 88
+
+
+def test_rows_without_a_number_are_counted_and_in_no_window(read, walk, tmp_path, text, refusal):
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    for row in (5, 40):
+        day, _, *others = lines[row + 1].split(",")
+        lines[row + 1] = ",".join([day, "", *others])
+    text("t.csv", "\n".join(lines) + "\n")
+    problems = []
+    opening = Opening(on_problem=problems.append)
+    splits = read("series", **KEYS, fractions={"valid": 0.2, "test": 0.1}, opening=opening)
+    assert [error.where.rpartition(":")[2] for error in problems] == ["7", "42"]
+    assert len(splits["train"]) == 58 - 6 - 13 and len(splits["valid"]) == 18
+    starts = splits["train"]._starts_here
+    assert not any(start <= row < start + 13 for start in starts for row in (5, 40))
+    for split in splits.values():
+        batch = split.take(np.arange(len(split)))
+        assert all(np.isfinite(values).all() for values in batch.values())
+    known = np.delete(walk[:70], [5, 40])
+    assert splits["train"].scaling.means[0] == pytest.approx(known.mean())
+    text("t.csv", "\n".join([lines[0], *(",".join([line.split(",")[0], "", "1", "1"]) for line in lines[1:])]) + "\n")
+    assert "no training row can be used" in refusal(lambda: read("series", **KEYS, opening=opening))
 
 
 def test_a_split_without_a_window_is_refused(read, walk, refusal):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -28,13 +29,17 @@ _VERSION = 1
 _SUFFIXES = (".txt", ".jsonl", ".ndjson")
 _BLOCK = 1 << 20
 
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which another change of a file has another time in every file system."""
+
 
 class Documents(TokenWindows):
     """Items {tokens [length]}: documents one after the other, each followed by the token `END`, cut into rows.
 
     Tokens are written once to a file in the cache and mapped into memory, so that a data set may be larger than memory.
     The name of the file is a digest of the documents, the vocabulary and the split: a changed document is tokenized
-    again. The folder is `tokens` in TRAINER_CACHE_DIR or ~/.cache/trainer.
+    again. Files whose names, sizes and times of change are known are not read at all. The folder is `tokens` in
+    TRAINER_CACHE_DIR or ~/.cache/trainer.
 
     Args:
         root: the data folder.
@@ -67,11 +72,11 @@ class Documents(TokenWindows):
         self.folder, self._opening = root / folder, opening
         names = files_in(self.folder, _SUFFIXES, below=True, progress=opening.progress)
         self._files, self._text = [self.folder / name for name in names], text
-        count = sum(1 for path in self._files for _ in _units(path))
+        cache = cache_folder()
+        source, count = _contents(self._files, cache)
         if not count:
             raise TrainerError("there are no documents", where=str(self.folder), found="empty files")
         parts = division.items(count) if division.fractions else {TRAIN: np.arange(count)}
-        cache, source = cache_folder(), _digest(self._files)
         if vocabulary is None:
             key = [_VERSION, source, text, unit, vocabulary_size, *map(str, parts[TRAIN])]
             vocabulary = self._vocabulary(cache / f"{_key(key)}.json", parts[TRAIN], unit, vocabulary_size)
@@ -174,6 +179,23 @@ def _field(line: str, name: str, where: str) -> str:
         )  # fmt: skip
     text: str = record[name]
     return text
+
+
+def _contents(files: Sequence[Path], cache: Path) -> tuple[str, int]:
+    """A digest of the contents of some files, and the number of their documents: read once for the same names, sizes
+    and times of change.
+    """
+    states = [(path, path.stat()) for path in files]
+    stamps = [f"{path.absolute()}:{state.st_size}:{state.st_mtime_ns}" for path, state in states]
+    known = cache / f"{_key([_VERSION, *stamps])}.contents.json"
+    if known.exists():
+        kept: dict[str, Any] = json.loads(known.read_bytes())
+        return kept["digest"], kept["documents"]
+    digest, count = _digest(files), sum(1 for path in files for _ in _units(path))
+    if max(state.st_mtime_ns for _, state in states) < time.time_ns() - _SETTLED:
+        with _written(known) as file:
+            file.write(json.dumps({"digest": digest, "documents": count}).encode())
+    return digest, count
 
 
 def _digest(files: Sequence[Path]) -> str:

@@ -26,7 +26,8 @@ class Series:
 
     `history` has the targets first, then the features; `future` has the targets of the rows that follow. Both are
     scaled. Item i starts at row i * `step`. A split contains the windows whose future lies in it; their history may
-    begin in the split before, as it does when the model is used.
+    begin in the split before, as it does when the model is used. Rows without a finite number in each column go to
+    `opening.on_problem`, and no window contains them.
 
     Args:
         root: the data folder.
@@ -42,8 +43,8 @@ class Series:
         division: the splits that `divided` takes from the end of the table.
 
     Raises:
-        TrainerError: the file or a column is missing, a value is not a finite number, times don't increase or have
-            gaps, or a split is shorter than one window.
+        TrainerError: the file or a column is missing, times don't increase or have gaps, or a split is shorter than one
+            window or has none without an unusable row.
     """
 
     class_names: Sequence[str] = ()
@@ -67,12 +68,16 @@ class Series:
     ) -> None:
         self.path, self.targets, self.columns = root / file, tuple(targets), (*targets, *features)
         self.input_length, self.forecast_length, self.step = input_length, forecast_length, step
-        lines, _, values = read_series(self.path, self.columns, date, is_regular=regular)
-        ranges = division.ranges(len(values))
+        lines, _, values = read_series(self.path, self.columns, date, is_regular=regular, opening=opening)
+        ranges, is_usable = division.ranges(len(values)), np.isfinite(values).all(axis=1)
+        self._unusable = np.concatenate([[0], np.cumsum(~is_usable)])
         if statistics is not None:
             self.scaling = Scaling(*map(tuple, statistics))
         elif scaling == "standard":
-            self.scaling = Scaling.of(self.columns, values[: ranges[TRAIN].stop])
+            known = values[: ranges[TRAIN].stop][is_usable[: ranges[TRAIN].stop]]
+            if not len(known):
+                raise TrainerError("no training row can be used", where=str(self.path), found=f"{len(values)} rows")
+            self.scaling = Scaling.of(self.columns, known)
         else:
             count = len(self.columns)
             self.scaling = Scaling(self.columns, (0.0,) * count, (1.0,) * count)
@@ -81,9 +86,15 @@ class Series:
         self._starts_here = self._splits[TRAIN]
 
     def _starts(self, rows: range, split: str) -> np.ndarray:
-        """The first rows of the windows whose future is in a split."""
-        first = max(0, rows.start - self.input_length)
-        starts = np.arange(first, rows.stop - self.input_length - self.forecast_length + 1, self.step)
+        """The first rows of the windows whose future is in a split, and whose rows can all be used."""
+        first, length = max(0, rows.start - self.input_length), self.input_length + self.forecast_length
+        starts = np.arange(first, rows.stop - length + 1, self.step)
+        whole = starts[self._unusable[starts + length] == self._unusable[starts]]
+        if len(starts) and not len(whole):
+            raise TrainerError(
+                "no window of a split can be used", where=f"{self.path}, split {split}",
+                found=f"{len(starts)} windows, each with an unusable row", expected="at least one without",
+            )  # fmt: skip
         if not len(starts):
             raise TrainerError(
                 "the series is shorter than one window",
@@ -92,7 +103,7 @@ class Series:
                 expected=f"at least {self.forecast_length + (self.input_length if split == TRAIN else 0)}",
                 hint="Set a smaller input_length or forecast_length, or larger fractions for small splits.",
             )
-        return starts
+        return whole
 
     def shared_settings(self) -> Mapping[str, Any]:
         """The settings that other splits must share."""
@@ -127,9 +138,11 @@ class Series:
 
 
 def read_series(
-    path: Path, columns: Sequence[str], date: str | None, *, is_regular: bool = True
-) -> tuple[list[int], list[datetime] | None, np.ndarray]:
-    """The line numbers, the times and the values float64 [N, columns] of a table's rows.
+    path: Path, columns: Sequence[str], date: str | None, *, is_regular: bool = True,
+    opening: Opening = Opening(),  # noqa: B008 - frozen
+) -> tuple[list[int], list[datetime] | None, np.ndarray]:  # fmt: skip
+    """The line numbers, the times and the values float64 [N, columns] of a table's rows. A row without a finite number
+    in each column goes to `opening.on_problem`, and is NaN if that does not raise.
 
     Raises:
         TrainerError: as `Series` does.
@@ -156,7 +169,11 @@ def read_series(
                     f"{_shown(times[-2])}", expected="a later time in each row", hint="Sort the rows by time.",
                 )  # fmt: skip
         lines.append(line)
-        values.append([_value(row.get(name), name, where) for name in columns])
+        try:
+            values.append([_value(row.get(name), name, where) for name in columns])
+        except TrainerError as error:
+            opening.on_problem(error)
+            values.append([np.nan] * len(columns))
     if not lines:
         raise TrainerError("the table has no rows", where=str(path))
     if date is not None and is_regular:
@@ -202,7 +219,7 @@ def _value(value: Any, column: str, where: str) -> float:
         raise TrainerError(
             "a value of the series is missing" if value in (None, "") else "not a finite number", where=where,
             found=f"{column} = {value!r}", expected="a finite number",
-            hint="Fill the gap (with the value before, for instance), or leave the column out.",
+            hint="Fill the gap, for instance with the value before, leave the column out, or set data.on_error: skip.",
         )  # fmt: skip
     return number
 

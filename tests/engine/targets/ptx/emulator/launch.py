@@ -47,13 +47,14 @@ Argument = np.ndarray | Buffer | np.generic | int
 
 def launch(
     text: str, grid: Sequence[int] | int, block: Sequence[int] | int, arguments: Sequence[Argument], *,
-    kernel: str | None = None, shared_bytes: int = 0, seed: int = 0,
+    kernel: str | None = None, shared_bytes: int = 0, seed: int = 0, checks_races: bool = True,
 ) -> None:  # fmt: skip
     """Run a kernel of a module (its only one, or the one named), changing arrays in place.
 
     Arrays are C-contiguous and handed over as pointers, integers as parameters of the declared size. `shared_bytes`
     is the size of the module's dynamic shared memory. Raises `Fault` for an error of the kernel, `Unsupported` for PTX
-    that the emulator does not execute.
+    that the emulator does not execute. Half of the time goes into finding races, which a launch that has been checked
+    before need not repeat.
     """
     grid, block = _three(grid), _three(block)
     if int(np.prod(block)) > 1024:
@@ -70,6 +71,8 @@ def launch(
             order[start : start + chunk], grid, block, code.widths, regions, names, parameters,
             (shared, code.units.get("shared", 4)), (local, code.units.get("local", 1)), seed + start,
         )  # fmt: skip
+        for region in machine.regions.values():
+            region.private |= not checks_races
         with np.errstate(all="ignore"):
             _Run(code, machine).run()
     for argument in arguments:
@@ -262,6 +265,7 @@ class _Run:
         self.waits = np.zeros(machine.count, bool)
         self.barriers: dict[tuple[int, int], _Waiting] = {}
         self.count = 0
+        self.meets = np.array([*(piece.barrier is not None for piece in code.pieces), False])
 
     def run(self) -> None:
         uniform: int | None = 0
@@ -283,6 +287,7 @@ class _Run:
             if self.waits.any():
                 self._deadlock()
             return None
+        running = self._met(running)
         self.count += 1
         if self.count % OTHER_EVERY:
             number = int(self.at[running].min())
@@ -295,6 +300,18 @@ class _Run:
             running &= first[warps] == number
         index = np.flatnonzero(running & (self.at == number))
         return number, self.machine.all if len(index) == self.machine.count else Lanes(len(index), index)
+
+    def _met(self, running: np.ndarray) -> np.ndarray:
+        """The running lanes but those that are before a barrier while others of their warp have yet to come there."""
+        held = running & self.meets[self.at]
+        if not held.any():
+            return running
+        warps = self.machine.warp_number
+        first, last = np.full(int(warps.max()) + 1, self.end), np.zeros(int(warps.max()) + 1, np.int64)
+        np.minimum.at(first, warps[running], self.at[running])
+        np.maximum.at(last, warps[running], self.at[running])
+        others = running & ~(held & (first != last)[warps])
+        return others if others.any() else running
 
     def _step(self, number: int, lanes: Lanes) -> int | None:
         """Run a piece; gives the next one where all lanes are at its beginning."""
