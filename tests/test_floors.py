@@ -36,7 +36,7 @@ ENGINE_FLOORS = {
     "targets": 2,                                                                   # devices: kernels and running
     "collection": 3, "history": 3, "promotion": 3, "safetensors": 3, "tracing/__init__": 3,
     "tracing/pytree": 3,
-    "evaluation": 4,
+    "evaluation": 4, "sharding": 4,
     "tensor": 5,
     "autocast": 6, "gradients": 6, "state": 6,
     "functions": 7,

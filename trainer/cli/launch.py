@@ -22,6 +22,7 @@ from trainer.cli.starting import Worker
 
 if TYPE_CHECKING:
     from trainer.cli.attempt import Attempt
+    from trainer.learner.ranks import Group
     from trainer.tui import TuiResult
     from trainer.tui.first_frame import FirstFrame
 
@@ -132,16 +133,31 @@ def detach(order: Order) -> int:
     return DONE
 
 
-def train_here(order: Order, form: Form) -> int:
-    """Trains in this process and prints events as they are written."""
+def train_in_ranks(order: Order, form: Form, count: int, launcher: str) -> int:
+    """Trains as one of `count` processes that a launcher has started; rank 0 prints events."""
+    from trainer.cli.rank import follow_first
+    from trainer.learner.ranks.start import from_launcher
+
+    group = from_launcher(count, launcher)
+    return train_here(order, form, group) if group.is_first else follow_first(group)
+
+
+def train_here(order: Order, form: Form, group: Group | None = None) -> int:
+    """Trains in this process and prints events as they are written; with a group, as its rank 0."""
     from trainer.cli.ending import report, settle
     from trainer.cli.follow import Printer
     from trainer.cli.prepare import prepare
     from trainer.cli.worker import work
 
-    attempt, loaded = prepare(order)
     try:
-        work(attempt, loaded, also=Printer(form, sys.stdout, attempt.paths.leading_metric).print_record)
+        attempt, loaded = prepare(order)
+    except TrainerError:
+        if group is not None:
+            group.from_first(None)  # the others wait for the run
+        raise
+    try:
+        printer = Printer(form, sys.stdout, attempt.paths.leading_metric)
+        work(attempt, loaded, also=printer.print_record, group=group)
     except TrainerError as error:
         settle(attempt, USER_MISTAKE, str(error))
         raise

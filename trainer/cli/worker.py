@@ -58,6 +58,7 @@ from trainer.rundir import (
 if TYPE_CHECKING:
     from trainer.configs import Loaded
     from trainer.learner import Learner, Task
+    from trainer.learner.ranks import Group
 
 
 class RecordedSink:
@@ -92,6 +93,7 @@ def work(
     parent: int | None = None,
     also: Callable[[Record], None] | None = None,
     complain: Callable[[str], None] = complain,
+    group: Group | None = None,
 ) -> EndEvent:
     """Executes an attempt in this process; returns how it ended.
 
@@ -101,12 +103,13 @@ def work(
         parent: the process whose end also ends this one, if any.
         also: receives each event after it was written.
         complain: receives the message if events can't be written.
+        group: the processes that train together, of which this is rank 0; None: this one alone.
 
     Raises:
         TrainerError: the run directory can't be written, or another process is training this run.
     """
     with watched(attempt, loaded, parent=parent, also=also, complain=complain) as (sink, watcher):
-        end = _end_of_training(attempt, loaded, sink, watcher)
+        end = _end_of_training(attempt, loaded, sink, watcher, group)
         if sink.ended is None:
             sink(end)
         return end
@@ -150,7 +153,9 @@ def _sinks(attempt: Attempt, loaded: Loaded) -> contextlib.AbstractContextManage
     return running(attempt.paths, loaded.config.sinks, attempt=attempt.number, process_start=attempt.process_start)
 
 
-def _end_of_training(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher) -> EndEvent:
+def _end_of_training(
+    attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher, group: Group | None
+) -> EndEvent:
     """Trains, and converts every way in which that can end into an `end` event."""
     begun = time.monotonic()
 
@@ -158,7 +163,7 @@ def _end_of_training(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watch
         return EndEvent(status, code, sink.step, round(time.monotonic() - begun, 3), reason=reason, traceback=file)
 
     try:
-        error = _train(attempt, loaded, sink, watcher)
+        error = _train(attempt, loaded, sink, watcher, group)
         if error is not None and attempt.debug:
             _write_traceback(attempt, error)
     except TrainerError as error:
@@ -169,18 +174,29 @@ def _end_of_training(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watch
     return sink.ended or end("failed", FAILURE, "the learner returned without an end event")
 
 
-def _train(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher) -> BaseException | None:
+def _train(
+    attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher, group: Group | None
+) -> BaseException | None:
     """Runs the learner, which writes the `end` event itself; returns the failure of a failed run."""
     sink(PhaseEvent("load", "started", now="engine and task"))
-    if loaded.config.threads is not None:
-        for library in ("OMP", "OPENBLAS", "MKL"):  # NumPy's own threads, created when it is imported
-            os.environ.setdefault(f"{library}_NUM_THREADS", str(loaded.config.threads))
+    if group is not None:
+        from trainer.cli.rank import train_as_first
+
+        return train_as_first(attempt, loaded, sink, watcher, group)
+    _bound_threads(loaded)
     from trainer.cli.tasks import task_class
 
     learner = learner_for(attempt, loaded, task_class(loaded.task), sink)
     sink(PhaseEvent("load", "finished"))
     watcher.hand_signals_to(learner.interrupt)
     return learner.run().error
+
+
+def _bound_threads(loaded: Loaded) -> None:
+    """Bounds NumPy's own threads as the config does; call it before NumPy is imported."""
+    if loaded.config.threads is not None:
+        for library in ("OMP", "OPENBLAS", "MKL"):  # NumPy's own threads, created when it is imported
+            os.environ.setdefault(f"{library}_NUM_THREADS", str(loaded.config.threads))
 
 
 def learner_for(attempt: Attempt, loaded: Loaded, task: type[Task], sink: EventSink, **further: Any) -> Learner:
@@ -270,6 +286,10 @@ def main(words: list[str] | None = None) -> int:
         _output_to(attempt.paths.log)
         report.ready(attempt)
         gc.enable()
+        if (processes := loaded.config.train.processes) > 1:
+            from trainer.cli.rank import start_ranks
+
+            return start_ranks(attempt, processes)
         return work(attempt, loaded, parent=arguments.parent, complain=complain).exit_code
     except TrainerError as error:
         report.mistake(error, debug=order.debug)

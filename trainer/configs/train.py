@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from trainer.configs.section import Section
 
@@ -69,6 +69,20 @@ class TrainConfig(Section):
         gt=0,
         description="Number of batches whose gradients are summed for one optimizer step; 1: no gradient accumulation.",
     )
+    shards: int = Field(
+        1,
+        gt=0,
+        description="Number of equal parts of each batch that are computed one by one, or by several processes, and "
+        "summed in a fixed order: a power of two that divides every batch size. Results depend on the number of "
+        "shards, not on the number of processes. 1: the batch is not divided.",
+    )
+    processes: int = Field(
+        1,
+        gt=0,
+        description="Number of processes on this machine that train together, each on its part of the shards: a power "
+        "of two that divides `shards`. Needs the extra `distributed` (mpi4py). Results are those of one process. "
+        "Under mpiexec, srun or torchrun, the launcher sets the number and this key is ignored.",
+    )
     precision: Literal["float32", "bfloat16", "float16"] = Field(
         "float32",
         description="Data type of matrix products and convolutions; weights are always float32. bfloat16 is faster "
@@ -107,6 +121,22 @@ class TrainConfig(Section):
     watchdog_minutes: float | None = Field(
         30.0, gt=0, description="Minutes without progress after which the run logs where it hangs; null: off."
     )
+
+    @field_validator("shards")
+    @classmethod
+    def _is_power_of_two(cls, count: int) -> int:
+        if count & (count - 1):
+            raise ValueError(f"{count} is not a power of two (1, 2, 4, 8, …)")
+        return count
+
+    @model_validator(mode="after")
+    def _processes_divide_shards(self) -> "TrainConfig":
+        if self.shards % self.processes:
+            raise ValueError(
+                f"{self.processes} processes do not divide {self.shards} shards: set train.shards to a multiple of "
+                "train.processes"
+            )
+        return self
 
 
 class EarlyStoppingConfig(Section):

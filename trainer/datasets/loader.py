@@ -101,12 +101,27 @@ class Loader:
             if isinstance(workers, int)
             else workers
         )
-        self._plan = Planner(self.sampler, batch_size, seed)
+        self._whole_plan = self._plan = Planner(self.sampler, batch_size, seed)
         self._ask = self.workers.register(self._maker, self._plan)
         self._clock = clock
         self._bad: set[int] = set()
         self._batch_bytes = self._room = 0
         self._handed_on: _Ahead | None = None
+
+    def take_rows(self, rows: slice) -> None:
+        """From now on, load only these rows of each batch: other processes load the others.
+
+        Raises:
+            TrainerError: unusable items are skipped, which depends on the other rows of a batch.
+        """
+        if self._maker.on_error == "skip":
+            raise TrainerError(
+                "unusable items can't be skipped where each process reads a part of the batch",
+                where="data.on_error", found="skip", expected="raise",
+                hint="Remove the items from the data, or train in one process.",
+            )  # fmt: skip
+        self._plan = Planner(self.sampler, self.batch_size, self.seed, rows)
+        self._ask = self.workers.register(self._maker, self._plan)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -144,7 +159,7 @@ class Loader:
 
     def items_of(self, epoch: int, step: int) -> np.ndarray:
         """The indices in the data set of the items of a batch, int64 [B]."""
-        return self._plan(Position(epoch, step)).indices
+        return self._whole_plan(Position(epoch, step)).indices
 
     def single(self, item: int) -> Batch:
         """A batch of one item of the data set, loaded in this process, as in the first epoch."""
@@ -152,7 +167,7 @@ class Loader:
 
     def source_of(self, epoch: int, step: int, row: int) -> str:
         """The origin of the item in `row` of batch `step` of `epoch`, as text."""
-        return self.dataset.source(int(self._plan(Position(epoch, step)).indices[row]))
+        return self.dataset.source(int(self._whole_plan(Position(epoch, step)).indices[row]))
 
     def close(self) -> None:
         """Ends the workers, also for other loaders that share them."""

@@ -30,17 +30,17 @@ class Plan:
 
 
 class Planner:
-    """Returns the items of each batch; callable from any thread."""
+    """Returns the items of each batch, or of these rows of each; callable from any thread."""
 
-    def __init__(self, sampler: Sampler, batch_size: int, seed: int) -> None:
-        self._sampler, self._batch_size, self._seed = sampler, batch_size, seed
+    def __init__(self, sampler: Sampler, batch_size: int, seed: int, rows: slice = slice(None)) -> None:
+        self._sampler, self._batch_size, self._seed, self._rows = sampler, batch_size, seed, rows
         self._orders: dict[int, np.ndarray] = {}
         self._lock = threading.Lock()
 
     def __call__(self, position: Position) -> Plan:
         order = self._order(position.epoch)
         first = position.step * self._batch_size
-        places = np.arange(first, first + self._batch_size)
+        places = np.arange(first, first + self._batch_size)[self._rows]
         weight = (places < len(order)).astype(np.float32)
         return Plan(position.epoch, np.take(order, places, mode="wrap"), weight)
 

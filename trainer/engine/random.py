@@ -1,7 +1,8 @@
 """Random numbers as a pure function of a key and a counter: Philox4x32-10, reproducible on every machine.
 
 `key` and `counter` are int32 [2] (tensors, arrays or pairs of ints). The number at row-major index i of a draw depends
-only on (key, counter, i): different draws need different keys or counters.
+only on (key, counter, i): different draws need different keys or counters. In a step with shards it also depends on
+the shard's number: a row of the batch draws the same in any process.
 
 `philox4x32` is the generator itself, on NumPy arrays.
 """
@@ -22,6 +23,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.philox import philox4x32 as philox4x32
+from trainer.engine.sharding import random_counter
 from trainer.engine.tensor import Tensor, as_tensor, wrapped
 
 Extents = int | Sequence[int]
@@ -78,7 +80,7 @@ def _words(key: Any, counter: Any) -> tuple[tuple[Node, Node], list[Tensor]]:
         if array.shape != (2,) or array.dtype is not dtypes.int32:
             raise refusal("random", "key and counter must be two words", found=describe([array]), expected="int32[2]")
         tensors.append(array)
-    return (tensors[0].node, tensors[1].node), tensors
+    return (tensors[0].node, random_counter(tensors[1].node)), tensors
 
 
 def _uniform(words: tuple[Node, Node], shape: Shape, dtype: DType, word: int) -> Node:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainer import engine
+from trainer.engine.sharding import Shards
 from trainer.learner.measuring import Measuring, Occasion, report_folder
 from trainer.learner.meters import Meter
 from trainer.learner.phases import phase
 from trainer.learner.plan import DataSplits
-from trainer.learner.programs import evaluation_program, set_mode
+from trainer.learner.programs import evaluation_program, joined, set_mode
+from trainer.learner.ranks import ALONE, Group
 from trainer.learner.running import Runner
 from trainer.learner.samples import write_samples
 from trainer.learner.tally import Handed
@@ -23,6 +25,10 @@ from trainer.rundir import EventSink, RunPaths, WarningEvent
 
 if TYPE_CHECKING:
     from trainer.datasets import Loader
+
+
+def _do_nothing() -> None:
+    """Other processes do not come to this place."""
 
 
 class Evaluator:
@@ -41,13 +47,17 @@ class Evaluator:
         tell: EventSink,
         paths: RunPaths | None,
         between: Callable[[], None],
+        shards: Shards | None = None,
+        group: Group = ALONE,
     ) -> None:
+        self._group = group
         self.task, self._measuring, self._run, self._tell, self._paths = task, measuring, run, tell, paths
         self._between = between
         self._limit = task.config.validate.worst_items
-        self._scoring = Scoring() if self._limit and paths is not None else None
+        has_folder = group.from_first(paths is not None)
+        self._scoring = Scoring() if self._limit and has_folder else None
         self._programs = {
-            meter: evaluation_program(task, meter.tally, run.compiling, self._scoring)
+            meter: evaluation_program(task, meter.tally, run.compiling, self._scoring, shards)
             for meter in (measuring.valid, measuring.test)
         }
 
@@ -63,11 +73,19 @@ class Evaluator:
             meter.reset()
             search = Search(self._scoring, self._limit) if self._scoring is not None and finds_worst else None
 
-            def take(handed: Handed, number: int, weight: np.ndarray) -> None:
-                part = handed.pop(ITEMS, {})
-                if search is not None:
-                    search.add(part, loader.items_of(0, number), weight)
-                meter.hand_over(handed, (occasion.split, 0, number))
+            rows = loader.batch_size // self.task.config.train.shards
+
+            def take(handed: list[Handed], number: int, weight: np.ndarray) -> None:
+                items, weights = loader.items_of(0, number), self._group.joined([weight])
+                handed = joined(self._group, handed)
+                if not self._group.is_first:
+                    return
+                weight = np.concatenate(weights)
+                for first, own in zip(range(0, len(items), rows), handed, strict=True):
+                    part, of_shard = own.pop(ITEMS, {}), slice(first, first + rows)
+                    if search is not None:
+                        search.add(part, items[of_shard], weight[of_shard])
+                meter.hand_over(handed, (occasion.split, 0, number), rows)
 
             for number, batch in zip(range(total), batches, strict=False):
                 self._between()
@@ -129,9 +147,10 @@ class Evaluator:
         worst, score = search.found, self._scoring.score if self._scoring is not None else None
         if score is None or self._paths is None or not len(worst.items):
             return
+        between = self._between if self._group.size == 1 else _do_nothing
         report = worst_items_report(
             worst, score, self.task, loader,
             report_folder(self._paths, occasion) / f"{occasion.prefix}{WORST_ITEMS}", self._paths.root,
-            before_each=self._between, complain=lambda why: self._tell(WarningEvent(why)),
+            before_each=between, complain=lambda why: self._tell(WarningEvent(why)),
         )  # fmt: skip
         self._measuring.report({WORST_ITEMS: report}, occasion)

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from trainer.learner.ranks import ALONE, Group
 from trainer.rundir import EventSink, Request, RequestEvent
 
 TakeRequests = Callable[[], Sequence[Request]]
@@ -25,8 +26,10 @@ class Stopped(Exception):
 class Inbox:
     """Keeps requests until the loop handles them."""
 
-    def __init__(self, take: TakeRequests, sink: EventSink, *, wait: Callable[[float], None] = time.sleep) -> None:
-        self._take, self._sink, self._wait = take, sink, wait
+    def __init__(
+        self, take: TakeRequests, sink: EventSink, *, wait: Callable[[float], None] = time.sleep, group: Group = ALONE
+    ) -> None:
+        self._take, self._sink, self._wait, self._group = take, sink, wait, group
         self._waiting: dict[str, list[Request]] = {"checkpoint": [], "evaluate": []}
         self._asked: deque[Request] = deque()
         self._numbers = itertools.count(1)
@@ -42,7 +45,12 @@ class Inbox:
         self._asked.append(Request(f"own-{next(self._numbers)}", what, {}))
 
     def check(self) -> None:
-        """Receives new requests; blocks while paused.
+        """As `check_together`, where other processes may not be: of several, none does anything."""
+        if self._group.size == 1:
+            self.check_together()
+
+    def check_together(self) -> None:
+        """Receives new requests, those of rank 0 in all processes of the training; blocks while paused.
 
         Raises:
             Stopped: training has to end.
@@ -69,13 +77,18 @@ class Inbox:
             waiting.clear()
 
     def _take_all(self) -> None:
-        if self._signal:
-            name = signals.Signals(self._signal).name
-            raise Stopped("interrupted", 128 + self._signal, f"interrupted by {name}")
-        own = [self._asked.popleft() for _ in range(len(self._asked))]
-        for request in (*own, *self._take()):
+        signal, requests = self._group.from_first(self._news() if self._group.is_first else None)
+        if signal:
+            raise Stopped("interrupted", 128 + signal, f"interrupted by {signals.Signals(signal).name}")
+        for request in requests:
             self._answer(request, "received")
             self._accept(request)
+
+    def _news(self) -> tuple[int, list[Request]]:
+        """The signal, or requests, since the last call."""
+        if self._signal:
+            return self._signal, []
+        return 0, [*(self._asked.popleft() for _ in range(len(self._asked))), *self._take()]
 
     def _accept(self, request: Request) -> None:
         if request.what in self._waiting:

@@ -10,6 +10,7 @@ from trainer.learner.guards import NanGuard
 from trainer.learner.inbox import Inbox, Stopped
 from trainer.learner.measuring import Measuring
 from trainer.learner.phases import phase
+from trainer.learner.ranks import ALONE, Group
 from trainer.learner.saving import Saving
 from trainer.learner.state import TrainingState
 from trainer.learner.verdict import Verdict
@@ -41,7 +42,9 @@ class Keeping:
         inbox: Inbox,
         tell: EventSink,
         most_rollbacks: int,
+        group: Group = ALONE,
     ) -> None:
+        self._group = group
         self._state, self._saving, self._guard, self._deferred = state, saving, guard, deferred
         self._measuring, self._inbox, self._tell, self._most_rollbacks = measuring, inbox, tell, most_rollbacks
         self.is_forced = self.is_over = False
@@ -80,7 +83,11 @@ class Keeping:
         """Resumes from a checkpoint, or from the latest one of a run directory; see `is_forced`."""
         self._deferred.clear()
         with phase("resume", self._tell):
-            folder = self._state.take_up(place, is_forced=self.is_forced)
+            if self._group.is_first:  # others read the checkpoint that rank 0 has found whole
+                folder = self._state.take_up(place, is_forced=self.is_forced)
+                self._group.from_first(folder)
+            else:
+                folder = self._state.take_up(self._group.from_first(), is_forced=self.is_forced)
             if self._saving.keeper is not None:
                 self._saving.keeper.went_on_from(folder)
         self._guard.begin()
@@ -95,11 +102,11 @@ class Keeping:
         """
         if not self._goes_back(verdict):
             raise verdict.failure
-        assert self._saving.keeper is not None
         self._tell(WarningEvent(f"{verdict.failure} The run returns to step {self._state.progress.saved_step}."))
         self._saving.finish()
         rollbacks = self._state.progress.rollbacks + 1
-        self.go_on_from(self._saving.keeper.folder)
+        keeper = self._saving.keeper
+        self.go_on_from(self._group.from_first(None if keeper is None else keeper.folder))
         self._state.progress.rollbacks, self._state.progress.recent = rollbacks, ()
         self._state.lower_learning_rates()
 

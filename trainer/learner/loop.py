@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainer import TrainerError, engine
 from trainer.datasets.loader import BadItem
 from trainer.datasets.readers import Opening
+from trainer.engine.sharding import check_divides
 from trainer.learner.autotune import tuned
 from trainer.learner.checkpoints import DISK, Disk
 from trainer.learner.device import device_for
@@ -30,6 +31,8 @@ from trainer.learner.phases import Phase, phase
 from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.progress import Progress
 from trainer.learner.range_test import RangeTest, range_test
+from trainer.learner.ranks import ALONE, Group
+from trainer.learner.ranks.agreement import shards_for, what_must_agree
 from trainer.learner.task import Task, parts_of
 from trainer.learner.training import Training
 from trainer.learner.verdict import Verdict
@@ -65,6 +68,7 @@ class Learner:
         hooks: hooks in addition to those of the config.
         wait: sleeps while paused.
         disk: writes the checkpoints; tests pass one that fails.
+        group: the processes that train together; rank 0 alone has `paths`, a sink and requests.
     """
 
     def __init__(
@@ -82,11 +86,13 @@ class Learner:
         hooks: Sequence[Hook] = (),
         wait: Callable[[float], None] = time.sleep,
         disk: Disk = DISK,
+        group: Group = ALONE,
     ) -> None:
+        self.group = group
         self.task = task_class(config, options)
         self.config, self.paths, self.attempt, self.resume = config, paths, attempt, resume
         self._is_forced = is_forced
-        self.inbox = Inbox(requests, sink, wait=wait)
+        self.inbox = Inbox(requests, sink, wait=wait, group=group)
         self.training: Training | None = None
         self._sink, self._hooks, self._disk = sink, hooks, disk
         self._started = time.perf_counter()
@@ -173,9 +179,9 @@ class Learner:
         with training.epoch(epoch, first) as batches, training.stopwatch.running():
             while progress.position(plan)[0] == epoch and not progress.is_over(plan):
                 verdict = (
-                    training.hooks("before_step", training)
+                    training.agreed(training.hooks("before_step", training))
                     or training.step(batches)
-                    or training.hooks("after_step", training)
+                    or training.agreed(training.hooks("after_step", training))
                 )
                 if verdict is not None:
                     return verdict
@@ -210,16 +216,24 @@ class Learner:
         if (room := splits.train.room_for_objects) is not None:
             self._sink(LogEvent(f"batches have room for {room} objects per item (data.max_objects)"))
         plan = self.task.plan = Plan.for_config(self.config.train, splits)
+        shards = shards_for(self.config, self.group)
+        for loader in splits.all():
+            check_divides(shards.count, loader.batch_size)
+        if self.group.size > 1:
+            self.group.require_same(what_must_agree(self.task, self.config, splits))
+            for loader in splits.all():
+                loader.take_rows(shards.rows(loader.batch_size))
         self.inbox.check()
         with phase("model", self._sink):
             self.task.build()
             if self.resume is None:  # a checkpoint replaces them
                 for line in start_from(self.config.model, parts_of(self.task).modules, self.task.head):
                     self._sink(LogEvent(line))
-            hooks = (*self.task.hooks(), *self._hooks)
+            hooks = (*self.task.hooks(), *self._hooks) if self.group.is_first else ()
             training = Training(
-                self.task, splits, plan, self.inbox, self._sink, paths=self.paths, hooks=hooks, disk=self._disk
-            )
+                self.task, splits, plan, self.inbox, self._sink, paths=self.paths, hooks=hooks, disk=self._disk,
+                shards=shards, group=self.group,
+            )  # fmt: skip
         self.training = training
         self.inbox.check()
         return training

@@ -16,6 +16,7 @@ from trainer.engine import State
 from trainer.learner.deferred_actions import Read
 from trainer.learner.meters import Meter, Taken
 from trainer.learner.optimizers import Optimizer
+from trainer.learner.ranks import ALONE, Group
 from trainer.learner.tally import Tally
 from trainer.metrics import Report
 from trainer.metrics.binding import requested_metrics
@@ -63,8 +64,10 @@ class Measuring:
         waits_aside: whether the training waits for a metric that is folded in another process.
     """
 
-    def __init__(self, config: RunConfig, tell: Callable[[Event], None], paths: RunPaths | None) -> None:
-        self._tell, self._paths = tell, paths
+    def __init__(
+        self, config: RunConfig, tell: Callable[[Event], None], paths: RunPaths | None, group: Group = ALONE
+    ) -> None:
+        self._tell, self._paths, self._group = tell, paths, group
         self.folders = {"worker": FoldingProcess(), "aside": FoldingProcess(niceness=ASIDE_NICENESS)}
         metrics = config.metrics
         self.train = Meter(Tally("train", requested_metrics(metrics.train)), self.folders)
@@ -102,8 +105,10 @@ class Measuring:
         nan = None if occasion.split == "train" else meter.tally.first_nan(read)
         if nan is not None:  # in a training step, the guards handle this
             role, batch, row = nan
-            raise NotANumber(role, row, (occasion.split, 0, batch))
+            raise NotANumber(role, row, (occasion.split, 0, batch, 0))
         taken = meter.take(read)
+        if not self._group.is_first:  # only rank 0 folds rows
+            return dict(self._group.from_first())
         taken.wait(aside=False)
         if not self._has_awaited(taken, occasion):
             self.waits_aside = True
@@ -115,6 +120,7 @@ class Measuring:
             taken.numbers.clear()
             taken.reports.clear()
             self._pending.append((occasion, taken))
+        self._group.from_first(values)
         return values
 
     def settle(self, *, wait: bool = False) -> None:
@@ -222,12 +228,13 @@ def naming_items(splits: DataSplits) -> Iterator[None]:
     except NotANumber as error:
         if error.at is None:
             raise
-        split, epoch, batch = error.at
+        split, epoch, batch, first_row = error.at
+        row = first_row + error.row
         loader = {"train": splits.train, "valid": splits.valid, **splits.tests()}[split]
         assert loader is not None
         raise TrainerError(
             f"{split}: NaN in the {error.part} of a metric",
-            where=loader.source_of(epoch, batch, error.row),
-            found=f"row {error.row} of batch {batch} in epoch {epoch}",
+            where=loader.source_of(epoch, batch, row),
+            found=f"row {row} of batch {batch} in epoch {epoch}",
             hint="The model returns NaN for this item: check its values, and the weights.",
         ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,17 @@ class Meter:
         self._opened: dict[str, list[str]] = {}
         self._kept: dict[str, dict[str, np.ndarray]] = {}
 
-    def hand_over(self, handed: Handed, at: Any = None) -> None:
-        """Reads all rows of a step and sends them to be folded; `at` names the batch in errors.
+    def hand_over(self, handed: Sequence[Handed], at: tuple[Any, ...], rows: int) -> None:
+        """Reads all rows of a step, of `rows` for each shard, and sends them to be folded; `at` names the batch in
+        errors.
 
         Raises:
             Exception: an exception of a metric.
         """
+        for shard, own in enumerate(handed):
+            self._hand_over(own, (*at, shard * rows))
+
+    def _hand_over(self, handed: Handed, at: Any) -> None:
         if not handed:
             return
         if not self._opened:

@@ -11,10 +11,12 @@ import numpy as np
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor
 from trainer.engine.nn import Parameter, RandomState
+from trainer.engine.sharding import Shards, shard_count
 from trainer.engine.targets import Fence
 from trainer.learner.autotune import running_evaluation
 from trainer.learner.ema import Ema
 from trainer.learner.precision import LossScale
+from trainer.learner.ranks import Group
 from trainer.learner.stepping import Stepping, stepping
 from trainer.learner.tally import Handed, Tally
 from trainer.learner.task import Task, parts_of
@@ -59,12 +61,32 @@ class Program:
         frozen = set_mode(self._task, is_training=self._is_training, step=step)
         self._frozen = (" ".join(frozen),) if frozen else ()
 
-    def __call__(self, batch: Mapping[str, np.ndarray], *flags: Any) -> Handed:
-        """Runs the step on a batch; each combination of flags is a separate program. Returns the rows to pass on."""
+    def __call__(self, batch: Mapping[str, np.ndarray], *flags: Any) -> list[Handed]:
+        """Runs the step on a batch; each combination of flags is a separate program. Returns the rows to pass on, of
+        each shard.
+        """
         with running_evaluation(not self._is_training), nullcontext() if self._is_training else engine.per_item():
-            handed: Handed = self.step(batch, *flags, *self._frozen)
+            handed: Any = self.step(batch, *flags, *self._frozen)
         self._variants.add((*flags, *self._frozen))
-        return handed
+        return [handed] if self.step.shards is None else handed
+
+
+def joined(group: Group, handed: Sequence[Handed]) -> list[Handed]:
+    """On rank 0 what the step handed on of all shards, in order; on others nothing."""
+    if group.size == 1 or not any(handed):
+        return list(handed)
+    own = [{place: {name: _array(value) for name, value in rows.items()} for place, rows in each.items()}
+           for each in handed]  # fmt: skip
+    return [{place: {name: _tensor(value) for name, value in rows.items()} for place, rows in each.items()}
+            for each in group.joined(own)]  # fmt: skip
+
+
+def _array(value: Any) -> Any:
+    return np.array(value.numpy()) if isinstance(value, Tensor) else value
+
+
+def _tensor(value: Any) -> Any:
+    return engine.asarray(value) if isinstance(value, np.ndarray) else value
 
 
 def train_program(
@@ -76,6 +98,7 @@ def train_program(
     *,
     loss_scale: LossScale | None = None,
     ema: Ema | None = None,
+    shards: Shards | None = None,
 ) -> Program:
     """Forward, backward, update and metric sums of one batch as one program.
 
@@ -85,8 +108,17 @@ def train_program(
     config = task.config.train
 
     def train_step(batch: dict[str, Tensor], is_last: bool, frozen: str = "") -> Handed:
+        batch, has_rows = _never_empty(batch)
         rows = engine.sum(batch["weight"]) if "weight" in batch else None
-        now = Stepping(config.accumulate, is_last, rows, loss_scale, [] if tally.wants(GRADIENT_NORM) else None)
+        share = None
+        if shard_count() > 1:
+            share = engine.full((), 1 / shard_count())
+            if rows is not None and has_rows is not None:
+                own = engine.where(has_rows, rows, 0.0)
+                rows = engine.shard_sum(own)
+                share = own / rows
+        norms: list[Tensor] | None = [] if tally.wants(GRADIENT_NORM) else None
+        now = Stepping(config.accumulate, is_last, rows, loss_scale, norms, share)
         with random.step(), stepping(now), engine.autocast(config.precision):
             returned = task.train_step(batch)
             if now.squared_norms is not None:
@@ -94,7 +126,8 @@ def train_program(
             is_good = None
             if loss_scale is not None:
                 is_good = loss_scale.update() if is_last else loss_scale.was_finite()
-            handed = tally.add(returned, number + 1, by=_name(task, "train_step"), only_if=is_good)
+            counts = has_rows if is_good is None else is_good if has_rows is None else is_good & has_rows
+            handed = tally.add(returned, number + 1, by=_name(task, "train_step"), only_if=counts)
             if is_last:
                 number.assign(number + 1)
                 if ema is not None:
@@ -102,10 +135,12 @@ def train_program(
             random.advance()
         return handed
 
-    return Program(engine.trace(train_step, progress=progress), task, is_training=True)
+    return Program(engine.trace(train_step, progress=progress, shards=shards), task, is_training=True)
 
 
-def evaluation_program(task: Task, tally: Tally, progress: Progress, scoring: Scoring | None = None) -> Program:
+def evaluation_program(
+    task: Task, tally: Tally, progress: Progress, scoring: Scoring | None = None, shards: Shards | None = None
+) -> Program:
     """Forward and metric sums of one batch as one program; changes only the sums.
 
     With `scoring` it also returns, as `ITEMS`, the inputs of the item scores.
@@ -113,12 +148,26 @@ def evaluation_program(task: Task, tally: Tally, progress: Progress, scoring: Sc
     config = task.config.train
 
     def valid_step(batch: dict[str, Tensor]) -> Handed:
+        batch, has_rows = _never_empty(batch)
         with engine.autocast(config.precision):
             returned = task.valid_step(batch)
-        handed = tally.add(returned, tally.batches, by=_name(task, "valid_step"))
+        handed = tally.add(returned, tally.batches, by=_name(task, "valid_step"), only_if=has_rows)
         return handed if scoring is None else {**handed, ITEMS: scoring.partial(returned)}
 
-    return Program(engine.trace(valid_step, progress=progress), task, is_training=False)
+    return Program(engine.trace(valid_step, progress=progress, shards=shards), task, is_training=False)
+
+
+def _never_empty(batch: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor | None]:
+    """The rows of a shard, and whether any is no padding; None without shards, whose batches always have one.
+
+    The mean loss of padding alone is undefined: in such a shard all rows have weight 1, and its loss and metrics are
+    ignored.
+    """
+    if shard_count() == 1 or "weight" not in batch:
+        return batch, None
+    weight = batch["weight"]
+    has_rows = engine.any(weight > 0)
+    return {**batch, "weight": engine.where(has_rows, weight, 1.0)}, has_rows
 
 
 def _norm_of(squared_norms: Sequence[Tensor]) -> Predictions:

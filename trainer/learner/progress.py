@@ -91,7 +91,7 @@ class Progress:
             "sums": dict(sums),
             "metrics": {name: _plain(value) for name, value in metrics.items()},
             "seed": config.seed,
-            "numerics": config.numerics.model_dump(mode="json"),
+            "numerics": _numerics(config),
             "config": config.model_dump(mode="json", by_alias=True),
             "config_sha256": config_hash(config),
             "versions": versions(),
@@ -118,9 +118,10 @@ class Progress:
         expected = {
             "steps_per_epoch": plan.steps_per_epoch,
             "seed": config.seed,
-            "numerics": config.numerics.model_dump(mode="json"),
+            "numerics": _numerics(config),
         }
-        known = type(config.numerics)().model_dump(mode="json")  # classes added after the checkpoint
+        # classes added after the checkpoint
+        known = {**type(config.numerics)().model_dump(mode="json"), "shards": 1}
         state = {**state, "numerics": {**known, **state["numerics"]}}
         for name, value in expected.items():
             if state[name] != value and not is_forced:
@@ -166,6 +167,11 @@ def other_versions(before: Mapping[str, str]) -> str:
     now = versions()
     others = [name for name in now if before.get(name, now[name]) != now[name]]
     return ", ".join(f"{name} was {before[name]}, now {now[name]}" for name in others)
+
+
+def _numerics(config: RunConfig) -> dict[str, Any]:
+    """Everything of the config that determines the bits of equal computations."""
+    return {**config.numerics.model_dump(mode="json"), "shards": config.train.shards}
 
 
 def _plain(value: float) -> float | str:

@@ -25,6 +25,7 @@ class Stepping:
         micro_batches: maximum number per step.
         is_last: whether it is the last one of the step, after which parameters are updated.
         rows: number of rows of the micro-batch, a scalar; None: all micro-batches have the same weight.
+        share: fraction of those rows that the traced shard has, a scalar; None: there are no shards.
         loss_scale: factor that multiplies losses before differentiation; None: 1.
         squared_norms: receives the squared norm of each optimizer's gradients, before clipping; None: not needed.
     """
@@ -34,6 +35,7 @@ class Stepping:
     rows: Tensor | None = None
     loss_scale: LossScale | None = None
     squared_norms: list[Tensor] | None = None
+    share: Tensor | None = None
 
 
 _current: contextvars.ContextVar[Stepping | None] = contextvars.ContextVar("stepping", default=None)

@@ -14,6 +14,8 @@ import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, bfloat16, float32, float64, int32, int64
+from trainer.engine.functions.shards import shard_gather
+from trainer.engine.sharding import shard_count
 from trainer.learner.deferred_actions import Read
 from trainer.metrics import Measured, Metric, Predictions
 from trainer.metrics import State as Arrays
@@ -81,7 +83,7 @@ class Tally:
         Args:
             returned: metrics and predictions by name, from the task's step named `by`.
             step: int64 scalar, recorded if something is not finite.
-            only_if: a scalar; false: the step is ignored.
+            only_if: a scalar; false: the step, or the shard, is ignored.
         """
         sums: dict[tuple[str, str], Tensor] = {}
         given: dict[tuple[str, str], Predictions] = {}
@@ -146,6 +148,7 @@ class Tally:
             added = value.astype(float64)
             if only_if is not None:
                 added = engine.where(only_if, added, engine.zeros_like(added))
+            added = engine.shard_sum(added)
             if (slot, part) in self._large:
                 self._large[slot, part].assign(self._large[slot, part] + added)
             else:
@@ -162,6 +165,8 @@ class Tally:
             return
         found = []
         for rows in nan:
+            if shard_count() > 1:
+                rows = engine.reshape(shard_gather(rows.astype(int32)), (-1,)) > 0
             row = engine.where(engine.any(rows), engine.argmax(rows.astype(int32)), NEVER).astype(int64)
             found.append(engine.stack([row, self.batches + 0, step.astype(int64)]))
         now = engine.stack(found)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from trainer.engine.sharding import Shards
 from trainer.learner.checkpoints import DISK, Disk
 from trainer.learner.deferred_actions import DeferredActions
 from trainer.learner.evaluating import Evaluator
@@ -17,13 +18,15 @@ from trainer.learner.keeping import Keeping
 from trainer.learner.measuring import Measuring
 from trainer.learner.optimizers import Optimizer
 from trainer.learner.plan import DataSplits, Plan
-from trainer.learner.programs import Program, train_program
+from trainer.learner.programs import Program, joined, train_program
 from trainer.learner.progress import Progress
+from trainer.learner.ranks import ALONE, Group
 from trainer.learner.records import Records
 from trainer.learner.running import Runner
 from trainer.learner.saving import Saving
 from trainer.learner.state import TrainingState
 from trainer.learner.stopwatch import Reading, Stopwatch
+from trainer.learner.tally import Handed
 from trainer.learner.task import Parts, Task
 from trainer.learner.verdict import Verdict
 from trainer.rundir import Event, EventSink, RunPaths
@@ -56,16 +59,19 @@ class Training:
         paths: RunPaths | None,
         hooks: Sequence[Hook] = (),
         disk: Disk = DISK,
+        shards: Shards | None = None,
+        group: Group = ALONE,
     ) -> None:
         config = self.config = task.config
         self.task, self.splits, self.plan, self.inbox, self.paths = task, splits, plan, inbox, paths
-        self.run = Runner(config, self.tell, inbox.check)
-        self.measuring = Measuring(config, self.tell, paths)
+        self.group = group
+        self.run = Runner(config, self.tell, inbox.check, group)
+        self.measuring = Measuring(config, self.tell, paths, group)
         self.measuring.name_classes(tuple(getattr(splits.train.dataset, "class_names", ())))
         self.listeners: list[Callable[[Event], None]] = []
         state = self.state = TrainingState(task, splits, plan, self.measuring, self.tell)
         self.metrics = state.metrics
-        self.hooks = hooks_for(config, hooks)
+        self.hooks = hooks_for(config if group.is_first else config.model_copy(update={"hooks": ()}), hooks)
         self._sink = sink
         tally = self.measuring.train.tally
         guard = NanGuard(config.train, state, tally, self.tell)
@@ -75,14 +81,18 @@ class Training:
             on_complete=lambda path: self._notify("after_checkpoint", checkpoint=path),
         )  # fmt: skip
         self._train_program = train_program(
-            task, state.random, tally, self.run.compiling, state.number, loss_scale=state.loss_scale, ema=state.ema
-        )
+            task, state.random, tally, self.run.compiling, state.number, loss_scale=state.loss_scale, ema=state.ema,
+            shards=shards,
+        )  # fmt: skip
         self.keeping = Keeping(
             state, self.saving, guard=guard, deferred=self.deferred, measuring=self.measuring, inbox=inbox,
             tell=self.tell,
             most_rollbacks=config.train.nan_limit,
+            group=group,
         )  # fmt: skip
-        self.evaluator = Evaluator(task, self.measuring, self.run, self.tell, paths, self._between_batches)
+        self.evaluator = Evaluator(
+            task, self.measuring, self.run, self.tell, paths, self._between_batches, shards, group
+        )
         self.records = Records(
             state, splits, plan, measuring=self.measuring, evaluator=self.evaluator, run=self.run, guard=guard,
             tell=self.tell, notify=self._notify,
@@ -167,15 +177,20 @@ class Training:
         count = min(self.config.train.accumulate, self.splits.train.steps_per_epoch - first)
         for index in range(progress.micro_batch, count):
             if time.monotonic() - begun > LONG_STEP_SECONDS:
-                self.inbox.check()
-            hand_over = partial(self.measuring.train.hand_over, at=("train", epoch, first + index))
-            self.run(self._train_program, "train step", next(batches), index + 1 == count, then=hand_over)
+                self.inbox.check()  # of several processes, the clocks differ
+            take = partial(self._hand_over, at=("train", epoch, first + index))
+            self.run(self._train_program, "train step", next(batches), index + 1 == count, then=take)
             if self.deferred.verdict is not None:
                 return self.deferred.verdict
             progress.micro_batch = index + 1
         progress.step, progress.micro_batch = progress.step + 1, 0
         self.measuring.settle()
         return None
+
+    def _hand_over(self, handed: list[Handed], at: tuple[Any, ...]) -> None:
+        """Passes on the rows of a batch, of all processes."""
+        rows = self.splits.train.batch_size // self.config.train.shards
+        self.measuring.train.hand_over(joined(self.group, handed), at, rows)
 
     def epoch(self, epoch: int, first: int) -> EpochBatches:
         """The training batches of an epoch, from step `first` on, or from within that step."""
@@ -227,7 +242,7 @@ class Training:
         With `validate.test: false` nothing is evaluated.
         """
         self.keeping.is_over = True
-        if (best := self.saving.best()) is not None:
+        if (best := self.group.from_first(self.saving.best())) is not None:
             self.state.take_weights(best)
         if self.config.validate.test:
             self.records.test()
@@ -236,6 +251,15 @@ class Training:
         """Writes requested checkpoints; during a validation, the state before it."""
         return self.keeping.save_as_asked()
 
+    def agreed(self, verdict: Verdict | None) -> Verdict | None:
+        """The verdict of rank 0, whose clock and files also decide whether the training is over."""
+        if self.group.size > 1:
+            own = verdict, self.progress.finished, self.progress.seconds, self.progress.saved_step
+            verdict, self.progress.finished, self.progress.seconds, self.progress.saved_step = self.group.from_first(
+                own
+            )
+        return verdict
+
     def _between_batches(self) -> None:
-        self.inbox.check()
+        self.inbox.check_together()
         self.save_as_asked()

@@ -75,6 +75,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from trainer import TrainerError
     from trainer.cli import launch
     from trainer.cli.forms import Form, on_terminal
+    from trainer.cli.launchers import launched
     from trainer.cli.order import Order
 
     if arguments.force and arguments.resume is None:
@@ -98,6 +99,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
         return run_dry(order, as_json=arguments.json)
     form = Form.JSON if arguments.json else Form.PLAIN
+    count, launcher = launched()
+    if count > 1:
+        return launch.train_in_ranks(order, form, count, launcher)
     if arguments.in_process:
         return launch.train_here(order, form)
     if arguments.detach:

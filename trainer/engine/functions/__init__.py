@@ -35,6 +35,7 @@ from trainer.engine.functions.reductions import (
 )  # fmt: skip
 from trainer.engine.functions.scan import scan
 from trainer.engine.functions.scattering import scatter, segment_sum
+from trainer.engine.functions.shards import shard_sum
 from trainer.engine.functions.sorting import (
     argsort, isin, searchsorted, sort, suppress, top_k, unique_all, unique_counts, unique_inverse, unique_values,
 )  # fmt: skip
@@ -56,8 +57,8 @@ __all__ = [
     "min", "minimum", "moments", "moveaxis", "multiply", "negative", "nextafter", "nonzero", "not_equal", "one_hot",
     "ones", "ones_like", "pad", "permute_dims", "positive", "pow", "prod", "quantile", "real", "reciprocal",
     "remainder", "repeat", "resample", "reshape", "roll", "round", "scan", "scatter", "searchsorted", "segment_sum",
-    "sign", "signbit", "sin", "sinh", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient",
-    "subtract", "sum", "suppress", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "top_k", "tril",
-    "triu", "trunc", "unfold", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "var",
-    "vecdot", "where", "windows", "zeros", "zeros_like",
+    "shard_sum", "sign", "signbit", "sin", "sinh", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "stop_gradient", "subtract", "sum", "suppress", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile",
+    "top_k", "tril", "triu", "trunc", "unfold", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "unstack", "var", "vecdot", "where", "windows", "zeros", "zeros_like",
 ]  # fmt: skip

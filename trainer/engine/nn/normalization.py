@@ -14,7 +14,8 @@ from trainer.engine.graph.dtypes import int64
 from trainer.engine.nn import initializers
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare, declare_buffer
-from trainer.engine.nn.statistics import Moments, moments, per_channel, standardized
+from trainer.engine.nn.statistics import Moments, batch_moments, moments, per_channel, standardized
+from trainer.engine.sharding import shard_count
 from trainer.engine.tensor import Tensor
 
 
@@ -51,13 +52,14 @@ class _Tracked(Module):
             mean, variance = per_channel(self.running_mean, x), per_channel(self.running_var, x)
             return self._applied(Moments(x - mean, None, mean, variance), x)  # constants, which no gradient reaches
         axes = (*self.first_axes, *range(2, x.ndim))
-        count = math.prod(x.shape[axis] for axis in axes)
+        shards = shard_count() if self.first_axes else 1
+        count = shards * math.prod(x.shape[axis] for axis in axes)
         if self.training and (count < 2 or not x.size):
             raise TrainerError(
                 f"{self.path or type(self).__name__} needs more than one value per channel in training",
                 found=f"shape {x.shape}: {count} along axes {list(axes)}",
             )
-        found = moments(x, axes)
+        found = batch_moments(x, axes) if self.first_axes else moments(x, axes)
         if self.training and self.track_running_stats:
             self._track(found, count / (count - 1))
         return self._applied(found, x)
@@ -129,6 +131,8 @@ class _InstanceNorm(_Tracked):
     def _track(self, found: Moments, correction: float) -> None:
         axes = (0, *range(2, found.mean.ndim))
         mean, variance = functions.mean(found.mean, axis=axes), functions.mean(found.variance, axis=axes)
+        shards = shard_count()
+        mean, variance = functions.shard_sum(mean) / shards, functions.shard_sum(variance) / shards
         assert self.momentum is not None
         self._move(mean, variance * correction, float(self.momentum))
 

@@ -23,8 +23,9 @@ from trainer import TrainerError
 from trainer.engine import functions, random
 from trainer.engine.functions.scan import steps
 from trainer.engine.graph.dtypes import int32
+from trainer.engine.sharding import random_counter, shard_count
 from trainer.engine.state import State
-from trainer.engine.tensor import Tensor
+from trainer.engine.tensor import Tensor, wrapped
 
 _FOLDED = 0x5CA4
 """Second word of the counter from which a scan derives the key of each step; micro-steps of a layer stay below it."""
@@ -74,7 +75,10 @@ class RandomState:
 
     def draw(self, path: str) -> tuple[np.ndarray | Tensor, Tensor]:
         """Key and counter of the next draw at `path`, for a function that draws by itself."""
-        return self._key(path), self.counter
+        counter: Tensor = self.counter
+        if shard_count() > 1:
+            counter = wrapped(random_counter(counter.node), counter)
+        return self._key(path), counter
 
     def _key(self, path: str) -> np.ndarray | Tensor:
         draw = self._draws.get(path, 0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from trainer.engine import functions
+from trainer.engine.functions.shards import shard_gather
 from trainer.engine.graph.dtypes import DType, float32
+from trainer.engine.sharding import shard_count
 from trainer.engine.tensor import Tensor
 
 
@@ -25,6 +27,22 @@ def moments(x: Tensor, axes: tuple[int, ...]) -> Moments:
     """Mean and (biased) variance over `axes`, kept as axes of 1."""
     mean, variance = functions.moments(x, axis=axes, keepdims=True)
     return around(x, mean, variance)
+
+
+def batch_moments(x: Tensor, axes: tuple[int, ...]) -> Moments:
+    """As `moments`, over all shards of the batch, of which x has the rows of one.
+
+    The shards' moments, of equally many values, are merged by Chan's formula (Chan, Golub & LeVeque 1979): the
+    variance is the mean of the shards' variances plus the variance of their means.
+    """
+    count = shard_count()
+    if count == 1:
+        return moments(x, axes)
+    own = functions.stack(functions.moments(x, axis=axes, keepdims=True))
+    means, variances = functions.unstack(shard_gather(own), axis=1)
+    mean = functions.sum(means, axis=0) / count
+    distance = means - mean
+    return around(x, mean, functions.sum(variances + distance * distance, axis=0) / count)
 
 
 def around(x: Tensor, mean: Tensor, variance: Tensor) -> Moments:

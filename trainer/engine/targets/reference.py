@@ -15,7 +15,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, uncomputed
 from trainer.engine.graph.primitives.scan import Step
 from trainer.engine.graph.rewrite import replaced
-from trainer.engine.graph.storage import Storage
+from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.targets import Device, Run
 
 _TINY = {
@@ -77,6 +77,7 @@ class ReferenceProgram:
         self.results, self.inputs = rebuilt[: len(results)], list(inputs)
         self.updates = [(storage, node) for (storage, _), node in zip(updates, rebuilt[len(results) :], strict=True)]
         self.flush_subnormals = flush_subnormals
+        self.layouts = [Layout.row_major(node.ndim) for node in self.results]
 
     def run(self, inputs: Sequence[Storage]) -> Run:
         """Run on `inputs`, in the order and of the shapes of the leaves that the program was made for."""

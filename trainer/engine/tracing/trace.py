@@ -7,6 +7,7 @@ import functools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -17,9 +18,11 @@ from trainer.engine import targets, tracing
 from trainer.engine.autocast import current as current_precision
 from trainer.engine.collection import collection_held
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph.dtypes import int32
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
+from trainer.engine.sharding import Shards, check_divides, tracing_shard
 from trainer.engine.state import State, prepare_run
 from trainer.engine.tensor import Tensor, as_tensor, watcher
 from trainer.engine.tracing.arguments import as_storage, check_objects, flag, name_of
@@ -27,6 +30,7 @@ from trainer.engine.tracing.constants import ARRAYS, PLAIN, is_same_value
 from trainer.engine.tracing.guards import Guards
 from trainer.engine.tracing.pytree import flatten, outline, rebuild
 from trainer.engine.tracing.recorder import Graph, Recorder, detached, frozen, outputs_of
+from trainer.engine.tracing.sharded import ShardedProgram, parts_of
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -56,6 +60,21 @@ class _Entry:
     compiled_at: int
     retraces: int = 0
 
+    def run(self, arrays: Sequence[Storage], shards: Shards | None) -> tuple[list[Any], targets.Fence]:
+        """What the step returns, of each local shard, and the end of the run."""
+        if shards is None:
+            results = self.program.run(arrays)
+            return [self._filled(results)], results.fence
+        parts = [parts_of(array, shards.size) for array in arrays if array.shape]
+        rows = [[part[place] for part in parts] for place in range(shards.size)]
+        found = self.program.run(rows, [array for array in arrays if not array.shape])
+        return [self._filled(results) for results in found], self.program.fence
+
+    def _filled(self, results: Sequence[Storage]) -> Any:
+        tensors = [Tensor(p.buffer(storage)) for storage in results]
+        filled = [value if position is None else tensors[position] for position, value in self.leaves]
+        return rebuild(self.returned, iter(filled))
+
 
 class Traced(Generic[Parameters, Result]):
     """The traced form of `function`; call it as the function. See `trace`."""
@@ -66,8 +85,10 @@ class Traced(Generic[Parameters, Result]):
         *,
         progress: Callable[[int, int, str], None] | None = None,
         check_every: int = 0,
+        shards: Shards | None = None,
     ) -> None:
         self.function, self.progress, self.check_every = function, progress, check_every
+        self.shards = None if shards is None or shards.count == 1 else shards
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
         self._shapes: dict[tuple[tuple[str, Any], ...], None] = {}
         self._ignored: set[str] = set()
@@ -81,13 +102,18 @@ class Traced(Generic[Parameters, Result]):
             return self.function(*args, **kwargs)  # a part of the step that is being traced
         leaves = list(flatten((args, kwargs)))
         if watcher.get() is not None:
-            return self._untraced(args, kwargs, leaves)
+            untraced: Any = self._untraced(args, kwargs, leaves)
+            if self.shards is not None:
+                untraced = [untraced]
+            return untraced
         arrays: list[Storage] = []
         signature: list[Any] = []
         numbers: list[tuple[str, Any]] = []
         for where, value in leaves:
             storage = as_storage(self.function, where, value)
             if storage is not None:
+                if self.shards is not None and storage.shape:
+                    check_divides(self.shards.size, storage.shape[0])
                 arrays.append(storage)
                 signature.append((storage.shape, storage.dtype, storage.layout))
             elif isinstance(value, int | float | complex) and not isinstance(value, bool | enum.Enum):
@@ -124,11 +150,9 @@ class Traced(Generic[Parameters, Result]):
                 self._check(entry, args, kwargs, leaves, arrays)
         with targets.lock:
             prepare_run(entry.states, entry.updated)
-            results = entry.program.run(arrays)
-        self.fence = results.fence
-        tensors = [Tensor(p.buffer(storage)) for storage in results]
-        filled = [value if position is None else tensors[position] for position, value in entry.leaves]
-        return rebuild(entry.returned, iter(filled))
+            found, self.fence = entry.run(arrays, self.shards)
+        returned: Any = found[0] if self.shards is None else found
+        return returned
 
     def _untraced(self, args: Any, kwargs: Any, leaves: Sequence[tuple[str, Any]]) -> Any:
         """The function's result, computed operation by operation (`engine.eager`)."""
@@ -155,14 +179,21 @@ class Traced(Generic[Parameters, Result]):
         for where, value in leaves:
             if isinstance(value, np.ndarray | np.generic | Tensor):
                 source = next(given)
-                storage = Storage(source.shape, source.dtype, name=f"input {name_of(self.function, where)}")
+                shape = source.shape
+                if self.shards is not None and shape:
+                    shape = (shape[0] // self.shards.size, *shape[1:])
+                storage = Storage(shape, source.dtype, name=f"input {name_of(self.function, where)}")
                 storage.layout = source.layout
                 placeholders.append(p.buffer(storage))
                 handed.append(Tensor(placeholders[-1]))
             else:
                 handed.append(value)
         args, kwargs = rebuild((args, kwargs), iter(handed))
-        with tracing.recording(recorder):
+        with ExitStack() as stack:
+            stack.enter_context(tracing.recording(recorder))
+            if self.shards is not None:
+                placeholders.append(p.buffer(Storage((), int32, name="the shard's number")))
+                stack.enter_context(tracing_shard(self.shards.count, placeholders[-1]))
             returned = self.function(*args, **kwargs)
             returned = rebuild(returned, iter([frozen(value) for _, value in flatten(returned)]))
         return returned, recorder, placeholders
@@ -189,7 +220,15 @@ class Traced(Generic[Parameters, Result]):
         news = [recorder.assigned[state] for state in updated]
         outputs = detached([*results, *news], {*placeholders, *recorder.leaves.values()})
         updates = [(state.storage, node) for state, node in zip(updated, outputs[len(results) :], strict=True)]
-        program = device.compile(outputs[: len(results)], updates, placeholders, flush=True, progress=self.progress)
+        program: Any
+        if self.shards is None:
+            program = device.compile(outputs[: len(results)], updates, placeholders, flush=True, progress=self.progress)
+        else:
+            *own, number = placeholders
+            rows, whole = [node for node in own if node.shape], [node for node in own if not node.shape]
+            program = ShardedProgram(
+                device, self.shards, outputs[: len(results)], updates, rows, whole, number, self.progress
+            )
         states = frozenset(recorder.leaves)
         recorder.close()
         outline_only = rebuild(returned, iter([None if isinstance(v, Tensor) else v for _, v in flatten(returned)]))
@@ -253,7 +292,8 @@ def trace(
     *,
     progress: Callable[[int, int, str], None] | None = None,
     check_every: int = 0,
-) -> Traced[Parameters, Result]:
+    shards: Shards | None = None,
+) -> Traced[Parameters, Any]:
     """Capture `function`, a whole step (forward, backward, update, metrics), as one planned program.
 
     The first call with each signature runs the Python code once and compiles; later calls replay the program. A
@@ -282,9 +322,13 @@ def trace(
         progress: called with (kernels compiled, total kernels, name of the current one), and while kernels are planned
             with (0, 0, progress of the planning). An exception that it raises ends the call.
         check_every: with N > 0, trace again at every Nth call and raise if the graph has changed.
+        shards: trace the step for one of several shards. Arrays with axes hold rows of the local shards along
+            their first axis. The traced function returns a list: what the step returns for each local shard.
+            `shard_sum` combines values of all shards; random numbers differ between them; states can get only values
+            that are the same in all shards.
 
     Raises:
         TrainerError: a value is read inside the step; a number, string, flag or array that it depends on has changed
             since; an argument is not hashable.
     """
-    return Traced(function, progress=progress, check_every=check_every)
+    return Traced(function, progress=progress, check_every=check_every, shards=shards)

@@ -14,7 +14,7 @@ class AnswerRequests(Hook):
 
     def before_step(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
         inbox = training.inbox
-        inbox.check()
+        inbox.check_together()
         while (request := inbox.next("evaluate")) is not None:
             if (verdict := training.validate()) is not None:
                 return verdict

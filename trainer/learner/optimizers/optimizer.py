@@ -98,15 +98,19 @@ class Optimizer:
             raise TrainerError(
                 "the loss is not a scalar", found=f"shape {loss.shape}", hint="Take the mean or the sum."
             )
-        scale = stepping.current().loss_scale
+        scale, share = stepping.current().loss_scale, stepping.current().share
+        if share is not None:  # before the gradients: batch statistics join those of all shards
+            loss = loss * share.astype(loss.dtype)
         scaled = loss if scale is None else scale.scaled(loss)
         gradients = engine.gradients(scaled, list(self.parameters.values()))
-        self.apply(gradients if scale is None else scale.unscaled(gradients))
+        gradients = gradients if scale is None else scale.unscaled(gradients)
+        self.apply([engine.shard_sum(gradient) for gradient in gradients])
 
     def apply(self, gradients: Sequence[Tensor]) -> None:
         """Updates the parameters with `gradients`, one per parameter in the order of `parameters`.
 
-        With gradient accumulation, gradients are only summed until the last micro-batch.
+        With gradient accumulation, gradients are only summed until the last micro-batch. With `train.shards` they must
+        be those of all shards (`engine.shard_sum`), as `minimize` makes them.
         """
         with engine.autocast("float32"):  # an update is exact, independent of the precision of the forward pass
             self._apply(gradients)

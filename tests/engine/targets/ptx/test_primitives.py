@@ -33,7 +33,7 @@ def listed() -> dict[str, bool]:
 
 LISTED = listed()
 LOWERED = sorted(name for name, is_lowered in LISTED.items() if is_lowered and name in TABLE)
-REFUSED = {"host_call", "custom", "attention", "attention_gradient", "rnn_scan", "rnn_scan_gradient"}
+REFUSED = {"host_call", "custom"}
 
 emulated = EmulatedDevice()
 

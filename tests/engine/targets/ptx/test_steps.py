@@ -12,7 +12,7 @@ from tests.engine.targets.ptx.device import EmulatedDevice
 from trainer import TrainerError, engine
 from trainer.engine import nn
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.learner.optimizers import AdamW
+from trainer.learner.optimizers import SGD, AdamW
 
 STEPS = 2
 Step = tuple[nn.Module, Any, Callable[..., Any], tuple[np.ndarray, ...]]
@@ -29,6 +29,29 @@ def convolutional() -> Step:
     random = np.random.default_rng(0)
     images, labels = random.standard_normal((4, 1, 28, 28)).astype(np.float32), random.integers(0, 10, 4)
     return network, AdamW(network, 0.01, epsilon=1e-2, weight_decay=0.01), _classified(network), (images, labels)
+
+
+def transformer() -> Step:
+    """A block of 2 x 32 tokens of width 64, causal, with dropout."""
+    block = nn.TransformerEncoderLayer(64, 4, dim_feedforward=128, dropout=0.1, batch_first=True)
+    tokens = np.random.default_rng(0).standard_normal((2, 32, 64)).astype(np.float32)
+    loss_of = lambda x, wanted: engine.mean((block(x, is_causal=True) - wanted) ** 2)  # noqa: E731
+    return block, SGD(block, 0.1, momentum=0.9), loss_of, (tokens, tokens[:, ::-1].copy())
+
+
+def recurrent() -> Step:
+    """A bidirectional LSTM over rows of different lengths, and the classifier of its last states."""
+    layer, head = nn.LSTM(5, 6, bidirectional=True), nn.Linear(12, 3)
+    random = np.random.default_rng(0)
+    x, labels = random.standard_normal((4, 3, 5)).astype(np.float32), random.integers(0, 3, 3)
+    lengths = np.array([4, 1, 3], np.int32)
+
+    def loss_of(x: Any, labels: Any, lengths: Any) -> Any:
+        _, (h, _) = layer(x, lengths=lengths)
+        return engine.mean(nn.cross_entropy(head(engine.concat([h[0], h[1]], axis=1)), labels))
+
+    both = nn.Sequential(layer, head)
+    return both, SGD(both, 0.1), loss_of, (x, labels, lengths)
 
 
 def _classified(network: nn.Module) -> Callable[..., Any]:
@@ -55,7 +78,8 @@ def trained(device: Any, make: Callable[[], Step]) -> list[np.ndarray]:
         return losses + [value for _, value in sorted(network.state_dict().items())]
 
 
-@pytest.mark.parametrize("make", [convolutional])
+@pytest.mark.full
+@pytest.mark.parametrize("make", [convolutional, recurrent, transformer])
 def test_a_step_in_the_emulator_follows_the_cpu(make: Callable[[], Step]) -> None:
     ours, expected = trained(EmulatedDevice(), make), trained(CpuDevice(threads=1), make)
     for value, other in zip(ours, expected, strict=True):

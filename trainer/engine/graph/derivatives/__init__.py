@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainer.engine.graph import primitives as p
 from trainer.engine.graph.derivatives import (
     attention,
     contraction,
@@ -57,6 +58,7 @@ GRADIENTS: dict[str, Gradient | None] = {
     **attention.GRADIENTS,
     **dict.fromkeys(("host_call", "host_effect"), _of_host_call),
     "custom": _of_custom,
+    "shard_sum": lambda node, dy: (p.shard_sum(dy),),  # the loss is the sum of the shards' losses
     "scan": lambda node, cotangents: node.attributes[0].gradient(node, cotangents),
     "with_gradient": lambda node, dy: (None, *node.attributes[0](dy, node, node.inputs[1:])),
     "output": lambda node, dy: (dy,),  # `differentiate` gathers these for the bundle

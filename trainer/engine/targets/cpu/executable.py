@@ -287,6 +287,11 @@ class Program:
         self._arena_generation = arena.generation
 
     @property
+    def layouts(self) -> list[Layout]:
+        """The layout of each result."""
+        return [result.layout for result in self._results]
+
+    @property
     def waits(self) -> np.ndarray:
         """For each launch whether all threads meet before it."""
         return self._tape[3::RECORD_WORDS][: len(self.launches)] & BARRIER != 0

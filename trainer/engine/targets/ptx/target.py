@@ -9,6 +9,7 @@ from trainer.engine.graph.node import Node
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program.build import Request, build
+from trainer.engine.program.decompose import decomposed
 from trainer.engine.program.legalize import legalize
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.target import Features
@@ -44,7 +45,7 @@ class PtxTarget:
 
     def legal(self, outputs: Sequence[Node]) -> list[Node]:
         """The graph as the kernels take it."""
-        return legalize(simplify(outputs), pairs=False)
+        return legalize(simplify(decomposed(outputs)), pairs=False)
 
     def takes_prologue(self, node: Node) -> bool:
         """Whether a product computes its first operand, and gains by it."""

@@ -262,6 +262,7 @@ class _Run:
         self.waits = np.zeros(machine.count, bool)
         self.barriers: dict[tuple[int, int], _Waiting] = {}
         self.count = 0
+        self.meets = np.array([*(piece.barrier is not None for piece in code.pieces), False])
 
     def run(self) -> None:
         uniform: int | None = 0
@@ -283,6 +284,7 @@ class _Run:
             if self.waits.any():
                 self._deadlock()
             return None
+        running = self._met(running)
         self.count += 1
         if self.count % OTHER_EVERY:
             number = int(self.at[running].min())
@@ -295,6 +297,18 @@ class _Run:
             running &= first[warps] == number
         index = np.flatnonzero(running & (self.at == number))
         return number, self.machine.all if len(index) == self.machine.count else Lanes(len(index), index)
+
+    def _met(self, running: np.ndarray) -> np.ndarray:
+        """The running lanes but those that are before a barrier while others of their warp have yet to come there."""
+        held = running & self.meets[self.at]
+        if not held.any():
+            return running
+        warps = self.machine.warp_number
+        first, last = np.full(int(warps.max()) + 1, self.end), np.zeros(int(warps.max()) + 1, np.int64)
+        np.minimum.at(first, warps[running], self.at[running])
+        np.maximum.at(last, warps[running], self.at[running])
+        others = running & ~(held & (first != last)[warps])
+        return others if others.any() else running
 
     def _step(self, number: int, lanes: Lanes) -> int | None:
         """Run a piece; gives the next one where all lanes are at its beginning."""

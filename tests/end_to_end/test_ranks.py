@@ -1,0 +1,142 @@
+"""Several processes come to the bits of one, are resumed as another number, and name the one that is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainer.learner.checkpoints import first_difference, read_checkpoint
+from trainer.rundir import EndEvent, MetricEvent, read_events, without_superseded
+from trainer.rundir.processes import process_is_alive
+
+pytest.importorskip("mpi4py", reason="training in several processes needs the extra `distributed`")
+pytestmark = pytest.mark.full
+
+PATIENCE = 120.0
+"""Seconds until a test gives up."""
+
+TASK = """\
+import numpy as np
+from trainer import engine
+from trainer.datasets import ArrayDataset, loaders
+from trainer.engine import nn
+from trainer.learner import DataSplits, Task
+from trainer.metrics import Mean, Predictions
+
+
+class Small(Task):
+    def data(self):
+        generator = np.random.default_rng(0)
+        labels = generator.integers(0, 2, 44)
+        images = (generator.normal(size=(44, 2, 6, 6)) + labels[:, None, None, None]).astype(np.float32)
+        data = ArrayDataset({"x": images, "label": labels})
+        return DataSplits(**loaders({"train": data, "valid": data}, self.config))
+
+    def build(self):
+        self.net = nn.Sequential(nn.Conv2d(2, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(),
+                                 nn.Dropout(0.2), nn.Linear(288, 2))
+        self.optimizer = self.optimizer_for(self.net)
+
+    def train_step(self, batch):
+        measured = self.valid_step(batch)
+        self.optimizer.minimize(measured["loss"].value)
+        return measured
+
+    def valid_step(self, batch):
+        logits = self.net(batch["x"])
+        losses = nn.cross_entropy(logits, batch["label"], reduction="none")
+        classes = Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])
+        return {"loss": Mean(losses, batch["weight"]), "classes": classes}
+"""
+CONFIG = """\
+task: ./task.py:Small
+data: {batch_size: 16}
+optimizer: {name: adam, learning_rate: 0.01}
+metrics: {valid: [accuracy, roc_auc]}
+train: {shards: 4, log_every_steps: 2, gradient_clip_norm: 0.5, ema: {decay: 0.9}}
+validate: {every_steps: 4}
+checkpoint: {every_steps: 2, keep_last: 50}
+autotune: {mode: "off"}
+"""
+
+
+def trainer(folder: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "trainer.cli", "run", *words, "--plain"],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def run(folder: Path, *words: str) -> None:
+    process = trainer(folder, *words)
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, output
+
+
+def metrics_of(root: Path) -> list[tuple[int, str, dict[str, float]]]:
+    """Metrics of a run without speeds."""
+    events = [record.event for record in without_superseded(list(read_events(root / "events.jsonl")))]
+    return [
+        (event.step, event.split, {name: value for name, value in event.values.items() if "per_second" not in name})
+        for event in events
+        if isinstance(event, MetricEvent)
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A task, and a run of 8 steps in one process."""
+    folder = tmp_path_factory.mktemp("ranks")
+    (folder / "task.py").write_text(TASK, encoding="utf-8")
+    (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    run(folder, "config.yaml", "train.steps=8", "--run-dir", "whole")
+    return folder
+
+
+def assert_same(folder: Path, name: str) -> None:
+    whole, other = (read_checkpoint(folder / each / "checkpoints" / "step-8") for each in ("whole", name))
+    assert first_difference(whole, other) is None
+    assert metrics_of(folder / name) == metrics_of(folder / "whole")
+
+
+def test_two_processes_come_to_the_bits_and_metrics_of_one(folder: Path) -> None:
+    run(folder, "config.yaml", "train.steps=8", "train.processes=2", "--run-dir", "two")
+    assert_same(folder, "two")
+
+
+def test_a_run_of_four_processes_is_resumed_by_one(folder: Path) -> None:
+    run(folder, "config.yaml", "train.steps=4", "train.processes=4", "--run-dir", "four")
+    run(folder, "--resume", "four", "train.steps=8", "train.processes=1")
+    assert_same(folder, "four")
+
+
+def beaten(root: Path, rank: int) -> dict[str, Any]:
+    """What a rank's heartbeat says, once a checkpoint of the run is complete."""
+    deadline = time.monotonic() + PATIENCE
+    while not (root / "checkpoints" / "step-2").is_dir():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    found: dict[str, Any] = json.loads((root / "ranks" / "1" / f"{rank}.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_lost_rank_is_named_and_nothing_is_left_behind(folder: Path, number: signal.Signals) -> None:
+    name = number.name
+    process = trainer(folder, "config.yaml", "train.steps=100000", "train.processes=2", "--run-dir", name)
+    lost = beaten(folder / name, 1)
+    os.kill(lost["pid"], number)
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert f"rank 1 (pid {lost['pid']} on {lost['host']})" in output
+    end = [record.event for record in read_events(folder / name / "events.jsonl")][-1]
+    assert isinstance(end, EndEvent) and end.status == "failed" and "rank 1" in str(end.reason)
+    assert not process_is_alive(lost["pid"], lost["started"])

@@ -1,0 +1,132 @@
+"""A step traced for one of several shards computes what one of the whole batch does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainer import TrainerError, engine
+from trainer.engine import State, Tensor, nn
+from trainer.engine.sharding import Shards
+
+ROWS = 8
+
+
+def images() -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(0)
+    return {
+        "x": generator.normal(3, 2, size=(ROWS, 2, 4, 4)).astype(np.float32),
+        "y": generator.integers(0, 3, ROWS),
+    }
+
+
+def trained(shards: Shards | None, device: str, steps: int = 3) -> dict[str, np.ndarray]:
+    """Parameters and running statistics of a network with batch norm after some steps of gradient descent."""
+    net = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
+    net.set_seed(0, "net")
+    net.train()
+    parameters = list(net.parameters())
+    count = 1 if shards is None else shards.count
+
+    def step(batch: dict[str, Tensor]) -> Tensor:
+        loss = engine.mean(nn.cross_entropy(net(batch["x"]), batch["y"], reduction="none")) / count
+        for parameter, gradient in zip(parameters, engine.gradients(loss, parameters), strict=True):
+            parameter.assign(parameter - 0.05 * engine.shard_sum(gradient))
+        return engine.shard_sum(loss)
+
+    with engine.device(device):
+        traced, batch = engine.trace(step, shards=shards), images()
+        for _ in range(steps):
+            loss = traced(batch)
+        loss = loss if shards is None else loss[0]
+        return {**net.state_dict(), "loss": loss.numpy()}
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_shards_train_as_the_whole_batch(count: int) -> None:
+    whole, parts = trained(None, "reference"), trained(Shards(count), "reference")
+    for name, values in whole.items():
+        np.testing.assert_allclose(parts[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_kernels_compute_shards_as_the_reference_does() -> None:
+    kernels, reference = trained(Shards(4), "cpu"), trained(Shards(4), "reference")
+    for name, values in reference.items():
+        np.testing.assert_allclose(kernels[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_statistics_of_shards_far_from_zero_are_accurate() -> None:
+    x = np.random.default_rng(1).normal(1000, 1, size=(16, 3, 2)).astype(np.float32)
+    norm = nn.BatchNorm1d(3, momentum=1.0)
+    with engine.device("reference"):
+        norm.train()
+        engine.trace(lambda x: engine.sum(norm(x)), shards=Shards(8))(x)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(norm.running_mean.numpy(), wide.mean((0, 2)), rtol=1e-6)
+    np.testing.assert_allclose(norm.running_var.numpy(), wide.var((0, 2), ddof=1), rtol=1e-4)
+
+
+def masks(shards: Shards) -> list[np.ndarray]:
+    random = nn.RandomState(3)
+
+    def step(x: Tensor) -> Tensor:
+        with random.step():
+            return random.uniform("noise", x.shape) + 0 * x
+
+    with engine.device("reference"):
+        return [
+            found.numpy() for found in engine.trace(step, shards=shards)(np.zeros((2 * shards.size, 5), np.float32))
+        ]
+
+
+def test_a_shard_draws_the_same_numbers_in_any_process() -> None:
+    together = masks(Shards(4))
+    assert len({found.tobytes() for found in together}) == 4
+    apart = [*masks(Shards(4, first=0, local=2)), *masks(Shards(4, first=2, local=2))]
+    for one, other in zip(together, apart, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_sums_run_along_a_balanced_tree() -> None:
+    x = np.array([1.0, 2.0**24, 1.0, -(2.0**24)], np.float32)
+    with engine.device("reference"):
+        found = engine.trace(lambda x: engine.shard_sum(engine.sum(x)), shards=Shards(4))(x)
+    expected = (x[0] + x[1]) + (x[2] + x[3])
+    assert [float(each) for each in found] == [expected] * 4
+
+
+def test_a_value_that_is_equal_in_all_shards_counts_once_for_each() -> None:
+    with engine.device("reference"):
+        step = engine.trace(lambda x: engine.shard_sum(engine.ones(())) + 0 * engine.shard_sum(engine.sum(x)),
+                            shards=Shards(4))  # fmt: skip
+        assert float(step(np.zeros(4, np.float32))[0]) == 4
+
+
+def test_batches_that_shards_do_not_divide_are_refused() -> None:
+    with pytest.raises(TrainerError, match="the shards do not divide the batch"):
+        engine.trace(lambda x: engine.sum(x), shards=Shards(4))(np.zeros((6, 2), np.float32))
+
+
+def test_a_state_with_the_value_of_one_shard_is_refused_by_name() -> None:
+    state = State(np.zeros(()), "largest", engine.float32)
+    with pytest.raises(TrainerError, match="the state 'largest' gets a value of one shard"):
+        engine.trace(lambda x: state.assign(engine.max(x)), shards=Shards(2))(np.zeros((4, 2), np.float32))
+
+
+def test_host_code_and_sums_inside_scans_are_refused_by_name() -> None:
+    def calls(x: Tensor) -> Any:
+        return engine.host_call(lambda array: array, x, results=[(x.shape, x.dtype)])
+
+    def scans(x: Tensor) -> Any:
+        return engine.scan(lambda total, row: (total + engine.shard_sum(row), row), engine.zeros((2,)), x)
+
+    for step, name in ((calls, "host_call"), (scans, "scan")):
+        with pytest.raises(TrainerError, match=name):
+            engine.trace(step, shards=Shards(2))(np.zeros((4, 2), np.float32))
+
+
+def test_shards_are_a_power_of_two() -> None:
+    with pytest.raises(TrainerError, match="not a power of two"):
+        Shards(6)

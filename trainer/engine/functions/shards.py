@@ -1,0 +1,44 @@
+"""Functions that cross the shards of a batch."""
+
+from __future__ import annotations
+
+from trainer.engine import sharding
+from trainer.engine.functions.creation import arange
+from trainer.engine.functions.elementwise import where
+from trainer.engine.functions.movement import reshape
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.dtypes import bool_, float32, int32
+from trainer.engine.tensor import Tensor, wrapped
+
+
+def shard_sum(x: Tensor) -> Tensor:
+    """The sum of `x` over the shards of the batch; `x` itself in a step without shards.
+
+    Inside a traced step with `shards`, a value computed from rows of the batch is that of one shard. Its sum over all
+    shards is the same in each of them: one balanced tree over the shards' numbers, the lower operand first, in the
+    shape and dtype of `x` (16-bit floats are summed in float32, bool as int32). The gradient is the sum of the
+    cotangents over the shards.
+
+    Raises:
+        TrainerError: x is complex.
+    """
+    if sharding.shard_count() == 1:
+        return x
+    if x.dtype is bool_:
+        x = x.astype(int32)
+    wide = x.astype(float32) if x.dtype.is_half else x
+    total = wrapped(p.shard_sum(wide.node), wide)
+    return total.astype(x.dtype) if x.dtype.is_half else total
+
+
+def shard_gather(x: Tensor) -> Tensor:
+    """The values of `x` of all shards in order, [shards, ...]; one of `x` itself in a step without shards.
+
+    The bits of each shard's value are kept, except that -0 becomes 0.
+    """
+    count = sharding.shard_count()
+    one = reshape(x, (1, *x.shape))
+    if count == 1:
+        return one
+    is_own = arange(count, dtype=int32) == wrapped(sharding.shard_number())
+    return shard_sum(where(reshape(is_own, (count, *(1,) * x.ndim)), one, 0))

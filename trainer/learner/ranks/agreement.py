@@ -1,0 +1,58 @@
+"""What the processes of a training must agree on before the first step, and how they divide the shards."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainer import TrainerError
+from trainer.engine.sharding import Shards
+from trainer.learner.progress import config_hash, versions
+from trainer.learner.ranks.group import Group
+
+if TYPE_CHECKING:
+    from trainer.configs import RunConfig
+    from trainer.learner.plan import DataSplits
+    from trainer.learner.task import Task
+
+
+def shards_for(config: RunConfig, group: Group) -> Shards:
+    """The shards of this process: equally many consecutive ones in each.
+
+    Raises:
+        TrainerError: the number of processes does not divide that of shards.
+    """
+    count = config.train.shards
+    if count % group.size:
+        raise TrainerError(
+            "the processes do not divide the shards",
+            where="train.shards",
+            found=f"{count} shards and {group.size} processes",
+            expected="a number of shards that is a multiple of the number of processes",
+        )
+    local = count // group.size
+    return Shards(count, group.rank * local, local, group if group.size > 1 else None)
+
+
+def what_must_agree(task: Task, config: RunConfig, splits: DataSplits) -> dict[str, Any]:
+    """Facts that determine the bits of a training, by what messages call them."""
+    return {
+        "the installed versions": versions(),
+        "the config": config_hash(config),
+        "the numerics class": {**config.numerics.model_dump(mode="json"), "shards": config.train.shards},
+        "the task's code": _code_of(type(task)),
+        "the data": [(len(loader.dataset), loader.batch_size, loader.steps_per_epoch) for loader in splits.all()],
+    }
+
+
+def _code_of(task: type) -> str:
+    """A hash of the files that define a task; of its name where it has none."""
+    digest = hashlib.sha256()
+    for one in task.__mro__:
+        try:
+            digest.update(Path(inspect.getfile(one)).read_bytes())
+        except (TypeError, OSError):
+            digest.update(one.__qualname__.encode())
+    return digest.hexdigest()

@@ -1,0 +1,168 @@
+"""The group of ranks that train together, as one of them sees it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.learner.failures import TrainingFailure
+from trainer.learner.ranks.tree import add_up
+
+if TYPE_CHECKING:
+    from trainer.learner.ranks.heartbeats import Heartbeats
+
+CHECK_SECONDS = 0.25
+"""Seconds between two checks of the heartbeats of the others while waiting for them."""
+
+LONGEST_SEARCH_SECONDS = 8.0
+"""Seconds in which a rank that MPI can't reach is last_check for among the heartbeats."""
+
+_RESUME = "Resume the run, with fewer or more processes, from its checkpoint."
+_OBJECT, _ARRAY = 1, 2
+"""Tags of messages."""
+
+
+_SAME = "Start all of them with the same files, packages and command."
+
+
+class RankLost(TrainingFailure):
+    """Another rank died, hangs or failed."""
+
+
+class Group:
+    """One process of several, by mpi4py's communicator; without one, a process alone.
+
+    While it waits for others, a rank gives its processor to any other thread, and checks their heartbeats.
+
+    Attributes:
+        rank: the number of this process. size: the number of processes.
+        heartbeats: those of the ranks, once there is a run directory.
+        waited: seconds spent waiting for others.
+    """
+
+    def __init__(self, communicator: Any = None) -> None:
+        self._communicator = communicator
+        self.rank = 0 if communicator is None else communicator.Get_rank()
+        self.size = 1 if communicator is None else communicator.Get_size()
+        self.heartbeats: Heartbeats | None = None
+        self.waited = 0.0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is rank 0, which writes the run directory and decides."""
+        return self.rank == 0
+
+    # Sums
+
+    def add_up(self, arrays: Sequence[np.ndarray]) -> None:
+        """Replace flat arrays by their sums over all ranks, along one balanced tree. See `tree`."""
+        add_up(self, arrays)
+
+    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray) -> None:
+        """Send `given` to a rank, and receive its array of the same dtype into `taken`."""
+        receiving = self._communicator.Irecv(_bytes(taken), source=partner, tag=_ARRAY)
+        sending = self._communicator.Isend(_bytes(given), dest=partner, tag=_ARRAY)
+        self._wait(lambda: receiving.Test() and sending.Test())
+
+    # Messages
+
+    def joined(self, values: Sequence[Any]) -> list[Any]:
+        """On rank 0 the values of all ranks, one after the other; on others an empty list."""
+        return list(values) if self.size == 1 else [value for own in self.to_first(values) for value in own]
+
+    def from_first(self, value: Any = None) -> Any:
+        """The value that rank 0 gives; others give any."""
+        if self.size == 1:
+            return value
+        if self.is_first:
+            self._send(value, range(1, self.size))
+            return value
+        return self._receive(0)
+
+    def to_first(self, value: Any) -> list[Any]:
+        """On rank 0 the values of all ranks, by rank; on others an empty list."""
+        if self.is_first:
+            return [value, *(self._receive(rank) for rank in range(1, self.size))]
+        self._send(value, [0])
+        return []
+
+    def to_all(self, value: Any) -> list[Any]:
+        """The values of all ranks, by rank."""
+        return self.from_first(self.to_first(value))
+
+    def require_same(self, facts: Mapping[str, Any], hint: str = _SAME) -> None:
+        """Raise, on all ranks, if a fact is not the same on all of them.
+
+        Raises:
+            TrainerError: the ranks disagree; names the fact and the first rank that differs.
+        """
+        found = self.to_all(dict(facts))
+        for name, value in found[0].items():
+            for rank, other in enumerate(found):
+                if other.get(name) != value:
+                    raise TrainerError(
+                        f"the processes of this training disagree about {name}",
+                        found=f"{other.get(name)} in rank {rank}",
+                        expected=f"{value}, as in rank 0",
+                        hint=hint,
+                    )
+
+    def _send(self, value: Any, ranks: Sequence[int]) -> None:
+        sending = [self._communicator.isend(value, dest=rank, tag=_OBJECT) for rank in ranks]
+        self._wait(lambda: all(request.test()[0] for request in sending))
+
+    def _receive(self, rank: int) -> Any:
+        found: list[Any] = []
+
+        def is_there() -> bool:
+            message = self._communicator.improbe(source=rank, tag=_OBJECT)
+            if message is not None:
+                found.append(message.recv())
+            return bool(found)
+
+        self._wait(is_there)
+        return found[0]
+
+    def _wait(self, is_done: Callable[[], bool]) -> None:
+        """Return once `is_done`.
+
+        Raises:
+            RankLost: another rank died, hangs or failed.
+        """
+        started = now = last_check = time.perf_counter()
+        is_ready = self._is_done(is_done)
+        while not is_ready:
+            os.sched_yield()  # ranks may share cores: a spinning one would keep the other from coming
+            now = time.perf_counter()
+            if now - last_check >= CHECK_SECONDS:
+                last_check = now
+                self._look()
+            is_ready = self._is_done(is_done)
+        self.waited += now - started
+
+    def _is_done(self, is_done: Callable[[], bool]) -> bool:
+        try:
+            return is_done()
+        except RuntimeError as error:  # MPI's: it is the first to notice that a process on this machine has died
+            for _ in range(round(LONGEST_SEARCH_SECONDS / CHECK_SECONDS)):
+                self._look()
+                time.sleep(CHECK_SECONDS)
+            raise RankLost(f"MPI can't reach another process: {error}", hint=_RESUME) from error
+
+    def _look(self) -> None:
+        """Raise if the heartbeat of a rank says that it is lost."""
+        if self.heartbeats is not None and (problem := self.heartbeats.lost()) is not None:
+            raise RankLost(problem, hint=_RESUME)
+
+
+ALONE = Group()
+"""A process that trains by itself."""
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return array.view(np.uint8)

@@ -1,0 +1,83 @@
+"""Forms the group of ranks: from an MPI launcher, or by starting further processes on this machine.
+
+mpi4py (extra `distributed`) is imported only where there is more than one process.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trainer import TrainerError
+from trainer.learner.ranks.group import Group
+
+_STAYING = '"$@" || { code=$?; [ -e "$0" ] || exit $code; exec sleep 600; }'
+"""A shell's command: the process, and, if it fails after the folder of heartbeats exists, a long wait in its place."""
+
+
+def from_launcher(count: int, launcher: str) -> Group:
+    """The group of the `count` processes that a launcher (mpiexec, srun, torchrun) has started.
+
+    Raises:
+        TrainerError: mpi4py is missing, or the launcher and MPI do not know each other.
+    """
+    communicator = _mpi().COMM_WORLD
+    if communicator.Get_size() != count:
+        raise TrainerError(
+            f"{launcher} started {count} processes that MPI does not know",
+            found=f"an MPI world of {communicator.Get_size()}",
+            expected=f"one of {count}",
+            hint=f"Start with `mpiexec -n {count} trainer run …`, or with `srun --mpi=pmi2` or `--mpi=pmix`.",
+        )
+    return Group(communicator)
+
+
+def command(count: int, arguments: Sequence[str], heartbeats: Path) -> list[str]:
+    """The command that starts `count` processes of this Python interpreter on this machine, with these arguments.
+
+    Where one dies, the others go on, to say so: the launcher would kill them, but sees the shell that has started the
+    process, until the caller ends the launcher.
+
+    Raises:
+        TrainerError: there is no launcher of MPI, or no mpi4py.
+    """
+    if importlib.util.find_spec("mpi4py") is None:
+        raise _missing("no such package")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    launcher = shutil.which("mpiexec", path=path)
+    if launcher is None:
+        raise _missing("no `mpiexec` on the path")
+    found = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False).stdout
+    options = [] if "HYDRA" in found else ["--oversubscribe"]  # Open MPI counts cores
+    return [launcher, *options, "-n", str(count), "sh", "-c", _STAYING, str(heartbeats), sys.executable, *arguments]
+
+
+def end(group: Group) -> None:
+    """Leave MPI; all ranks call it at the end of a training without failure."""
+    if group.size > 1:
+        _mpi().Finalize()
+
+
+def _mpi() -> Any:
+    if importlib.util.find_spec("mpi4py") is None:
+        raise _missing("no such package")
+    import mpi4py
+
+    mpi4py.rc.finalize = False  # after a rank was lost, MPI's own end would wait for it forever
+    from mpi4py import MPI
+
+    return MPI
+
+
+def _missing(found: str) -> TrainerError:
+    return TrainerError(
+        "training in several processes needs MPI and mpi4py",
+        found=found,
+        hint='Install them with `pip install "trainer[distributed]"`, or MPICH or Open MPI from the system.',
+    )

@@ -1,0 +1,82 @@
+"""Sums over ranks along one balanced tree, the lower operand first: (r0 + r1) + (r2 + r3).
+
+Small arrays: each rank exchanges all of it with one partner after the other, at distances 1, 2, 4, …. Large ones, by
+halving (Rabenseifner 2004): each rank keeps one half, adds the partner's part to it, and so on at twice the distance;
+the finished parts then go back the same way. Both add the same operands in the same order as the tree, whatever the
+number of ranks: MPI's own sums promise no order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+SMALL_BYTES = 1 << 16
+"""Arrays up to this size are exchanged whole: fewer messages take less time than fewer bytes."""
+
+
+class Transport(Protocol):
+    """Sends and receives between ranks."""
+
+    rank: int
+    size: int
+
+    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray) -> None:
+        """Send the contiguous array `given` to `partner`, and receive its own into `taken`."""
+
+
+def add_up(transport: Transport, arrays: Sequence[np.ndarray]) -> None:
+    """Replace flat arrays, the same shapes and dtypes on all ranks, by their sums. The number of ranks is a power of
+    two.
+    """
+    small: dict[np.dtype, list[np.ndarray]] = defaultdict(list)
+    for array in arrays:
+        if array.nbytes > SMALL_BYTES:
+            _halve(transport, array)
+        elif array.size:
+            small[array.dtype].append(array)
+    for together in small.values():
+        joined = np.concatenate(together)
+        (_double if joined.nbytes <= SMALL_BYTES else _halve)(transport, joined)
+        start = 0
+        for array in together:
+            array[:] = joined[start : start + array.size]
+            start += array.size
+
+
+def _double(transport: Transport, array: np.ndarray) -> None:
+    other = np.empty_like(array)
+    distance = 1
+    while distance < transport.size:
+        partner = transport.rank ^ distance
+        transport.exchange(partner, array, other)
+        _add(array, other, is_first=transport.rank < partner)
+        distance *= 2
+
+
+def _halve(transport: Transport, array: np.ndarray) -> None:
+    spare = np.empty((array.size + 1) // 2, array.dtype)
+    low, high = 0, array.size
+    halves: list[tuple[int, int, int]] = []
+    distance = 1
+    while distance < transport.size:
+        partner, middle = transport.rank ^ distance, (low + high) // 2
+        keeps_low = transport.rank < partner
+        own, given = ((low, middle), (middle, high)) if keeps_low else ((middle, high), (low, middle))
+        halves.append((partner, *given))
+        taken = spare[: own[1] - own[0]]
+        transport.exchange(partner, array[given[0] : given[1]], taken)
+        _add(array[own[0] : own[1]], taken, is_first=keeps_low)
+        low, high = own
+        distance *= 2
+    for partner, first, last in reversed(halves):
+        transport.exchange(partner, array[low:high], array[first:last])
+        low, high = min(low, first), max(high, last)
+
+
+def _add(array: np.ndarray, other: np.ndarray, *, is_first: bool) -> None:
+    """array + other, or other + array, in `array`."""
+    np.add(array, other, out=array) if is_first else np.add(other, array, out=array)
