@@ -42,8 +42,9 @@ RECURRENT, ATTENTION = str(WORKLOADS / "sequences.py"), str(WORKLOADS / "attenti
 BARS = {"lstm_512": 1.5, "relu_1152": 3.5, "gru_512": 1.5, "lstm_256_ragged": 1.5, "lstm_512_bfloat16": 1.3}
 ATTENTION_BARS = {"attention": 1.2, "attention_causal": 1.2, "decoder_step": 1.2, "generation": 2.0}
 ROUNDS = 15
-"""Of cases with attention and of generation: of 7 rounds of attention, the quartiles of a ratio of 1.34 were 1.08 and 1.37. Its seven
-products alone are at 0.8 to 0.9 of the peak of two threads, so what differs from round to round is the machine.
+"""Of cases with attention and of generation: of 7 rounds of attention, the quartiles of a ratio of 1.34 were 1.08 and
+1.37. Its seven products alone are at 0.8 to 0.9 of the peak of two threads, so what differs from round to round is the
+machine.
 """
 WAYS = {
     **dict.fromkeys(("decoder_step", "generation"), ("", "_compiled")),
