@@ -11,12 +11,16 @@ python benchmarks/sequences.py [lstm_512 attention generation … bound] [--peer
     decoder_step          a training step of 4 layers of width 256 with rotary positions, batch 8, 256 tokens: at least
                           1.2 times
     generation            tokens of the same decoder one by one, with a key-value cache: at least twice
+    lstm_generation       tokens of two LSTM layers of 512 units one by one: at least twice
     bound                 the scans of each case of float32, forward and back, as a fraction of the speed that measured
                           multiply-adds and the caches that hold the weights allow: at least 0.6
     attention_memory      memory of causal attention, forward and backward, at 4,096 tokens relative to 1,024: at most
                           4.2, so linear in tokens
     attention_layers      largest difference of outputs and gradients of MultiheadAttention, encoder and decoder layers
                           from PyTorch's in float64: at most 1e-9 (the ratio is that by the difference)
+    float32_spread        distance of recurrent layers' weights (LSTM, GRU, RNN; also ragged, bidirectional and of two
+                          layers) after 20 training steps in float32 from PyTorch's in float64, in multiples of the
+                          distance of PyTorch's own in float32: at most 3 (the ratio is that by the distance)
 
 A step is forward, backward and an optimizer's update, traced here. PyTorch's is the best of its ways
 (`workloads/sequences.py`, `workloads/attention.py`), its threads waiting by either policy; it comes from the
@@ -37,11 +41,15 @@ WORKLOADS = ROOT / "benchmarks" / "workloads"
 RECURRENT, ATTENTION = str(WORKLOADS / "sequences.py"), str(WORKLOADS / "attention.py")
 BARS = {"lstm_512": 1.5, "relu_1152": 3.5, "gru_512": 1.5, "lstm_256_ragged": 1.5, "lstm_512_bfloat16": 1.3}
 ATTENTION_BARS = {"attention": 1.2, "attention_causal": 1.2, "decoder_step": 1.2, "generation": 2.0}
-COMPILED = ("decoder_step", "generation")
-"""Cases that PyTorch computes eagerly or compiled."""
+WAYS = {
+    **dict.fromkeys(("decoder_step", "generation"), ("", "_compiled")),
+    "lstm_generation": ("_layers", "_cells", "_compiled"),
+}
+"""Endings of what PyTorch is asked for, where there are several ways to compute a case."""
 OF_THE_BOUND = 0.6
 LINEAR = 4.2
 EQUAL = 1e-9
+SPREAD = 3.0
 
 
 @functools.cache
@@ -62,11 +70,11 @@ def step(case: str, bar: float) -> Figure:
     return Figure(case, lambda: ours()(case), lambda python: in_torch(python)(case), bar)
 
 
-def of_attention(case: str, bar: float) -> Figure:
+def against_ways(case: str, bar: float, script: str = ATTENTION) -> Figure:
     """A case against the fastest of PyTorch's ways."""
-    ways = (case, f"{case}_compiled") if case in COMPILED else (case,)
+    ways = [case + ending for ending in WAYS.get(case, ("",))]
     return Figure(
-        case, lambda: ours(ATTENTION)(case), lambda python: min(in_torch(python, ATTENTION)(way) for way in ways), bar
+        case, lambda: ours(script)(case), lambda python: min(in_torch(python, script)(way) for way in ways), bar
     )
 
 
@@ -75,19 +83,23 @@ def bound(case: str) -> Figure:
     return Figure(f"bound/{case}", lambda: ours()(f"bound {case}"), bar=OF_THE_BOUND, better="higher", unit="of 1")
 
 
-def difference_from_torch(python: str) -> float:
-    """Largest of outputs and gradients of layers, whose weights and inputs PyTorch draws."""
-    with tempfile.TemporaryDirectory() as folder:
-        request = f"layers {folder}/layers.npz"
-        torch = Companion(python, "-P", ATTENTION, "torch")
-        torch(request)
-        torch.close()
-        return ours(ATTENTION)(request)
+def held_against_torch(name: str, allowed: float, script: str, request: str) -> Figure:
+    """What the engine finds of arrays that PyTorch wrote, at most `allowed`."""
+
+    def found(python: str) -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            torch = Companion(python, "-P", script, "torch")
+            torch(f"{request} {folder}/arrays.npz")
+            torch.close()
+            return ours(script)(f"{request} {folder}/arrays.npz")
+
+    return Figure(name, lambda: allowed, found, better="higher", unit="allowed", rounds=1, is_timing=False)
 
 
 FIGURES = [
     *[step(case, bar) for case, bar in BARS.items()],
-    *[of_attention(case, bar) for case, bar in ATTENTION_BARS.items()],
+    *[against_ways(case, bar) for case, bar in ATTENTION_BARS.items()],
+    against_ways("lstm_generation", 2.0, RECURRENT),
     *[bound(case) for case in BARS if not case.endswith("bfloat16")],
     Figure(
         "attention_memory",
@@ -97,15 +109,8 @@ FIGURES = [
         rounds=1,
         is_timing=False,
     ),
-    Figure(
-        "attention_layers",
-        lambda: EQUAL,
-        difference_from_torch,
-        better="higher",
-        unit="allowed",
-        rounds=1,
-        is_timing=False,
-    ),
+    held_against_torch("attention_layers", EQUAL, ATTENTION, "layers"),
+    held_against_torch("float32_spread", SPREAD, RECURRENT, "spread"),
 ]
 
 

@@ -188,7 +188,8 @@ def profiled(python: str, network: str, framework: str, *options: str) -> dict[s
 def launch_table(ours: dict[str, Any], theirs: dict[str, float] | None, count: int) -> Iterator[str]:
     """Lines about the launches of a step, those first that lose most against the roofline.
 
-    of module: the time of all launches of the same module; launches that several modules share have none.
+    of module: the time of all launches of the same module; launches that several modules share have none. Modules of
+    two networks with the same path count together.
     """
 
     def seconds(launch: dict[str, Any]) -> float:
@@ -201,14 +202,13 @@ def launch_table(ours: dict[str, Any], theirs: dict[str, float] | None, count: i
     yield f"{'lost ms':>8}{'ms':>9}{'share%':>8}{'roof%':>7}{'of module':>11}{'PyTorch':>9}  launch"
     for launch in sorted(ours["launches"], key=lambda each: each["roofline"] - seconds(each))[:count]:
         spent, module = seconds(launch), launch["module"]
-        path = module.partition(".")[2]
-        peer = theirs.get(path) if theirs and path else None
+        peer = theirs.get(module) if theirs and module else None
         cells = (
             f"{1e3 * (spent - launch['roofline']):8.2f}{1e3 * spent:9.2f}{100 * spent / total:8.1f}"
             f"{100 * launch['roofline'] / spent if spent else 0:7.0f}"
             f"{1e3 * modules[module] if module else math.nan:11.2f}{1e3 * peer if peer else math.nan:9.2f}"
         )
-        yield f"{cells.replace('nan', '  -')}  {launch['kernel']} {launch['shape']} {path}".rstrip()
+        yield f"{cells.replace('nan', '  -')}  {launch['kernel']} {launch['shape']} {module}".rstrip()
     bound = sum(launch["roofline"] for launch in ours["launches"])
     yield f"{len(ours['launches'])} launches, {1e3 * total:.1f} ms a step, {1e3 * bound:.1f} ms at the roofline"
     if theirs:

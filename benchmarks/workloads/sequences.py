@@ -2,12 +2,18 @@
 with the milliseconds of a step (median of several). `bound NAME` gives, of the engine's scans forward and back, the
 fraction of the speed that the machine's multiply-adds and caches, measured just before, would allow.
 
+`lstm_generation` gives the milliseconds of one of GENERATED tokens, each the likeliest after the one before, by two
+LSTM layers between an embedding and a linear layer. `spread FILE`: PyTorch writes the weights of layers before and
+after TRAINED steps in float64 and in float32; the engine, which takes the same steps in float32, answers with the
+largest distance of its weights from those of float64, in multiples of the distance of PyTorch's own in float32.
+
 Usage: sequences.py trainer|torch
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +25,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from operations import milliseconds
 
 RATE = 1e-3
+VOCABULARY, WIDTH, LAYERS, GENERATED = 128, 512, 2, 64
+FEATURES, HIDDEN, SPREAD_RATE, TRAINED = 24, 40, 5.0, 20
+SPREAD_KINDS = {
+    "lstm": ("LSTM", {}),
+    "gru": ("GRU", {}),
+    "tanh": ("RNN", {}),
+    "relu": ("RNN", {"nonlinearity": "relu"}),
+}
+SPREAD_LENGTHS = np.array([17, 30, 1, 9, 24])
+"""Of the rows of the ragged cases, which are bidirectional and of two layers; the others have one layer."""
 
 
 @dataclass(frozen=True)
@@ -137,15 +153,164 @@ def fraction_of_bound(case: Case) -> float:
     return 2 * sum(each) / taken
 
 
+def generation_in_trainer() -> Callable[[], float]:
+    from trainer import engine
+    from trainer.engine import nn
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            self.embedding, self.head = nn.Embedding(VOCABULARY, WIDTH), nn.Linear(WIDTH, VOCABULARY)
+            self.recurrent = nn.LSTM(WIDTH, WIDTH, LAYERS)
+
+        def forward(self, token: Any, states: Any) -> Any:
+            y, states = self.recurrent(self.embedding(token), states)
+            return engine.argmax(self.head(y), axis=2), *states
+
+    network = Network().set_seed(0).eval()
+    step = engine.trace(lambda token, h, c: network(token, (h, c)))
+
+    def run() -> float:
+        token, h = engine.asarray(np.zeros((1, 1), np.int64)), engine.zeros((LAYERS, 1, WIDTH))
+        c, start = h, time.perf_counter()
+        for _ in range(GENERATED):
+            token, h, c = step(token, h, c)
+            token.item()
+        return 1e3 * (time.perf_counter() - start) / GENERATED
+
+    return run
+
+
+def generation_in_torch(way: str) -> Callable[[], float]:
+    """By "layers", "cells", which are faster on one token, or these "compiled"."""
+    import torch
+
+    embedding, head = torch.nn.Embedding(VOCABULARY, WIDTH), torch.nn.Linear(WIDTH, VOCABULARY)
+    recurrent = torch.nn.LSTM(WIDTH, WIDTH, LAYERS)
+    cells = [torch.nn.LSTMCell(WIDTH, WIDTH) for _ in range(LAYERS)]
+
+    def by_layers(token: Any, h: Any, c: Any) -> Any:
+        y, (h, c) = recurrent(embedding(token)[None], (h, c))
+        return head(y[0]).argmax(1), h, c
+
+    def by_cells(token: Any, h: Any, c: Any) -> Any:
+        y, states = embedding(token), []
+        for cell, *own in zip(cells, h, c, strict=True):
+            states.append(cell(y, own))
+            y = states[-1][0]
+        return head(y).argmax(1), *zip(*states, strict=True)
+
+    step = by_layers if way == "layers" else torch.compile(by_cells) if way == "compiled" else by_cells
+
+    def run() -> float:
+        with torch.inference_mode():
+            token, h = torch.zeros(1, dtype=torch.long), torch.zeros(LAYERS, 1, WIDTH)
+            c, start = h, time.perf_counter()
+            for _ in range(GENERATED):
+                token, h, c = step(token, h, c)
+                token.item()
+            return 1e3 * (time.perf_counter() - start) / GENERATED
+
+    return run
+
+
+def spread_options(*, ragged: bool) -> dict[str, Any]:
+    return {"num_layers": 2, "bidirectional": True} if ragged else {}
+
+
+def spread_in_torch(file: str) -> None:
+    """Write the weights before and after, and the inputs."""
+    import torch
+
+    torch.manual_seed(0)
+    held: dict[str, np.ndarray] = {}
+    steps, batch = int(SPREAD_LENGTHS.max()), len(SPREAD_LENGTHS)
+    for name, (kind, options) in SPREAD_KINDS.items():
+        for ragged in (False, True):
+            case = f"{name}_{'ragged' if ragged else 'full'}"
+            make = getattr(torch.nn, kind)
+            first = make(FEATURES, HIDDEN, **options, **spread_options(ragged=ragged)).state_dict()
+            x, probe = torch.randn(steps, batch, FEATURES), torch.randn(steps, batch, HIDDEN * (1 + ragged))
+            lengths = torch.from_numpy(SPREAD_LENGTHS)
+            if ragged:
+                probe *= (torch.arange(steps)[:, None] < lengths)[:, :, None]
+            held |= {f"{case}/before/{key}": value.numpy() for key, value in first.items()}
+            held |= {f"{case}/x": x.numpy(), f"{case}/probe": probe.numpy()}
+            for dtype in (torch.float64, torch.float32):
+                layer = make(FEATURES, HIDDEN, **options, **spread_options(ragged=ragged)).to(dtype)
+                layer.load_state_dict(first)
+                optimizer = torch.optim.SGD(layer.parameters(), SPREAD_RATE)
+                rows: Any = x.to(dtype)
+                if ragged:
+                    rows = torch.nn.utils.rnn.pack_padded_sequence(rows, lengths, enforce_sorted=False)
+                for _ in range(TRAINED):
+                    optimizer.zero_grad()
+                    y = layer(rows)[0]
+                    y = torch.nn.utils.rnn.pad_packed_sequence(y, total_length=steps)[0] if ragged else y
+                    ((y - probe.to(dtype)) ** 2).mean().backward()
+                    optimizer.step()
+                after = layer.state_dict().items()
+                held |= {f"{case}/{str(dtype)[6:]}/{key}": value.numpy() for key, value in after}
+    np.savez(file, **held)
+
+
+def spread_in_trainer(file: str) -> float:
+    """The largest distance from PyTorch in float64, in multiples of that of PyTorch in float32."""
+    from trainer import engine
+    from trainer.engine import nn
+
+    worst = 0.0
+    with np.load(file) as held:
+        for name, (kind, options) in SPREAD_KINDS.items():
+            for ragged in (False, True):
+                case = f"{name}_{'ragged' if ragged else 'full'}"
+                layer = getattr(nn, kind)(FEATURES, HIDDEN, **options, **spread_options(ragged=ragged))
+                layer.load_state_dict({key: held[f"{case}/before/{key}"] for key in layer.state_dict()})
+                x, probe = (engine.asarray(held[f"{case}/{which}"]) for which in ("x", "probe"))
+                lengths = SPREAD_LENGTHS if ragged else None
+
+                @engine.trace
+                def step(x: Any, probe: Any, layer: Any = layer, lengths: Any = lengths) -> None:
+                    loss, parameters = engine.mean((layer(x, lengths=lengths)[0] - probe) ** 2), layer.parameters()
+                    for parameter, gradient in zip(parameters, engine.gradients(loss, parameters), strict=True):
+                        parameter.assign(parameter - SPREAD_RATE * gradient)
+
+                for _ in range(TRAINED):
+                    step(x, probe)
+                found = layer.state_dict()
+                exact = {key: held[f"{case}/float64/{key}"] for key in found}
+                own = {key: held[f"{case}/float32/{key}"] for key in found}
+                worst = max(worst, _distance(found, exact) / _distance(own, exact))
+    return worst
+
+
+def _distance(weights: dict[str, Any], others: dict[str, np.ndarray]) -> float:
+    return float(sum(np.sum((np.asarray(weights[key], np.float64) - others[key]) ** 2) for key in others) ** 0.5)
+
+
+def answered(peer: str, request: str) -> Callable[[], float]:
+    """What measures a request."""
+    asked, _, name = request.rpartition(" ")
+    if asked == "bound":
+        return lambda: fraction_of_bound(CASES[name])
+    if asked == "spread" and peer == "trainer":
+        return lambda: spread_in_trainer(name)
+    if asked == "spread":
+        return lambda: spread_in_torch(name) or 0.0
+    if name.startswith("lstm_generation"):
+        way = name.removeprefix("lstm_generation").removeprefix("_")
+        run = generation_in_trainer() if peer == "trainer" else generation_in_torch(way)
+        run()  # compiles, or warms up
+        return run
+    ways = in_torch(CASES[name]) if peer == "torch" else [in_trainer(CASES[name])]
+    for way in ways:
+        way()
+    return lambda: min(milliseconds(way) for way in ways)
+
+
 if __name__ == "__main__":
-    known: dict[str, list[Callable[[], object]]] = {}
+    known: dict[str, Callable[[], float]] = {}
     for line in sys.stdin:
-        asked, _, name = line.strip().rpartition(" ")
-        if asked == "bound":
-            print(fraction_of_bound(CASES[name]), flush=True)
-            continue
-        if name not in known:
-            known[name] = in_torch(CASES[name]) if sys.argv[1] == "torch" else [in_trainer(CASES[name])]
-            for way in known[name]:
-                way()  # compiles, or warms up
-        print(min(milliseconds(way) for way in known[name]), flush=True)
+        request = line.strip()
+        if request not in known:
+            known[request] = answered(sys.argv[1], request)
+        print(known[request](), flush=True)

@@ -120,21 +120,18 @@ def module_seconds(run: Callable[[], object], models: list[Any]) -> dict[str, fl
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         for _ in range(PROFILED_STEPS):
             run()
-    seconds, owners = dict.fromkeys([""], 0.0), dict[int, str]()
-    events = sorted(profiler.events(), key=lambda event: event.time_range.start)
-    for event in events:
-        parent = event
-        while parent is not None and not parent.name.startswith(MODULE):
-            parent = parent.cpu_parent
-        if parent is not None:
-            path = parent.name.removeprefix(MODULE)
+    seconds, owners = {"": 0.0}, dict[int, str]()
+    for event in sorted(profiler.events(), key=lambda event: event.time_range.start):
+        path, each = None, event
+        while each is not None and path is None:
+            path = each.name.removeprefix(MODULE) if each.name.startswith(MODULE) else None
+            each = each.cpu_parent
+        if path is not None and event.sequence_nr >= 0:
             owners.setdefault(event.sequence_nr, path)
-        else:
-            parent = event
-            while parent.sequence_nr not in owners and parent.cpu_parent is not None:
-                parent = parent.cpu_parent
-            path = owners.get(parent.sequence_nr, "") if parent.sequence_nr >= 0 else ""
-        seconds[path] = seconds.get(path, 0.0) + event.self_cpu_time_total * 1e-6 / PROFILED_STEPS
+        each = event
+        while each is not None and path is None:
+            path, each = owners.get(each.sequence_nr), each.cpu_parent
+        seconds[path or ""] = seconds.get(path or "", 0.0) + event.self_cpu_time_total * 1e-6 / PROFILED_STEPS
     return seconds
 
 

@@ -35,8 +35,8 @@ def test_launches_that_lose_most_come_first() -> None:
         return {"kernel": kernel, "shape": "8x8", "busy": busy, "waiting": 0.0, "roofline": roofline, "module": module}
 
     launches = [
-        launch("fast", 0.003, 0.003, "0.a"),
-        launch("slow", 0.002, 0.001, "0.a"),
+        launch("fast", 0.003, 0.003, "a"),
+        launch("slow", 0.002, 0.001, "a"),
         launch("shared", 0.001, 0, ""),
     ]
     lines = list(unseen.launch_table({"seconds": 0.006, "launches": launches}, {"a": 0.004, "": 0.001}, 2))

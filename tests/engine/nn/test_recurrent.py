@@ -160,6 +160,28 @@ def test_padding_reaches_nothing_whatever_it_holds(name: str, dtype: Any) -> Non
     assert found(np.nan) == found(0.0)
 
 
+@pytest.mark.parametrize(("name", "lengths"), [("gru", RAGGED), ("lstm_projected", None)], ids=["ragged", "full"])
+@pytest.mark.full
+def test_blocks_of_steps_that_are_computed_again_change_nothing(name: str, lengths: Any) -> None:
+    kind, options = CASES[name]
+    found = [
+        trained(CpuDevice(threads=2), kind, engine.float32, lengths, checkpoint_every=every, **options)
+        for every in (None, 4)
+    ]
+    for plain, blocks in zip(*found, strict=True):
+        np.testing.assert_allclose(blocks, plain, rtol=2e-5, atol=2e-5)
+
+
+def test_blocks_of_steps_take_less_memory() -> None:
+    def arena(every: int | None) -> int:
+        layer, x = nn.LSTM(8, 16, checkpoint_every=every), engine.ones((256, 4, 8))
+        step = engine.trace(lambda x: engine.gradients(engine.sum(layer(x)[0]), layer.parameters()))
+        step(x)
+        return int(engine.memory_report(step).arena)
+
+    assert arena(16) < 0.5 * arena(None)
+
+
 def test_derivatives_are_slopes_along_random_directions() -> None:
     layer, random = nn.GRU(2, 3, bidirectional=True).astype(engine.float64), np.random.default_rng(3)
 
@@ -262,6 +284,7 @@ def test_a_profile_counts_the_products_of_a_scan_and_its_arrays_once() -> None:
         (lambda layer: layer(engine.ones((4, 2, 2)), lengths=[4.0, 2.0]), "length of each row"),
         (lambda layer: nn.LSTM(2, 3, dropout=0.5), "between its layers"),
         (lambda layer: nn.LSTM(2, 3, proj_size=3), "fewer features"),
+        (lambda layer: nn.LSTM(2, 3, checkpoint_every=0), "number of steps to checkpoint"),
         (lambda layer: nn.GRU(2, 0), "hidden_size"),
         (lambda layer: nn.RNN(2, 3, nonlinearity="sigmoid"), "nonlinearity"),
         (lambda layer: nn.GRUCell(2, 3)(engine.ones((1, 3))), r"\[B, 2\]"),

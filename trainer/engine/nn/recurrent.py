@@ -7,7 +7,7 @@ weights; between them a scan (`graph.primitives.recurrent`) keeps the recurrent 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class _Recurrent(Module):
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int, bias: bool, batch_first: bool, dropout: float,
-        bidirectional: bool, proj_size: int = 0,
+        bidirectional: bool, proj_size: int = 0, checkpoint_every: int | None = None,
     ) -> None:  # fmt: skip
         name = type(self).__name__
         for what, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
@@ -53,6 +53,10 @@ class _Recurrent(Module):
         if dropout and num_layers == 1:
             raise TrainerError(f"{name} drops out between its layers, and has one", found=f"dropout {dropout}",
                                expected="num_layers of 2 or more, or dropout 0")  # fmt: skip
+        if checkpoint_every is not None and checkpoint_every < 1:
+            raise TrainerError(f"{name} has no number of steps to checkpoint", found=checkpoint_every,
+                               expected="at least 1, or None to keep all steps")  # fmt: skip
+        self.checkpoint_every = checkpoint_every
         self.between = Dropout(dropout)
         initializer, rows = uniform(-1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size)), self._rows
         for layer in range(num_layers):
@@ -136,7 +140,9 @@ class _Recurrent(Module):
         parameters = [getattr(self, f"weight_{side}_{ending}") for side in ("ih", "hh")]
         biases = [getattr(self, f"bias_{side}_{ending}") for side in ("ih", "hh")] if self.bias else []
         projection = getattr(self, f"weight_hr_{ending}") if self.proj_size else None
-        return scan(self.cell, x, parameters, biases, states, projection, lengths, reverse=reverse)
+        return scan(
+            self.cell, x, parameters, biases, states, projection, lengths, reverse=reverse, every=self.checkpoint_every
+        )
 
     def _first_states(self, states: States, batch: int, x: Tensor, is_single: bool) -> list[Tensor | None]:
         """h, and c of an LSTM, each [layers·directions, B, features], or None for zeros."""
@@ -177,7 +183,7 @@ class _Recurrent(Module):
     def extra_repr(self) -> str:
         parts = [f"{self.input_size}, {self.hidden_size}"]
         defaults = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False,
-                    "proj_size": 0}  # fmt: skip
+                    "proj_size": 0, "checkpoint_every": None}  # fmt: skip
         parts += [f"{name}={getattr(self, name)}" for name, value in defaults.items() if getattr(self, name) != value]
         return ", ".join(parts)
 
@@ -197,14 +203,20 @@ class RNN(_Recurrent):
     Parameters of layer k, and with the ending `_reverse` of its second direction: weight_ih_lk [H, features],
     weight_hh_lk [H, H], bias_ih_lk and bias_hh_lk [H], all uniform within 1/√H. `dropout` is the probability of dropout
     between layers, in training. Returns (outputs [T, B, directions·H], last h [layers·directions, B, H]).
+
+    checkpoint_every: as of `engine.scan`: for the gradient keep the states of every `checkpoint_every`-th step alone,
+        and compute the blocks between, inputs' products too, once more. For sequences whose gates don't fit
+        into memory; the gradients of weights are then added up block by block, so their last bits differ.
     """
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, *,
+        checkpoint_every: int | None = None,
     ) -> None:  # fmt: skip
         self.cell = self.nonlinearity = _cell_of(nonlinearity)
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+                         checkpoint_every=checkpoint_every)  # fmt: skip
 
     def extra_repr(self) -> str:
         return super().extra_repr() + (f", nonlinearity={self.cell!r}" if self.cell != "tanh" else "")
@@ -223,9 +235,11 @@ class LSTM(_Recurrent):
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, *,
+        checkpoint_every: int | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
+                         checkpoint_every)  # fmt: skip
 
 
 class GRU(_Recurrent):
@@ -240,16 +254,19 @@ class GRU(_Recurrent):
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, *,
+        checkpoint_every: int | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+                         checkpoint_every=checkpoint_every)  # fmt: skip
 
 
 def scan(
     cell: str, x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], states: Sequence[Tensor | None],
-    projection: Tensor | None, lengths: Tensor | None, *, reverse: bool,
+    projection: Tensor | None, lengths: Tensor | None, *, reverse: bool, every: int | None = None,
 ) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
-    """Outputs [T, B, R] and the last states of one layer in one direction over x [T, B, features].
+    """Outputs [T, B, R] and the last states of one layer in one direction over x [T, B, features]. The gradient keeps
+    the states of each step, or of every `every`-th one.
 
     Sums are of float32 (of float64 where all is); operands of products are rounded to 16 bits where they are of such a
     dtype, or where autocast says so, which the outputs then are of, too.
@@ -277,23 +294,64 @@ def scan(
         p.full((batch, size), 0.0, wide) if state is None else cast(state.node, wide)
         for state, size in zip(states, sizes, strict=False)
     ]
-    operands = [cast(weight_hh.node, wide), *first, *behind]
-    operands += [] if projection is None else [cast(projection.node, wide)]
-    sequence, weight = cast(x.node, wide), cast(weight_ih.node, wide)
-    if lengths is None:
-        flat = p.reshape(sequence, (steps * batch, features))
-        inputs = p.matmul(flat, transpose_last(weight), precision)
-        inputs = inputs if bias is None else p.add(inputs, broadcast(bias, inputs.shape))
-        operands = [p.reshape(inputs, (steps, batch, rows)), *operands]
-        bundle = p.rnn_scan(operands, cell, reverse, precision)
+    recurrent_weight, weight = cast(weight_hh.node, wide), cast(weight_ih.node, wide)
+    projected = [] if projection is None else [cast(projection.node, wide)]
+
+    def run(part: Node, before: Sequence[Node], lengths: Node | None) -> list[Node]:
+        """The outputs and the states after some steps."""
+        operands = [recurrent_weight, *before, *behind, *projected]
+        if lengths is None:
+            flat = p.reshape(part, (part.shape[0] * batch, features))
+            inputs = p.matmul(flat, transpose_last(weight), precision)
+            inputs = inputs if bias is None else p.add(inputs, broadcast(bias, inputs.shape))
+            operands = [p.reshape(inputs, (part.shape[0], batch, rows)), *operands]
+            bundle = p.rnn_scan(operands, cell, reverse, precision)
+        else:
+            both = p.full((rows,), 0.0, wide) if bias is None else bias
+            bundle = p.rnn_scan_ragged([part, weight, both, *operands, lengths], cell, reverse, precision)
+        return [p.output(bundle, number) for number in range(1 + len(before))]
+
+    sequence = cast(x.node, wide)
+    if every is None or every >= steps:
+        results = run(sequence, first, None if lengths is None else lengths.node)
     else:
-        bias = p.full((rows,), 0.0, wide) if bias is None else bias
-        operands = [sequence, weight, bias, *operands, lengths.node]
-        bundle = p.rnn_scan_ragged(operands, cell, reverse, precision)
+        results = _in_blocks(run, sequence, first, lengths, every, reverse=reverse)
     result = dtype if precision is None else precision
     tensors += [] if lengths is None else [lengths]
-    found = [wrapped(cast(p.output(bundle, number), result), *tensors) for number in range(1 + len(states))]
+    found = [wrapped(cast(node, result), *tensors) for node in results]
     return found[0], found[1:]
+
+
+def _in_blocks(
+    run: Callable[[Node, Sequence[Node], Node | None], list[Node]], x: Node, first: Sequence[Node],
+    lengths: Tensor | None, every: int, *, reverse: bool,
+) -> list[Node]:  # fmt: skip
+    """`run` over blocks of `every` steps, of which the derivative keeps the states before them; what is left over comes
+    last.
+    """
+    blocks, rest = divmod(x.shape[0], every)
+    sequence, start = Tensor(x), rest if reverse else 0
+    edge = 0 if reverse else blocks * every
+
+    def within(first: Tensor | int, count: int) -> Node | None:
+        """The steps that rows have of the `count` from `first` on."""
+        return None if lengths is None else functions.clip(lengths - first, 0, count).astype(dtypes.int32).node
+
+    def step(states: list[Tensor], given: tuple[Tensor, Tensor]) -> tuple[list[Tensor], Tensor]:
+        part, first = given
+        y, *after = run(part.node, [state.node for state in states], within(first, every))
+        return [Tensor(node) for node in after], Tensor(y)
+
+    parts = sequence[start : start + blocks * every].reshape((blocks, every, *x.shape[1:]))
+    firsts = functions.arange(start, start + blocks * every, every, dtype=dtypes.int32)
+    states, y = functions.scan(
+        step, [Tensor(node) for node in first], (parts, firsts), reverse=reverse, checkpoint_every=1
+    )
+    y, after = y.reshape((blocks * every, *y.shape[2:])), [state.node for state in states]
+    if rest:
+        other, *after = run(sequence[edge : edge + rest].node, after, within(edge, rest))
+        y = functions.concat([Tensor(other), y] if reverse else [y, Tensor(other)], axis=0)
+    return [y.node, *after]
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------

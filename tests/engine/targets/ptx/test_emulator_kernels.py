@@ -125,6 +125,24 @@ def test_a_barrier_in_a_branch_is_divergent() -> None:
         launch(kernel(body, declarations=TILE), 1, 32, [words(1)])
 
 
+def test_a_block_that_read_first_races_with_a_write_that_follows_other_reads() -> None:
+    """Block 0 reads a word; two threads of block 1 read it, too, and write it after a barrier of their own."""
+    body = """ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, %ctaid.x;
+    ld.global.u32 %r3, [%rd1];
+    bar.sync 0;
+    add.u32 %r4, %r1, %r2;
+    setp.ne.u32 %p1, %r4, 2;
+    @%p1 bra end;
+    st.global.u32 [%rd1], %r1;
+end:
+    ret;"""
+    for seed in range(4):
+        with pytest.raises(Fault, match=r"race in argument 0: a write after a read of thread \d of block 0"):
+            launch(kernel(body), 2, 2, [words(1)], seed=seed)
+
+
 def test_lanes_meet_before_a_barrier_wherever_the_branch_lies() -> None:
     body = (
         THREAD

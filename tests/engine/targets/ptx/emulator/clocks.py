@@ -38,6 +38,9 @@ class Clocks:
         known = self.now[blocks, warps, others] >= stamps + (others == warps)
         return known & (threads // self.size == self.numbers[blocks])
 
+    def blocks(self, threads: np.ndarray) -> np.ndarray:
+        return threads // self.size
+
     def describe(self, thread: int) -> str:
         return f"thread {thread % self.size} of block {thread // self.size}"
 

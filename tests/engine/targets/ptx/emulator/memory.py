@@ -1,8 +1,9 @@
 """Memory as kernels see it: regions of bytes that remember who wrote and who read them.
 
 A region's unit is the smallest access that the kernel makes to its space. A race is two accesses to a unit by two
-threads, at least one a plain write, with no barrier between them (`clocks`); of the readers since the last write each
-unit remembers the last two. Atomic accesses do not race with each other.
+threads, at least one a plain write, with no barrier between them (`clocks`). Of the readers since the last write each
+unit remembers the last two, and the first of two different blocks, which no barrier orders. Atomic accesses do not race
+with each other.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ class Order(Protocol):
 
     def is_before(self, threads: np.ndarray, stamps: np.ndarray, lanes: np.ndarray) -> np.ndarray:
         """Whether accesses of other threads at these times are before what the lanes do now."""
+
+    def blocks(self, threads: np.ndarray) -> np.ndarray:
+        """The blocks of threads."""
 
     def describe(self, thread: int) -> str:
         """A thread's block and number in it."""
@@ -61,6 +65,7 @@ class Region:
         self.readers = [np.full(units, UNTOUCHED, np.int64) for _ in range(2)]
         self.read_at = [np.zeros(units, np.int32) for _ in range(2)]
         self.reads_atomic = [np.zeros(units, bool) for _ in range(2)]
+        self.elsewhere = [np.full(units, UNTOUCHED, np.int64) for _ in range(2)]
 
     def _units(self, places: np.ndarray, size: int) -> np.ndarray:
         first = places // self.unit
@@ -100,6 +105,16 @@ class Region:
         self._note(0, units, threads, stamps, is_atomic)
         both = self.readers[0][units] != threads  # several lanes read it at once: only one of them is noted yet
         self._note(1, units[both], threads[both], stamps[both], is_atomic)
+        if not is_atomic:
+            self._note_blocks(units, threads, order)
+
+    def _note_blocks(self, units: np.ndarray, threads: np.ndarray, order: Order) -> None:
+        """Remember the first reader, and the first one of another block."""
+        first, second = self.elsewhere
+        new = first[units] < 0
+        first[units[new]] = threads[new]
+        other = (second[units] < 0) & (order.blocks(first[units]) != order.blocks(threads))
+        second[units[other]] = threads[other]
 
     def _note(self, which: int, units: np.ndarray, threads: np.ndarray, stamps: np.ndarray, atomic: object) -> None:
         """Remember the last reader of units, or the one before."""
@@ -127,6 +142,11 @@ class Region:
                     raced &= ~atomic[units]
                 self._shared(raced, lanes, "a write after a read of", order, reader)
         threads = np.broadcast_to(order.threads(lanes)[:, None], units.shape)
+        for known in self.elsewhere:
+            reader = known[units]
+            raced = (reader >= 0) & (order.blocks(reader) != order.blocks(threads))
+            self._shared(raced, lanes, "a write after a read of", order, reader)
+            known[units] = UNTOUCHED
         self.writer[units] = threads
         if not is_atomic:
             self._shared(self.writer[units] != threads, lanes, "a write at the same time as", order, self.writer[units])
