@@ -1,6 +1,7 @@
 """The same training steps in PyTorch: answers each line of standard input with the milliseconds of one step.
 
 Usage: torch_peer.py WORKLOAD --threads N [--steps N] [--channels-last] [--compiled] [--bfloat16] [--peak-memory]
+                     [--device cuda] [--batch N]
 
 `--compiled` compiles the networks with torch.compile, which needs a C++ compiler. `--peak-memory` answers with the
 megabytes that the process has held at most.
@@ -29,15 +30,16 @@ class Options:
     channels_last: bool = False
     compiled: bool = False
     bfloat16: bool = False
+    device: str = "cpu"
 
     def network(self, network: nn.Module) -> nn.Module:
         """The network in the wanted layout, compiled where that is wanted."""
-        network = network.to(memory_format=self.layout)
+        network = network.to(self.device, memory_format=self.layout)
         return torch.compile(network) if self.compiled else network
 
     def images(self, *shape: int) -> torch.Tensor:
         """Random images in the wanted layout."""
-        return torch.randn(*shape).contiguous(memory_format=self.layout)
+        return torch.randn(*shape, device=self.device).contiguous(memory_format=self.layout)
 
     @property
     def layout(self) -> torch.memory_format:
@@ -46,10 +48,10 @@ class Options:
     @property
     def precision(self) -> torch.autocast:
         """A context in which contractions run in the wanted dtype."""
-        return torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16)
+        return torch.autocast(self.device, torch.bfloat16, enabled=self.bfloat16)
 
 
-def conv_bn_relu_conv(options: Options) -> Callable[[], object]:
+def conv_bn_relu_conv(options: Options) -> Callable[[], torch.Tensor]:
     """Convolution, batch norm, ReLU, convolution on 8x64x56x56, mean square, SGD with momentum."""
     network = options.network(
         nn.Sequential(
@@ -62,73 +64,75 @@ def conv_bn_relu_conv(options: Options) -> Callable[[], object]:
     x = options.images(8, 64, 56, 56)
     optimizer = torch.optim.SGD(network.parameters(), 1e-3, momentum=0.9, fused=True)
 
-    def step() -> float:
+    def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
         with options.precision:
             loss = network(x).float().square().mean()
         loss.backward()
         optimizer.step()
-        return loss.item()
+        return loss
 
     return step
 
 
-def mlp(options: Options) -> Callable[[], object]:
+def mlp(options: Options) -> Callable[[], torch.Tensor]:
     """784-512-512-10 on a batch of 128, cross entropy, fused Adam."""
     network = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    network = network.to(options.device)
     network = torch.compile(network) if options.compiled else network
     optimizer = torch.optim.Adam(network.parameters(), fused=True)
-    x, y = torch.randn(128, 784), torch.randint(0, 10, (128,))
+    x = torch.randn(128, 784, device=options.device)
+    y = torch.randint(0, 10, (128,), device=options.device)
 
-    def step() -> float:
+    def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
         with options.precision:
             loss = F.cross_entropy(network(x).float(), y)
         loss.backward()
         optimizer.step()
-        return loss.item()
+        return loss
 
     return step
 
 
-def resnet50(options: Options) -> Callable[[], object]:
-    """ResNet-50 on 8x3x224x224, 1,000 classes, fused SGD with momentum and weight decay."""
+def resnet50(options: Options, batch: int = 8) -> Callable[[], torch.Tensor]:
+    """ResNet-50 on `batch` x 3x224x224, 1,000 classes, fused SGD with momentum and weight decay."""
     network = options.network(ResNet())
-    x, y = options.images(8, 3, 224, 224), torch.randint(0, 1000, (8,))
+    x, y = options.images(batch, 3, 224, 224), torch.randint(0, 1000, (batch,), device=options.device)
     optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, weight_decay=1e-4, fused=True)
 
-    def step() -> float:
+    def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
         with options.precision:
             loss = F.cross_entropy(network(x).float(), y)
         loss.backward()
         optimizer.step()
-        return loss.item()
+        return loss
 
     return step
 
 
-def inference(options: Options, batch: int) -> Callable[[], object]:
+def inference(options: Options, batch: int) -> Callable[[], torch.Tensor]:
     """ResNet-50 on `batch` x 3x224x224 in inference mode."""
     network, x = options.network(ResNet().eval()), options.images(batch, 3, 224, 224)
 
     @torch.inference_mode()
-    def call() -> float:
+    def call() -> torch.Tensor:
         with options.precision:
-            return network(x).max().item()
+            return network(x).max()
 
     return call
 
 
-def resnet50_inference_1(options: Options) -> Callable[[], object]:
+def resnet50_inference_1(options: Options) -> Callable[[], torch.Tensor]:
     return inference(options, 1)
 
 
-def resnet50_inference_8(options: Options) -> Callable[[], object]:
+def resnet50_inference_8(options: Options) -> Callable[[], torch.Tensor]:
     return inference(options, 8)
 
 
-def pix2pix(options: Options) -> Callable[[], object]:
+def pix2pix(options: Options) -> Callable[[], torch.Tensor]:
     """pix2pix on one pair of 256x256: U-Net of depth 8 and PatchGAN of 64 filters, a fused Adam for each."""
     generator, discriminator = options.network(UNet()), options.network(patch_discriminator())
     first, second = _adams(generator, discriminator)
@@ -139,7 +143,7 @@ def pix2pix(options: Options) -> Callable[[], object]:
             logits = discriminator(torch.cat([a, picture], 1)).float()
         return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, float(is_real)))
 
-    def step() -> float:
+    def step() -> torch.Tensor:
         with options.precision:
             made = generator(a).float()
         second.zero_grad(set_to_none=True)
@@ -151,23 +155,23 @@ def pix2pix(options: Options) -> Callable[[], object]:
         loss.backward()
         first.step()
         discriminator.requires_grad_(True)
-        return loss.item()
+        return loss
 
     return step
 
 
-def lsgan(options: Options) -> Callable[[], object]:
-    """LSGAN on 16x3x112x112, noise of 1,024, a fused Adam for each network."""
+def lsgan(options: Options, batch: int = 16) -> Callable[[], torch.Tensor]:
+    """LSGAN on `batch` x 3x112x112, noise of 1,024, a fused Adam for each network."""
     generator, discriminator = options.network(lsgan_generator()), options.network(lsgan_discriminator())
     first, second = _adams(generator, discriminator)
-    real, noise = options.images(16, 3, 112, 112), torch.randn(16, 1024)
+    real, noise = options.images(batch, 3, 112, 112), torch.randn(batch, 1024, device=options.device)
 
     def far(pictures: torch.Tensor, goal: float) -> torch.Tensor:
         with options.precision:
             judgement = discriminator(pictures).float()
         return 0.5 * (judgement - goal).square().mean()
 
-    def step() -> float:
+    def step() -> torch.Tensor:
         with options.precision:
             made = generator(noise).float()
         second.zero_grad(set_to_none=True)
@@ -179,7 +183,7 @@ def lsgan(options: Options) -> Callable[[], object]:
         loss.backward()
         first.step()
         discriminator.requires_grad_(True)
-        return loss.item()
+        return loss
 
     return step
 
@@ -198,25 +202,34 @@ def main() -> None:
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--peak-memory", action="store_true")
-    for name in Options.__dataclass_fields__:
+    parser.add_argument("--batch", type=int, default=None, help="of resnet50 and lsgan")
+    parser.add_argument("--device", default="cpu")
+    for name in ("channels_last", "compiled", "bfloat16"):
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true")
     arguments = parser.parse_args()
     torch.set_flush_denormal(True)  # as our traced steps do; threads that begin later have it from this one
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
-    run = WORKLOADS[arguments.workload](
-        Options(**{name: getattr(arguments, name) for name in Options.__dataclass_fields__})
-    )
+    options = Options(**{name: getattr(arguments, name) for name in Options.__dataclass_fields__})
+    make: Callable[..., Callable[[], torch.Tensor]] = WORKLOADS[arguments.workload]
+    run = make(options) if arguments.batch is None else make(options, arguments.batch)
     for _ in range(3):
-        run()
+        run().item()
     for _ in sys.stdin:
         if arguments.peak_memory:
             print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
             continue
+        if arguments.device != "cpu":  # steps are submitted, and the last is waited for
+            start = time.perf_counter()
+            for _ in range(arguments.steps - 1):
+                run()
+            run().item()
+            print((time.perf_counter() - start) / arguments.steps * 1e3, flush=True)
+            continue
         times = []
         for _ in range(arguments.steps):
             start = time.perf_counter()
-            run()
+            run().item()
             times.append(time.perf_counter() - start)
         print(statistics.median(times) * 1e3, flush=True)
 

@@ -10,8 +10,9 @@ import pytest
 
 import trainer
 from trainer import TrainerError, configs
-from trainer.cli import batch_size
+from trainer.cli import batch_size, dry_run
 from trainer.cli.batch_size import Measured, largest_batch_size, read_measurement, with_batch_size
+from trainer.cli.order import Order
 
 ITEMS = 50_000
 
@@ -99,3 +100,11 @@ def test_a_run_measures_once_and_keeps_its_batch_size(tmp_path: Path, monkeypatc
     monkeypatch.setattr(batch_size, "_measured", None)
     again = trainer.run("digits", resume="auto", show=False, **{**settings, "train.epochs": 2})
     assert again.run is not None and size_of(configs.load_resolved(again.run.paths.config(2))) == size
+
+
+def test_a_dry_run_measures_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_size, "_measured", lambda loaded: Measured(1e18 if size_of(loaded) > 16 else 1.0, ITEMS))
+    order = dry_run._with_batch_size(Order(("digits", "data.batch_size=auto"), 1), file := tmp_path / "config.yaml")
+    assert order.words == (str(file),) and size_of(configs.load(str(file))) == 16
+    fixed = Order(("digits", "data.batch_size=8"), 1)
+    assert dry_run._with_batch_size(fixed, file) is fixed

@@ -51,6 +51,14 @@ def test_a_config_that_resumes_to_the_same_bits_is_told_so_and_leaves_nothing(li
 
 
 @pytest.mark.full
+def test_a_kill_changes_no_bit_on_a_gpu(line: Commands) -> None:
+    line.environment["TRAINER_CUDA"] = "emulated"
+    done = line.finish("doctor", "resume", "line.yaml", "--steps", "2", "--json", "device=cuda")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["equal"]
+
+
+@pytest.mark.full
 def test_the_first_array_that_differs_is_named(line: Commands) -> None:
     unseeded = TASK.replace("np.linspace(-1, 1, 16, dtype=np.float32)", "np.random.rand(16).astype(np.float32)")
     (line.folder / "line.py").write_text(unseeded)

@@ -188,7 +188,7 @@ SWEEP = (
 
 def sweep_on(place: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs three trials there."""
-    from trainer.cli.sweep.folder import SweepPaths, read_state
+    from trainer.rundir.sweeps import SweepPaths, read_state
 
     monkeypatch.chdir(folder)
     (folder / "sweep.yaml").write_text(SWEEP)

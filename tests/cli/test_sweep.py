@@ -27,11 +27,11 @@ from trainer.cli.executors import LocalProcesses
 from trainer.cli.find import find_run
 from trainer.cli.order import Order
 from trainer.cli.report.sweep import parallel_coordinates
-from trainer.cli.sweep.folder import SweepPaths, SweepState, Trial, read_state, write_state
 from trainer.cli.sweep.running import Sweep, run_sweep, take_up
 from trainer.cli.sweep.search import Search
 from trainer.configs import ParameterConfig, SweepConfig
 from trainer.rundir import EndEvent, EventWriter, MetricEvent, open_run, take_requests, take_up_run
+from trainer.rundir.sweeps import SweepPaths, SweepState, Trial, read_state, write_state
 
 RATE, DEPTH = "optimizer.learning_rate", "data.batch_size"
 PARAMETERS = {RATE: {"low": 1e-4, "high": 1e-1, "log": True}, DEPTH: {"values": [16, 32]}}

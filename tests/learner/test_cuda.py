@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.targets.cuda.hardware import gpu
 from tests.engine.targets.cuda.recorder import MESSAGES, Recorder
 from tests.learner.test_asynchronous import SETTINGS, assert_same, attempt, told
 from trainer.engine.targets import Device
@@ -46,7 +47,7 @@ def test_metrics_and_checkpoints_are_those_of_the_cpu(
     blobs: Any, config: Any, tmp_path: Path, compute_on: Choose
 ) -> None:
     on_gpu, on_cpu = create_run(tmp_path, "gpu"), create_run(tmp_path, "cpu")
-    for device, paths in ((CudaDevice(0, Recorder()), on_gpu), (CpuDevice(threads=1), on_cpu)):
+    for device, paths in ((gpu(), on_gpu), (CpuDevice(threads=1), on_cpu)):
         compute_on(device)
         attempt(blobs, config(**SETTINGS), paths)
     assert [event.status for event in told(on_gpu, EndEvent)] == ["done"]

@@ -42,18 +42,6 @@ def test_clipping_is_over_all_gradients_together():
     np.testing.assert_allclose([one.item(), two.item()], [-0.6, -0.8], rtol=1e-5)
 
 
-def test_frozen_parameters_are_left_alone():
-    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
-    net[0].freeze()
-    before = net.state_dict()
-    optimizer = SGD(net, 0.1)
-    optimizer.minimize(engine.sum(net(engine.ones((1, 2)))))
-    changed = [name for name, value in net.state_dict().items() if not np.array_equal(value, before[name])]
-    assert changed == ["1.weight", "1.bias"] and list(optimizer.parameters) == changed
-    with pytest.raises(TrainerError, match="no trainable parameters"):
-        SGD(net.freeze(), 0.1)
-
-
 def test_state_names_for_checkpoints():
     assert set(Adam(nn.Linear(2, 1)).named_states()) == {
         "step_count", "skipped_steps", "weight.exp_avg", "weight.exp_avg_sq", "bias.exp_avg", "bias.exp_avg_sq",

@@ -136,6 +136,10 @@ def test_the_remedy_names_the_part_that_fits(tmp_path, detector):
     with pytest.raises(TrainerError) as raised:
         load_weights(tmp_path / "b.safetensors", {"net": detector})
     assert "7 arrays of the file fit net.backbone: set `model: {parts: {backbone: {weights: …}}}`" in str(raised.value)
+    save_file({**numbers(detector.backbone), "0.bias": np.zeros(1, np.float32)}, tmp_path / "b.safetensors")
+    with pytest.raises(TrainerError, match=r"0\.bias: shape \(1,\) where(.|\n)*`exclude`") as raised:
+        load_weights(tmp_path / "b.safetensors", {"net": detector}, "backbone")
+    assert "parts" not in str(raised.value)  # no smaller part that happens to fit
 
 
 # --- the head ---------------------------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -32,15 +34,32 @@ TIMED_SECONDS = 5.0
 
 def run_dry(order: Order, *, as_json: bool) -> int:
     """Rehearses, then measures and prints; returns the exit code of the first part that fails."""
-    for what in ("rehearse", "json" if as_json else "table"):
-        command = [sys.executable, "-P", "-m", "trainer.cli.dry_run", order.to_json(), what]
-        with forwarded_signals() as forward_to:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=worker_environment())
-            forward_to(process)
-            code = process.wait()
-        if code:
-            return BY_SIGNAL.get(-code, code if code > 0 else FAILURE)
+    with tempfile.TemporaryDirectory(prefix="trainer-dry-run-") as folder:
+        order = _with_batch_size(order, Path(folder) / "config.yaml")
+        for what in ("rehearse", "json" if as_json else "table"):
+            command = [sys.executable, "-P", "-m", "trainer.cli.dry_run", order.to_json(), what]
+            with forwarded_signals() as forward_to:
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=worker_environment())
+                forward_to(process)
+                code = process.wait()
+            if code:
+                return BY_SIGNAL.get(-code, code if code > 0 else FAILURE)
     return DONE
+
+
+def _with_batch_size(order: Order, file: Path) -> Order:
+    """The order, or with `data.batch_size: auto` that of the resolved config in `file`: it is measured once."""
+    from trainer import configs
+    from trainer.cli.batch_size import AUTO, with_batch_size
+    from trainer.cli.prepare import split_words
+
+    target, overrides = split_words(order.words, resuming=False)
+    assert target is not None
+    loaded = configs.load(target, overrides)
+    if loaded.config.data.batch_size != AUTO:
+        return order
+    file.write_text(configs.dump_resolved(with_batch_size(loaded)), encoding="utf-8")
+    return order._replace(words=(str(file),))
 
 
 def main(words: list[str]) -> int:
@@ -60,9 +79,7 @@ def main(words: list[str]) -> int:
 def _print_memory(order: Order) -> int:
     """Prints the peak memory (null: it was not enough) and the number of training items, or the error."""
     import json
-    import tempfile
     from contextlib import suppress
-    from pathlib import Path
 
     from trainer import TrainerError
     from trainer.cli.rehearsal import learner_for_steps
@@ -76,7 +93,7 @@ def _print_memory(order: Order) -> int:
             learner = learner_for_steps(order.words, None, lambda event: True, paths=RunPaths(Path(folder)))
             found = learner.dry_run(seconds=0.0)
             shared = found.cache_memory if found.data_processes else 0
-            answer = {"peak": found.peak_memory + shared, "items": found.training_items}
+            answer = {"peak": found.peak_memory + shared + found.data_memory, "items": found.training_items}
     except MemoryError:
         pass
     except TrainerError as error:
@@ -89,9 +106,7 @@ def _print_memory(order: Order) -> int:
 def _carry_out(order: Order, what: str) -> int:
     import dataclasses
     import json
-    import tempfile
     import traceback
-    from pathlib import Path
 
     from trainer import TrainerError
     from trainer.cli.rehearsal import learner_for_steps
@@ -125,7 +140,7 @@ def lines(found: DryRun) -> list[str]:
     memory = _size(found.peak_memory)
     if found.data_processes:
         processes = f"{found.data_processes} data-loading process{'es' if found.data_processes > 1 else ''}"
-        memory += f", and {processes} with {_size(found.cache_memory)} of decoded items"
+        memory += f", and {processes} with {_size(found.data_memory)} and {_size(found.cache_memory)} of decoded items"
     elif found.cache_memory:
         memory += f", {_size(found.cache_memory)} of it decoded items"
     epoch = f"{_time(found.epoch_seconds)} of {found.steps_per_epoch:,} steps and their share of the validations"

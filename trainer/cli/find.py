@@ -10,7 +10,7 @@ from trainer import TrainerError
 from trainer.rundir import RunPaths, latest_run, list_runs
 
 if TYPE_CHECKING:
-    from trainer.cli.sweep.folder import SweepPaths
+    from trainer.rundir.sweeps import SweepPaths
 
 RUNS = "runs"
 """The folder of runs, relative to the working directory."""
@@ -43,7 +43,7 @@ def find_run(word: str | None) -> RunPaths:
 
 def find_sweep(word: str | None) -> SweepPaths | None:
     """The sweep at a path or with a name in `sweeps/`; None if there is none."""
-    from trainer.cli.sweep.folder import SWEEPS, SweepPaths, is_sweep
+    from trainer.rundir.sweeps import SWEEPS, SweepPaths, is_sweep
 
     roots = [] if word is None else [Path(word), Path(SWEEPS) / word]
     return next((SweepPaths(root) for root in roots if is_sweep(root)), None)
@@ -51,7 +51,7 @@ def find_sweep(word: str | None) -> SweepPaths | None:
 
 def _best_run(sweep: SweepPaths) -> RunPaths:
     """The first run of the sweep's best trial, or the run that was started last before a trial is complete."""
-    from trainer.cli.sweep.folder import read_state
+    from trainer.rundir.sweeps import read_state
 
     state = read_state(sweep)
     if state.best is not None:

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,12 +53,13 @@ def train_as_first(
     resume = attempt.checkpoint, attempt.is_forced
     group.from_first((attempt.paths.root.absolute(), attempt.number, *resume))
     sink(LogEvent(f"{group.size} processes train together, each on {loaded.config.train.shards // group.size} shards"))
-    config = with_share_of_threads(loaded.config, group)  # from here on, all ranks have started
+    threads = share_of_threads(group)  # from here on, all ranks have started
     group.heartbeats = Heartbeats(heartbeats_of(attempt.paths.root, attempt.number), 0, group.size)
     group.heartbeats.start()
     failure: str | None = "it ended before its training"
     try:
-        learner = learner_for(attempt, replace(loaded, config=config), task_class(loaded.task), sink, group=group)
+        learner = learner_for(attempt, loaded, task_class(loaded.task), sink, group=group)
+        learner.config = with_threads(learner.config, threads)
         group.from_first(learner.resume is not None)
         sink(PhaseEvent("load", "finished"))
         watcher.hand_signals_to(learner.interrupt)
@@ -89,17 +89,19 @@ def follow_first(group: Group) -> int:
         return FAILURE
     root, number_of_attempt, checkpoint, is_forced = order
     paths = RunPaths(root)
-    loaded = configs.load(str(paths.config(number_of_attempt).absolute()), ())
-    config = with_share_of_threads(loaded.config, group)
+    threads = share_of_threads(group)
     group.heartbeats = Heartbeats(heartbeats_of(root, number_of_attempt), group.rank, group.size)
     group.heartbeats.start()
     failure: str | None = "it ended before its training"
     try:
-        resumes = group.from_first()
-        outcome = Learner(
-            task_class(loaded.task), config, loaded.options, sink=_no_sink, attempt=number_of_attempt,
+        resumes = group.from_first()  # rank 0 has completed the config
+        loaded = configs.load(str(paths.config(number_of_attempt).absolute()), ())
+        learner = Learner(
+            task_class(loaded.task), loaded.config, loaded.options, sink=_no_sink, attempt=number_of_attempt,
             resume=(checkpoint or Path(root)) if resumes else None, is_forced=is_forced, group=group,
-        ).run()  # fmt: skip
+        )  # fmt: skip
+        learner.config = with_threads(loaded.config, threads)
+        outcome = learner.run()
         failure = None if outcome.error is None else str(outcome.error)
         if outcome.error is not None and not isinstance(outcome.error, RankLost):
             print(f"rank {group.rank}: {failure}", file=sys.stderr, flush=True)
@@ -118,16 +120,18 @@ def heartbeats_of(root: Path, attempt: int) -> Path:
     return root / RANKS / str(attempt)
 
 
-def with_share_of_threads(config: RunConfig, group: Group) -> RunConfig:
-    """The config with an equal share of this machine's cores, unless it sets the number of threads. Waits for all
-    ranks.
-    """
+def share_of_threads(group: Group) -> int:
+    """An equal share of this machine's cores for each of its ranks. Waits for all ranks."""
     from trainer.engine.targets.cpu.pool import available_threads
 
-    here = group.to_all(host_name()).count(host_name())
+    return max(1, available_threads() // group.to_all(host_name()).count(host_name()))
+
+
+def with_threads(config: RunConfig, threads: int) -> RunConfig:
+    """The config with this number of threads, unless it sets one."""
     if config.threads is not None or config.device != "cpu":
         return config
-    return config.model_copy(update={"threads": max(1, available_threads() // here)})
+    return config.model_copy(update={"threads": threads})
 
 
 def _no_sink(event: Event) -> None:

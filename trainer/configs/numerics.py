@@ -14,8 +14,8 @@ class NumericsConfig(Section):
         "exact",
         alias="class",
         description="exact: sums in one fixed order; fast: Winograd's algorithm for 3x3 convolutions and their "
-        "gradients, which rounds differently. Each gives the same bits with any number of threads, tiles and "
-        "layouts.",
+        "gradients, which rounds differently; on GPUs tensor cores, which round float32 to TF32. Each gives the same "
+        "bits with any number of threads, tiles and layouts.",
     )
     bfloat16: Literal["pairs", "tiles"] = Field(
         "pairs",

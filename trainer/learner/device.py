@@ -15,4 +15,8 @@ def device_for(config: RunConfig) -> Any:
         from trainer.engine.targets.cpu.device import CpuDevice
 
         return CpuDevice(threads=config.threads, numerics=numerics.class_, bfloat16=numerics.bfloat16)
+    if config.device.startswith("cuda") and numerics.class_ == "fast":
+        from trainer.engine.targets.cuda.device import CudaDevice
+
+        return CudaDevice(int(config.device.partition(":")[2] or 0), numerics="fast")
     return config.device

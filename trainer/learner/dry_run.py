@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +43,8 @@ class DryRun:
         validations: number of validations; None with `total_steps`. validation_seconds: one of them, with samples.
         checkpoint_bytes, checkpoint_seconds: size of one checkpoint on disk, and the time to write it.
         peak_memory: maximum resident memory of the training process. cache_memory: size of the cache of decoded items
-            once full; part of peak_memory unless `data_processes` workers share it.
+            once full; part of peak_memory unless `data_processes` workers share it. data_memory: the memory that these
+            workers have for themselves.
         first_epoch_seconds, epoch_seconds: an epoch of steps, with its share of the validations.
         total_seconds: all steps and validations.
     """
@@ -63,6 +65,7 @@ class DryRun:
     peak_memory: int
     cache_memory: int
     data_processes: int
+    data_memory: int
     first_epoch_seconds: float
     epoch_seconds: float
     total_seconds: float
@@ -106,6 +109,7 @@ def dry_run(training: Training, *, seconds: float) -> DryRun:
     is_shared = training.splits.train.workers.kind == "process"
     kept, growth = cache_growth(caches)
     peak = peak_memory() + (0 if is_shared else growth)
+    data_memory = private_memory_of_children() if is_shared else 0
     training.keeping.go_on_from(folder)
 
     first = first or later
@@ -141,6 +145,7 @@ def dry_run(training: Training, *, seconds: float) -> DryRun:
         peak_memory=peak,
         cache_memory=sum(cache.size for cache in kept),
         data_processes=training.splits.train.workers.workers if is_shared else 0,
+        data_memory=data_memory,
         first_epoch_seconds=plan.steps_per_epoch * first.seconds + validated,
         epoch_seconds=plan.steps_per_epoch * step + validated,
         total_seconds=whole,
@@ -242,12 +247,34 @@ def caches_of(loaders: list[Loader]) -> list[tuple[ItemCache, int]]:
 
 def peak_memory() -> int:
     """The highest resident memory of this process so far, in bytes."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        found = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(encoding="ascii"), re.MULTILINE)
-        if found is not None:
-            return int(found[1]) * 1024
+    peak = _memory_of("self").get("VmHWM")
+    if peak is not None:
+        return peak
     import resource
 
     highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return highest if sys.platform == "darwin" else highest * 1024
+
+
+def private_memory_of_children() -> int:
+    """The highest resident memory of all child processes so far, without that which they share, in bytes."""
+    import psutil  # imported on first use: it takes 10 ms
+
+    total = 0
+    for child in psutil.Process().children(recursive=True):
+        found = _memory_of(str(child.pid))
+        if found:
+            total += max(0, found["VmHWM"] - found["RssFile"] - found["RssShmem"])
+        else:
+            with suppress(psutil.Error):  # it has ended
+                total += child.memory_info().rss
+    return total
+
+
+def _memory_of(process: str) -> dict[str, int]:
+    """The kernel's records of a process's memory in bytes; empty if there are none."""
+    try:
+        status = Path("/proc", process, "status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    return {name: int(count) * 1024 for name, count in re.findall(r"^(\w+):\s+(\d+) kB$", status, re.MULTILINE)}

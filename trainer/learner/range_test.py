@@ -1,12 +1,14 @@
 """A learning-rate range test: steps at growing learning rates, and the rate that the curve of the loss suggests.
 
-The test is of Smith, "Cyclical Learning Rates for Training Neural Networks" (2017), section 3.3; smoothing, the limit
-of divergence and both rules are those of fastai (fastai/callback/schedule.py: `LRFinder`, `steep`, `valley`).
+The test is of Smith, "Cyclical Learning Rates for Training Neural Networks" (2017), section 3.3. The suggestion is a
+fraction of the rate with the lowest loss, as the rule `minimum` of fastai (fastai/callback/schedule.py). An average of
+past losses, as fastai's, lags behind by decades with a hundred steps: the curve is smoothed to both sides instead.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from trainer import TrainerError
 from trainer.configs import ConstantSchedule, MetricsConfig, RunConfig
@@ -21,14 +24,18 @@ from trainer.configs import ConstantSchedule, MetricsConfig, RunConfig
 if TYPE_CHECKING:
     from trainer.learner.training import Training
 
-SMOOTHING = 0.98
-"""Decay of the exponential moving average of the losses."""
+WINDOW = 11
+"""Losses of which the median shows a divergence: single spikes, from which training recovers, do not."""
 DIVERGENCE = 4.0
-"""The test ends when the smoothed loss exceeds its minimum by this factor."""
-LAST_LEFT_OUT = 5
-"""Points at the end that don't enter the suggestion: the loss diverges there."""
-SHORTEST_VALLEY = 3
-"""A fall of the loss over fewer points is noise."""
+"""The test ends when the median loss exceeds its minimum by this factor."""
+WIDTH = 0.2
+"""Standard deviation of the smoothing of the curve, in decades of the learning rate."""
+FACTOR, CAUTIOUS_FACTOR = 1 / 3, 0.1
+"""The suggestions, relative to the learning rate with the lowest loss. Chosen on five recipes, whose schedules begin
+with a warm-up: `benchmarks/finders.py find_lr`. The cautious one is fastai's.
+"""
+LEAST_FALL = 0.01
+"""A smaller fall of the loss, relative to its first value, is noise."""
 
 Progress = Callable[[int, int, float], None]
 """Receives the progress: steps done, steps in total, the learning rate of the next step."""
@@ -40,9 +47,9 @@ class RangeTest:
 
     Attributes:
         learning_rates: the learning rate of each step, growing by a constant factor.
-        losses, smoothed: the training loss of each step, and its exponential moving average without bias.
-        suggestion: where the smoothed loss falls fastest per factor of the learning rate.
-        cautious: halfway into the longest stretch in which the smoothed loss falls.
+        losses, smoothed: the training loss of each step, and its curve.
+        suggestion: a third of the learning rate with the lowest smoothed loss.
+        cautious: a tenth of it, for training without warm-up.
         is_diverged: whether the test ended early because the loss diverged.
         factors: learning rate of each optimizer by config key, relative to the tested one.
     """
@@ -66,42 +73,23 @@ def geometric(start: float, stop: float, steps: int) -> list[float]:
     return [float(rate) for rate in np.geomspace(start, stop, steps)]
 
 
-def valley(losses: Sequence[float]) -> int | None:
-    """The index halfway into the longest decreasing subsequence.
+def smooth(learning_rates: Sequence[float], losses: Sequence[float]) -> list[float]:
+    """The losses as a curve over the logarithm of the learning rate: means of running medians, with weights of Gauss.
 
-    The rule `valley` of fastai. None if the loss falls over fewer than `SHORTEST_VALLEY` points.
+    The medians, of five losses, leave out spikes.
     """
-    values = np.asarray(losses, np.float64)
-    lengths = np.ones(len(values), np.int64)
-    for index in range(1, len(values)):
-        higher = lengths[:index][values[:index] > values[index]]
-        if len(higher):
-            lengths[index] = 1 + higher.max()
-    if not len(values) or lengths.max() <= SHORTEST_VALLEY:
+    places, values = np.log10(np.asarray(learning_rates, np.float64)), np.asarray(losses, np.float64)
+    medians = np.median(sliding_window_view(np.pad(values, 2, mode="edge"), 5), axis=1)
+    weights = np.exp(-0.5 * ((places[:, None] - places) / WIDTH) ** 2)
+    return [float(value) for value in weights @ medians / weights.sum(1)]
+
+
+def lowest(losses: Sequence[float]) -> int | None:
+    """The index of the lowest smoothed loss; None if the loss never fell."""
+    if not losses:
         return None
-    end = int(lengths.argmax())
-    start = end - int(lengths[end])
-    third = (end - start) / 3
-    return start + int(third) + int(third / 2)
-
-
-def steepest(learning_rates: Sequence[float], losses: Sequence[float]) -> int:
-    """The index from which the loss falls fastest over the logarithm of the learning rate; at least two points."""
-    slopes = np.diff(np.asarray(losses, np.float64)) / np.diff(np.log(np.asarray(learning_rates, np.float64)))
-    return int(slopes.argmin())
-
-
-class Smoothed:
-    """An exponential moving average without the bias of its beginning (Adam's correction)."""
-
-    def __init__(self, decay: float = SMOOTHING) -> None:
-        self._decay, self._sum, self._count = decay, 0.0, 0
-
-    def __call__(self, value: float) -> float:
-        """The average after one more value."""
-        self._count += 1
-        self._sum = self._decay * self._sum + (1 - self._decay) * value
-        return self._sum / (1 - self._decay**self._count)
+    at = int(np.argmin(losses))
+    return at if losses[0] - losses[at] > LEAST_FALL * abs(losses[0]) else None
 
 
 def for_range_test(config: RunConfig) -> RunConfig:
@@ -143,8 +131,7 @@ def range_test(
     optimizers = training.optimizers
     base = next(iter(optimizers.values())).learning_rate.base
     losses: list[float] = []
-    smoothed: list[float] = []
-    average, is_diverged = Smoothed(), False
+    least, is_diverged = math.inf, False
     training.prepare()
     with closing(_batches(training)) as batches:
         for done, rate in enumerate(learning_rates):
@@ -158,13 +145,14 @@ def range_test(
                 is_diverged = True
                 break
             losses.append(loss)
-            smoothed.append(average(loss))
-            if smoothed[-1] > DIVERGENCE * min(smoothed) > 0:
+            median = statistics.median(losses[-WINDOW:])
+            if median > DIVERGENCE * least > 0:
                 is_diverged = True
                 break
+            least = min(least, median)
     rates = list(learning_rates[: len(losses)])
-    first, last = len(learning_rates) // 10, len(losses) - LAST_LEFT_OUT
-    at = valley(smoothed[first:last]) if last > first else None
+    smoothed = smooth(rates, losses) if rates else []
+    at = lowest(smoothed)
     if at is None:
         raise TrainerError(
             "the loss never fell, so that no learning rate can be suggested",
@@ -174,8 +162,7 @@ def range_test(
         )  # fmt: skip
     several = len(optimizers) > 1
     return RangeTest(
-        rates, losses, smoothed, rates[first + steepest(rates[first:last], smoothed[first:last])], rates[first + at],
-        is_diverged,
+        rates, losses, smoothed, FACTOR * rates[at], CAUTIOUS_FACTOR * rates[at], is_diverged,
         {f"optimizers.{name}.learning_rate" if several or training.config.optimizer is None
          else "optimizer.learning_rate": one.learning_rate.base / base for name, one in optimizers.items()},
     )  # fmt: skip

@@ -52,7 +52,10 @@ Panel { height: 1fr; width: 1fr; }
 .-narrow #tabs, .-low #tabs { display: block; }
 .-narrow #diagnosis, .-low #diagnosis { display: none; }
 #charts { height: 1fr; width: 1fr; layout: grid; }
-#runs-body { height: 1fr; width: 1fr; layout: vertical; }
+#runs-body, #sweep-body { height: 1fr; width: 1fr; layout: vertical; }
+#sweep-below { height: 1fr; width: 1fr; layout: horizontal; }
+#best-so-far { width: 3fr; }
+#importance { width: 2fr; }
 Dialogue { align: center middle; background: transparent; }
 TextEntry { align: center bottom; }
 #dialogue { width: 80; max-width: 100%; max-height: 100%; background: ansi_default; }
@@ -70,6 +73,7 @@ class Dashboard(App[str], inherit_bindings=False):
         environment: the terminal's environment (TERM, LC_ALL, …).
         pictures: how samples are shown.
         note: a message to show first.
+        begins_with_sweep: the trials of the run's sweep are shown first.
         first_frame: the drawing on the terminal until this dashboard takes over.
     """
 
@@ -88,6 +92,7 @@ class Dashboard(App[str], inherit_bindings=False):
         environment: Mapping[str, str],
         pictures: Form = "half",
         note: str = "",
+        begins_with_sweep: bool = False,
         first_frame: FirstFrame | None = None,
     ) -> None:
         super().__init__(driver_class=_driver_class(), ansi_color=True)  # the terminal's own colors
@@ -102,7 +107,7 @@ class Dashboard(App[str], inherit_bindings=False):
         self.pictures: Form = pictures
         self.is_first = True
         self.asked_to_stop = False
-        self._message = note
+        self._message, self._begins_with_sweep = note, begins_with_sweep
         self._message_until = feed.clock() + MESSAGE_SECONDS
         self._acknowledged: str | None = None
         self._drawn_at, self._cost = 0.0, FrameCost()
@@ -240,6 +245,9 @@ class Dashboard(App[str], inherit_bindings=False):
         self._config = tuple(self.feed.config_text().splitlines())
         self._show_screen("config")
 
+    def action_sweep(self) -> None:
+        self._show_screen("sweep")
+
     def action_previous_run(self) -> None:
         self._show_neighbor(-1)
 
@@ -352,8 +360,11 @@ class Dashboard(App[str], inherit_bindings=False):
         # in parallel with the next frames: the first chart would wait for NumPy, most of a second where cores are busy
         asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "trainer.tui.plot")
         self._drawn_at = 0.0
-        if self.feed.watched and self._scope() == "overview":  # a key may have chosen another screen by now
-            self.action_runs()
+        if self._scope() == "overview":  # a key may have chosen another screen by now
+            if self.feed.watched:
+                self.action_runs()
+            elif self._begins_with_sweep:
+                self.action_sweep()
         self.run_worker(self._keep_advancing())
 
     async def _keep_advancing(self) -> None:

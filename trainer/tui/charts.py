@@ -58,6 +58,7 @@ class Chart:
     Attributes:
         best: the step and the value to mark.
         log_scale: None: logarithmic if the values span a factor of 20.
+        unit: what the horizontal axis counts.
     """
 
     title: str
@@ -65,6 +66,7 @@ class Chart:
     best: tuple[float, float] | None = None
     log_scale: bool | None = False
     window: Window = WHOLE
+    unit: str = "step"
 
     @property
     def version(self) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Scope = Literal[
-    "everywhere", "overview", "metrics", "kernels", "samples", "evaluation", "runs", "config",
+    "everywhere", "overview", "metrics", "kernels", "samples", "evaluation", "runs", "config", "sweep",
     "stop dialogue", "help", "text entry",
 ]  # fmt: skip
 
@@ -29,7 +29,7 @@ class Action:
     needs_worker: bool = False
 
 
-SCREENS = ("overview", "metrics", "samples", "evaluation", "kernels", "runs", "config")
+SCREENS = ("overview", "metrics", "samples", "evaluation", "kernels", "runs", "config", "sweep")
 """The screens, in the order of their keys."""
 
 ACTIONS: tuple[Action, ...] = (
@@ -46,6 +46,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("kernels", ("5",), "kernels", "The autotuning decision for each kernel", in_footer=True),
     Action("runs", ("6",), "runs", "All runs of the folder, compared", in_footer=True),
     Action("config", ("7",), "config", "The configuration, and the origin of each value", in_footer=True),
+    Action("sweep", ("8",), "sweep", "The trials of the sweep that the run belongs to"),
     Action("previous_run", ("left_square_bracket",), "previous run", "The previous one of several watched runs"),
     Action(
         "next_run", ("right_square_bracket",), "next run", "The next one of several watched runs (`trainer watch A B`)"
@@ -153,6 +154,11 @@ ACTIONS: tuple[Action, ...] = (
     ),
     # ---
     Action("search", ("slash",), "search", "Only lines that contain a text", "config", in_footer=True),
+    # ---
+    Action("choose", ("enter",), "open", "Open the run of this trial", "sweep", in_footer=True),
+    Action("sort", ("s",), "sort", "Sort by the next column", "sweep", in_footer=True),
+    Action("reverse", ("r",), "reverse", "Sort in the other direction", "sweep", in_footer=True),
+    Action("search", ("slash",), "filter", "Only trials that contain a text: state, value", "sweep", in_footer=True),
     # ---
     Action("finish", ("s", "enter"), "stop", "Finish this step, write a checkpoint and stop", scope="stop dialogue"),
     Action("abort", ("a",), "abort", "Abort now; the last checkpoint stays", scope="stop dialogue"),

@@ -42,7 +42,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Li
     chart = resolved(chart)
     start, end = shown_steps(chart)
     cursor = chart.window.cursor
-    axis = _Axis(start, end, f"{start:.0f}", f"step {end:.0f}", "" if cursor is None else f"@ {cursor:.0f}")
+    axis = _Axis(start, end, f"{start:.0f}", f"{chart.unit} {end:.0f}", "" if cursor is None else f"@ {cursor:.0f}")
     return _draw(chart, axis, _layout(chart, width, height), glyphs)
 
 

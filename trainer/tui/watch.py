@@ -91,6 +91,7 @@ def watch(
     pictures: str | None = None,
     look_after: Callable[[], object] | None = None,
     first: FirstFrame | None = None,
+    begins_with_sweep: bool = False,
 ) -> TuiResult:
     """Show a run's dashboard until the user leaves it.
 
@@ -104,6 +105,7 @@ def watch(
         has_mouse: take the mouse; without, it is the terminal's own, and selects text.
         look_after: called about once a second; the owner sees to its worker, so that the run's records tell at once
             what the worker could not tell any more.
+        begins_with_sweep: the trials of the run's sweep are shown first.
         first: what has been on the terminal since before the run was there, see `awaiting`.
 
     Raises:
@@ -127,7 +129,7 @@ def watch(
 
             app = Dashboard(
                 feed, owner=owner, look_after=look_after, environment=os.environ, pictures=form, note=why,
-                first_frame=first,
+                begins_with_sweep=begins_with_sweep, first_frame=first,
             )  # fmt: skip
             try:
                 action = app.run(mouse=has_mouse)

@@ -251,8 +251,45 @@ def test_widths_of_keys_and_values_may_differ():
 def test_heads_that_do_not_divide_are_refused():
     with pytest.raises(TrainerError, match="divide"):
         nn.MultiheadAttention(8, 3)
-    with pytest.raises(TrainerError, match="weights"):
-        nn.MultiheadAttention(8, 2)(engine.zeros((1, 1, 8)), need_weights=True)
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_weights_are_those_of_the_definition_and_change_nothing(device):
+    """Of two heads of queries for each of keys, a row that sees only some keys, and one that sees none."""
+    with engine.device(device):
+        layer = nn.MultiheadAttention(8, 4, batch_first=True, num_kv_heads=2).astype(engine.float64)
+        values = weights_of(layer)
+        layer.load_state_dict(values)
+        x = np.random.default_rng(1).standard_normal((3, 5, 8))
+        hidden = np.zeros((3, 5), bool)
+        hidden[1, 3:], hidden[2] = True, True
+        tokens = engine.asarray(x)
+        options = {"key_padding_mask": engine.asarray(hidden), "is_causal": True}
+        without, _ = layer(tokens, **options)
+        found, weights = layer(tokens, **options, need_weights=True, average_attn_weights=False)
+        _, mean = layer(tokens, **options, need_weights=True)
+        one, other = (engine.gradients(engine.sum(y**2), [tokens, layer.in_proj_weight]) for y in (found, without))
+        projected = x @ values["in_proj_weight"].T + values["in_proj_bias"]
+        q, k, v = (part.reshape(3, 5, -1, 2).swapaxes(1, 2) for part in np.split(projected, [8, 12], axis=2))
+        _, expected = definition(q, k, v, mask=np.where(hidden, -1e30, 0)[:, None, None, :], is_causal=True)
+        expected[2] = 0  # which sees none
+        np.testing.assert_allclose(weights.numpy(), expected, atol=1e-12)
+        np.testing.assert_allclose(mean.numpy(), expected.mean(axis=1), atol=1e-12)
+        np.testing.assert_allclose(found.numpy(), without.numpy(), atol=1e-12)
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-10)
+
+
+def test_weights_that_drop_out_are_those_of_the_output():
+    layer = nn.MultiheadAttention(8, 1, dropout=0.5, batch_first=True).astype(engine.float64)
+    layer.load_state_dict(weights_of(layer))
+    x = engine.asarray(np.random.default_rng(1).standard_normal((1, 6, 8)))
+    with nn.RandomState(3).step():
+        y, weights = layer(x, need_weights=True)
+    with nn.RandomState(3).step():
+        expected, _ = layer(x)
+    assert 0 < np.mean(weights.numpy() == 0) < 1
+    np.testing.assert_allclose(y.numpy(), expected.numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize("interleaved", [False, True])

@@ -88,16 +88,10 @@ def test_loading_names_every_misfit_and_changes_nothing():
     assert net.load_state_dict(values, strict=False) == (["heads.0.bias"], ["head.bias"])
 
 
-def test_modes_and_freezing_reach_every_child():
+def test_modes_reach_every_child():
     net = Net().eval()
     assert not any(module.training for module in net.modules())
-    net.train()
-    net.features.freeze()
-    assert [name for name, p in net.named_parameters().items() if not p.is_trainable] == [
-        "features.0.weight",
-        "features.1.weight",
-        "features.1.bias",
-    ]
+    assert all(module.training for module in net.train().modules())
 
 
 def test_a_shared_module_is_counted_once():

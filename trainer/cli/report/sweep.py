@@ -12,7 +12,7 @@ from trainer.cli.report.html import table
 from trainer.cli.report.markdown import markdown_table, markdown_text
 from trainer.cli.report.page import document
 from trainer.cli.report.svg import Curve, diagram
-from trainer.cli.sweep.folder import COMPLETE, FAILED, PRUNED, RUNNING, SweepPaths, SweepState, Trial
+from trainer.rundir.sweeps import COMPLETE, FAILED, PRUNED, RUNNING, SweepPaths, SweepState, Trial
 from trainer.tui.numbers import number
 
 WIDTH, HEIGHT, MARGIN, TOP = 960, 360, 70, 40

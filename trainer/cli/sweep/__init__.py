@@ -2,5 +2,5 @@
 
 verbs/sweep → running (the loop) → search (Optuna: which values next, whom to stop)
                                  → trial (one trial's runs) → executor (where runs train)
-                                 → folder (what is on disk, for every reader)
+                                 → trainer.rundir.sweeps (what is on disk, for every reader)
 """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainer import TrainerError
-from trainer.cli.sweep.folder import COMPLETE, FAILED, PRUNED, RUNNING, SweepPaths, Trial
+from trainer.rundir.sweeps import COMPLETE, FAILED, PRUNED, RUNNING, SweepPaths, Trial
 
 try:
     import optuna

@@ -12,8 +12,8 @@ from typing import Any
 
 from trainer.cli.executors import Executor, Job
 from trainer.cli.order import Order
-from trainer.cli.sweep.folder import SweepPaths, Trial
 from trainer.rundir import Run, open_run, read_lock, send_request
+from trainer.rundir.sweeps import SweepPaths, Trial
 
 RESUMED = ("starting", "stopped", "interrupted", "lost", "silent", "running", "paused", "stopping")
 """States of a run that is resumed: with its process, the sweep was killed too."""

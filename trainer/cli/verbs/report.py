@@ -53,7 +53,7 @@ def execute(arguments: argparse.Namespace) -> int:
     sweep = find_sweep(arguments.run)
     if sweep is not None:
         from trainer.cli.report.sweep import sweep_markdown, sweep_page
-        from trainer.cli.sweep.folder import read_state
+        from trainer.rundir.sweeps import read_state
 
         file = Path(arguments.output or f"{sweep.root.name}.html")
         page = (sweep_markdown if file.suffix == ".md" else sweep_page)(sweep, read_state(sweep))

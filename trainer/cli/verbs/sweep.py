@@ -9,7 +9,7 @@ from trainer.cli.rehearsal import HINT as HINT
 from trainer.cli.rehearsal import add_words
 
 if TYPE_CHECKING:
-    from trainer.cli.sweep.folder import SweepState, Trial
+    from trainer.rundir.sweeps import SweepState, Trial
 
 EXAMPLES = """\
   trainer sweep config.yaml                        the config has a section `sweep:`
@@ -46,8 +46,8 @@ def execute(arguments: argparse.Namespace) -> int:
     from trainer.cli.exit_codes import INTERRUPTED
     from trainer.cli.file_checks import Surroundings
     from trainer.cli.prepare import default_name, split_words
-    from trainer.cli.sweep.folder import SWEEPS, SweepPaths, is_sweep
     from trainer.rundir import run_name
+    from trainer.rundir.sweeps import SWEEPS, SweepPaths, is_sweep
 
     target, overrides = split_words(arguments.words, resuming=False)
     assert target is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trainer.cli.sweep.folder import SweepPaths
+    from trainer.rundir.sweeps import SweepPaths
 
 EXAMPLES = (
     """\
@@ -100,6 +100,7 @@ def execute(arguments: argparse.Namespace) -> int:
             is_read_only=arguments.read_only,
             has_mouse=not arguments.no_mouse,
             pictures=arguments.pictures,
+            begins_with_sweep=sweep is not None,
         )
         return EXIT_CODES_OF_DASHBOARD[result.action]
     from trainer.rundir import ALIVE, Liveness, last_records
@@ -123,8 +124,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _print_sweep(sweep: SweepPaths, *, as_json: bool) -> int:
     """Prints the trials of a sweep: the best ones as a table, or all as JSON."""
-    from trainer.cli.sweep.folder import read_state
     from trainer.cli.verbs.sweep import results
+    from trainer.rundir.sweeps import read_state
 
     state = read_state(sweep)
     print(sweep.state.read_text(encoding="utf-8").rstrip() if as_json else results(state))

@@ -301,7 +301,7 @@ class WorkerPool:
                 found=f"the last by {why}, while reading {item or 'no item'}",
                 expected=f"at most {RESTARTS} of them",
                 hint=_WHY_KILLED if code == -signal.SIGKILL else "Try data.workers=0 to see the error in this process.",
-            )
+            ) from (MemoryError() if code == -signal.SIGKILL else None)
         self.restarts_left -= 1
         self._tell(f"A data worker died ({why}) while reading {item or 'no item'}; another one repeats its work.")
         process = self._processes[self._processes.index(dead)] = self._spawn(dead.number)

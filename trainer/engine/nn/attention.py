@@ -70,29 +70,27 @@ class MultiheadAttention(Module):
     def forward(
         self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None,
         key_padding_mask: Tensor | None = None, need_weights: bool = False, attn_mask: Tensor | None = None,
-        is_causal: bool = False, *, cache: KeyValues | None = None,
-    ) -> tuple[Tensor, None]:  # fmt: skip
+        is_causal: bool = False, *, average_attn_weights: bool = True, cache: KeyValues | None = None,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """The attention of `query` [B, M, E] to `key` [B, N, kdim] and `value` [B, N, vdim], or [M, B, E] and so on.
 
         Args:
             key, value: the query, and the key, by default.
             key_padding_mask: [B, N]. Boolean: True is a key that no query sees, as in torch. Floating-point: added.
-            need_weights: must be False: the weights are never in memory.
+            need_weights: whether to return the weights; they are in memory then. False by default, unlike in torch.
             attn_mask: [M, N], [B·H, M, N] or [B, H, M, N]. Boolean: True is a pair that is left out, as in torch (and
                 the other way round than in `scaled_dot_product_attention`). Floating-point: added to the scores.
             is_causal: a query sees the keys up to its own position.
+            average_attn_weights: whether the weights are the means over the heads.
             cache: keys and values of earlier tokens, to which these are appended; attention is causal then.
 
         Returns:
-            (output of the query's shape, None), as torch does without weights.
+            (output of the query's shape, None or the weights [B, M, N], or [B, H, M, N] of each head). Weights of a
+            query that sees no key are 0.
 
         Raises:
-            TrainerError: a shape doesn't fit, `need_weights` is True, or weights drop out outside of a random step.
+            TrainerError: a shape doesn't fit, or weights drop out outside of a random step.
         """
-        if need_weights:
-            raise TrainerError("MultiheadAttention does not form its weights", found="need_weights=True",
-                               hint="Compute softmax(query keyᵀ) from the projections where they are to be shown.",
-                               )  # fmt: skip
         key = query if key is None else key
         value = key if value is None else value
         for name, x, width in (("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)):
@@ -104,13 +102,24 @@ class MultiheadAttention(Module):
             q, k = self.rotary(q, offset), self.rotary(k, offset)
         if cache is not None:
             k, v, offset = cache.update(k, v)
-        out = scaled_dot_product_attention(
-            q, k, v, self._mask(attn_mask, key_padding_mask, (*q.shape[:3], k.shape[2])),
-            self.dropout if self.training else 0.0, is_causal or cache is not None, window_size=self.window_size,
-            query_offset=None if cache is None else offset, dropout_path=self.path,
-        )  # fmt: skip
+        mask, weights = self._mask(attn_mask, key_padding_mask, (*q.shape[:3], k.shape[2])), None
+
+        def attended(values: Tensor) -> Tensor:
+            return scaled_dot_product_attention(
+                q, k, values, mask, self.dropout if self.training else 0.0, is_causal or cache is not None,
+                window_size=self.window_size, query_offset=None if cache is None else offset, dropout_path=self.path,
+            )  # fmt: skip
+
+        if need_weights:  # the output for the identity matrix as values
+            count = k.shape[2]
+            weights = attended(functions.broadcast_to(functions.eye(count, dtype=v.dtype), (*k.shape[:3], count)))
+            of_groups = functions.reshape(weights, (*k.shape[:2], -1, count))
+            out = functions.reshape(functions.matmul(of_groups, v), (*q.shape[:3], self.head_dim))
+            weights = functions.mean(weights, axis=1) if average_attn_weights else weights
+        else:
+            out = attended(v)
         order = (0, 2, 1, 3) if self.batch_first else (2, 0, 1, 3)
-        return self.out_proj(functions.reshape(functions.permute_dims(out, order), query.shape)), None
+        return self.out_proj(functions.reshape(functions.permute_dims(out, order), query.shape)), weights
 
     def _projected(self, x: Tensor, part: int, heads: int) -> Tensor:
         """The projection number `part` as [B, heads, T, head_dim]."""

@@ -194,12 +194,6 @@ class Module:
         """Set inference behavior here and below."""
         return self.train(False)
 
-    def freeze(self: Self) -> Self:
-        """Freeze the parameters here and below: optimizers created later do not update them."""
-        for parameter in self.parameters():
-            parameter.is_trainable = False
-        return self
-
     def astype(self: Self, dtype: DType) -> Self:
         """Convert all floating-point parameters and buffers to another dtype. Call it before creating an optimizer."""
         for module in self.modules():
@@ -209,7 +203,7 @@ class Module:
                 if isinstance(state, Declaration):
                     module._states[name] = Declaration(state.shape, state.initializer, dtype, state.is_buffer)
                 elif isinstance(state, Parameter):
-                    module._states[name] = Parameter(state.numpy(), state.name, dtype, is_trainable=state.is_trainable)
+                    module._states[name] = Parameter(state.numpy(), state.name, dtype)
                 else:
                     module._states[name] = State(state.numpy(), state.name, dtype)
         return self

@@ -11,14 +11,7 @@ from trainer.engine.state import State
 
 
 class Parameter(State):
-    """A state that optimizers update: a weight or a bias.
-
-    `is_trainable` is read when an optimizer is created; set it to False to freeze the parameter.
-    """
-
-    def __init__(self, value: Any, name: str = "", dtype: DType | None = None, *, is_trainable: bool = True) -> None:
-        super().__init__(value, name, dtype)
-        self.is_trainable = is_trainable
+    """A state that optimizers update: a weight or a bias."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Member:
-    """A trained parameter and its settings."""
+    """A parameter that is trained, and its settings."""
 
     parameter: Parameter
     learning_rate: LearningRate
@@ -54,10 +54,10 @@ def members_of(
     *,
     decay_norms_and_biases: bool,
 ) -> dict[str, Member]:
-    """Each trainable parameter with its settings, by name. If several groups match, the first one applies.
+    """Each parameter that is trained with its settings, by name. If several groups match, the first one applies.
 
     Raises:
-        TrainerError: a pattern matches no parameter, or no parameter is trainable.
+        TrainerError: a pattern matches no parameter, or all parameters are frozen.
     """
     for group in groups:
         if not any(_matches(group, name) for name in parameters):
@@ -77,7 +77,7 @@ def members_of(
             group = groups[index]
             decay = decay if group.weight_decay is None else group.weight_decay
             members[name] = Member(parameter, rates[index], decay, group.unfreeze_at_step, group)
-        if not parameter.is_trainable or (index is not None and groups[index].frozen):
+        if index is not None and groups[index].frozen:
             del members[name]
     if not members:
         raise TrainerError("the optimizer has no trainable parameters", found=_some(parameters))

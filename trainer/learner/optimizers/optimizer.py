@@ -56,7 +56,7 @@ class Optimizer:
     """Base class of optimizers: subclasses name their moments and define the update of one parameter.
 
     Args:
-        target: a module, parameters by name, or parameters. Those with `is_trainable=False` are ignored.
+        target: a module, parameters by name, or parameters.
         learning_rate: a number, or a `LearningRate` with a schedule.
         weight_decay: weight decay, as in the optimizer's formula.
     """

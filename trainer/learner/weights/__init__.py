@@ -78,9 +78,9 @@ def load_weights(
             "the weights belong to another model", where=str(path),
             found="\n            ".join(match.problems or match.initialized),
             expected=f"the names of {part or 'the model'}, such as {shown(list(inside)[:3])}",
-            hint=_remedy(shapes, in_file, modules) or "`trainer checkpoint inspect FILE` lists its contents. "
-            "`include`, `exclude`, `rename` and `strict: false` next to `weights` load a part of it; the task's `head` "
-            "names arrays that may differ.",
+            hint=_remedy(shapes, in_file, modules, len(match.pairs))
+            or "`trainer checkpoint inspect FILE` lists its contents. `include`, `exclude`, `rename` and "
+            "`strict: false` next to `weights` load a part of it; the task's `head` names arrays that may differ.",
         )  # fmt: skip
     for module_name, module in modules.items():
         own = {
@@ -92,21 +92,24 @@ def load_weights(
     return match
 
 
-def _remedy(shapes: Mapping[str, Shape], file: Mapping[str, Shape], modules: Mapping[str, Module]) -> str | None:
-    """The largest part of the model that the file fits, as advice; None if there is none."""
-    found: tuple[int, str] = (1, "")
+def _remedy(
+    shapes: Mapping[str, Shape], file: Mapping[str, Shape], modules: Mapping[str, Module], fitting: int
+) -> str | None:
+    """The part of the model that more than `fitting` arrays of the file fit, and whose names are all in the file, as
+    advice; None if there is none.
+    """
+    found, count = "", max(1, fitting)
     for part in _parts(modules):
         if part.count(".") < _DEPTH and (inside := _inside(shapes, f"{part}.")):
             with suppress(TrainerError):
                 match = matched(inside, file, Selection(), f"{part}.", is_part=True)
-                if match.pairs and not match.problems:
-                    found = max(found, (len(match.pairs), part))
-    count, part = found
-    if not part:
+                if not match.not_in_file and not match.not_in_model and len(match.pairs) > count:
+                    found, count = part, len(match.pairs)
+    if not found:
         return None
-    name = part.partition(".")[2] if len(modules) == 1 and "." in part else part
+    name = found.partition(".")[2] if len(modules) == 1 and "." in found else found
     return (
-        f"{count} arrays of the file fit {part}: set `model: {{parts: {{{name}: {{weights: …}}}}}}` instead of "
+        f"{count} arrays of the file fit {found}: set `model: {{parts: {{{name}: {{weights: …}}}}}}` instead of "
         "`model: {weights: …}`."
     )
 

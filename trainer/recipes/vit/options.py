@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from trainer.configs import Declaration, Returns, Section
+from trainer.recipes.parts.backbone_options import around_zero
 
 
 class Options(Section):
@@ -30,4 +31,5 @@ DECLARATION = Declaration(
     fields=("image", "label"),
     train=Returns(("loss",)),
     valid=Returns(("loss",), {"classes": ("logits", "labels")}),
+    normalization=lambda options: around_zero(128 / 255, 64 / 255),
 )

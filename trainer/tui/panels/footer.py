@@ -48,7 +48,8 @@ def _parts(frame: Frame, width: int) -> list[tuple[Line, Action]]:
     parts = [*screens, *own, *others]
     if _width(parts) <= width:
         return parts
-    following = screens[(SCREENS.index(frame.screen) + 1) % len(SCREENS)][1]
+    names = [action.name for _, action in screens]
+    following = screens[(names.index(frame.screen) + 1) % len(screens) if frame.screen in names else 0][1]
     parts = [(((f"1-{len(screens)}", "key"), (" screens", "text")), following), *own, *others]
     while _width(parts) > width and any(action.name not in ALWAYS for _, action in parts):
         parts.remove(next(part for part in reversed(parts) if part[1].name not in ALWAYS))

@@ -137,11 +137,20 @@ def test_results_keep_their_memory_until_they_are_let_go(cuda: CudaDevice, recor
     assert used[-1] == used[1]
 
 
+def test_fast_numerics_multiply_on_tensor_cores() -> None:
+    left, right = np.eye(16, dtype=np.float32) + 2**-12, np.ones((16, 8), np.float32)
+    found = {}
+    for numerics in ("exact", "fast"):
+        with engine.device(CudaDevice(0, Recorder(), numerics=numerics)):
+            found[numerics] = float((engine.asarray(left) @ engine.asarray(right)).numpy()[0, 0])
+    assert found == {"exact": 1 + 16 * 2**-12, "fast": 1 + 15 * 2**-12}, "TF32 rounds 1 + 2^-12 to 1"
+
+
 def test_what_has_no_kernel_is_refused_with_the_alternative(cuda: CudaDevice) -> None:
     def call(x: Tensor) -> Tensor:
         return engine.linalg.inv(x)
 
-    with pytest.raises(TrainerError, match=r"(?s)NVIDIA GPUs.*device: cpu"):
+    with pytest.raises(TrainerError, match=r"(?s)a step on a GPU cannot.*device: cpu"):
         engine.trace(call)(np.eye(3, dtype=np.float32))
 
 

@@ -20,6 +20,7 @@ from tests.engine.targets.cpu.test_primitives import check, values
 from tests.engine.targets.ptx.device import EmulatedDevice
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.primitives import BUNDLES, TABLE
+from trainer.engine.targets import Device
 from trainer.engine.targets.cpu.device import CpuDevice
 
 DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "gpu.md"
@@ -54,11 +55,11 @@ def has_same_bits(sample: Sample) -> bool:
     return True
 
 
-def compare(sample: Sample, cpu: CpuDevice) -> None:
+def compare(sample: Sample, cpu: CpuDevice, device: Device = emulated) -> None:
     if not has_same_bits(sample):
-        return check(sample, emulated)  # type: ignore[arg-type]
+        return check(sample, device)  # type: ignore[arg-type]
     node = sample.node()
-    (ours,), (expected,) = emulated.evaluate([node]), cpu.evaluate([node])
+    (ours,), (expected,) = device.evaluate([node]), cpu.evaluate([node])
     found, wanted = values(ours), values(expected)
     np.testing.assert_array_equal(found, wanted)
     if node.dtype.is_float:

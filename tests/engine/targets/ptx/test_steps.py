@@ -112,7 +112,7 @@ def test_a_scan_and_its_gradient_have_the_bits_of_the_cpu() -> None:
         (lambda x: engine.linalg.svdvals(x), "is a function on the host.*Call it before or after the step"),
         (
             engine.custom(llvm=lambda x: "", result=lambda x: (x.shape, x.dtype), reference=abs, name="mine"),
-            "mine is LLVM IR for a CPU.*Compose it of the engine's operations",
+            "mine .*: it is LLVM IR for a CPU.*Compose it of the engine's operations",
         ),
     ],
 )

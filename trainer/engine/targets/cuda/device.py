@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.signature import signature
@@ -22,6 +22,7 @@ from trainer.engine.targets.cuda.memory import Allocation, CudaMemory
 from trainer.engine.targets.cuda.program import Program, Step
 from trainer.engine.targets.eager import CACHED_PROGRAMS, EagerProgram
 from trainer.engine.targets.ptx.launch import Launch
+from trainer.engine.targets.ptx.lowering.products import Precision
 from trainer.engine.targets.ptx.target import PtxTarget
 
 CACHED_KERNELS = 4096
@@ -29,7 +30,8 @@ CACHED_KERNELS = 4096
 
 
 class CudaDevice(Device):
-    """Kernels, streams and memory of one GPU; `cuda` stands in for CuPy's module of this name.
+    """Kernels, streams and memory of one GPU; `cuda` stands in for CuPy's module of this name. `numerics`: "exact", or
+    "fast", which multiplies 16-bit floats and float32, rounded to TF32, on tensor cores.
 
     Raises:
         TrainerError: the GPU, its driver or CuPy is missing or too old.
@@ -37,11 +39,12 @@ class CudaDevice(Device):
 
     is_asynchronous = True
 
-    def __init__(self, index: int = 0, cuda: Any = None) -> None:
+    def __init__(self, index: int = 0, cuda: Any = None, *, numerics: Literal["exact", "fast"] = "exact") -> None:
         gpu = open_gpu(index, cuda)
         self.gpu, self.name = gpu, gpu.device
         self.memory: CudaMemory = CudaMemory(gpu)
         self.lock = threading.RLock()
+        self._tensor_cores: tuple[Precision, ...] = get_args(Precision) if numerics == "fast" else ()
         self._arena: Allocation | None = None
         self._functions: OrderedDict[KernelSource, Any] = OrderedDict()
         self._programs: OrderedDict[Any, EagerProgram] = OrderedDict()
@@ -90,7 +93,7 @@ class CudaDevice(Device):
         self, kind: type[Any], results: Sequence[Node], updates: Sequence[tuple[Storage, Node]],
         inputs: Sequence[Node], flush: bool, progress: Callable[[int, int, str], None] | None,
     ) -> Any:  # fmt: skip
-        target = PtxTarget(self.gpu.processor, flush)
+        target = PtxTarget(self.gpu.processor, flush, self._tensor_cores)
         outputs = target.legal([*results, *(node for _, node in updates)])
         values, news = outputs[: len(results)], outputs[len(results) :]
         stored = [(storage, node) for (storage, _), node in zip(updates, news, strict=True)]

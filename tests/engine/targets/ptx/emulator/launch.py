@@ -47,13 +47,14 @@ Argument = np.ndarray | Buffer | np.generic | int
 
 def launch(
     text: str, grid: Sequence[int] | int, block: Sequence[int] | int, arguments: Sequence[Argument], *,
-    kernel: str | None = None, shared_bytes: int = 0, seed: int = 0,
+    kernel: str | None = None, shared_bytes: int = 0, seed: int = 0, checks_races: bool = True,
 ) -> None:  # fmt: skip
     """Run a kernel of a module (its only one, or the one named), changing arrays in place.
 
     Arrays are C-contiguous and handed over as pointers, integers as parameters of the declared size. `shared_bytes`
     is the size of the module's dynamic shared memory. Raises `Fault` for an error of the kernel, `Unsupported` for PTX
-    that the emulator does not execute.
+    that the emulator does not execute. Half of the time goes into finding races, which a launch that has been checked
+    before need not repeat.
     """
     grid, block = _three(grid), _three(block)
     if int(np.prod(block)) > 1024:
@@ -70,6 +71,8 @@ def launch(
             order[start : start + chunk], grid, block, code.widths, regions, names, parameters,
             (shared, code.units.get("shared", 4)), (local, code.units.get("local", 1)), seed + start,
         )  # fmt: skip
+        for region in machine.regions.values():
+            region.private |= not checks_races
         with np.errstate(all="ignore"):
             _Run(code, machine).run()
     for argument in arguments:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
@@ -25,14 +24,11 @@ from trainer.engine.targets.cpu.kernels.access import Elements, store_vector
 from trainer.engine.targets.cpu.kernels.loops import broadcast
 from trainer.engine.targets.cpu.kernels.products import multiply_add
 from trainer.engine.targets.cpu.kernels.ragged import RaggedRows
-from trainer.engine.targets.ir import mathematics
+from trainer.engine.targets.cpu.kernels.recurrent_cells import CellWriter, Kind
 from trainer.engine.targets.ir.expression import MEMORY, cast, lanes_of, narrow
 from trainer.engine.targets.ir.vectors import Floats
 from trainer.engine.targets.ir.writer import Integer, Writer
 
-Kind = Literal[
-    "tanh", "relu", "lstm", "gru", "projection", "tanh_back", "relu_back", "lstm_back", "gru_back", "state_back"
-]
 _GATES = {"lstm": 4, "gru": 3}
 _ACCUMULATORS = 24
 """Vectors of sums that stay in registers; of 32, the others hold weights and a number of each row."""
@@ -181,6 +177,7 @@ class _StepWriter:
         self.elements = Elements(self.writer, kernel.dtype)
         self.table = RaggedRows(kernel.batch, kernel.steps, 1)
         self.floats = Floats(self.writer, MEMORY[kernel.dtype.name], self.lanes)
+        self.cells = CellWriter(self.floats, self._load, self._store, self._earlier, kernel.with_states)
         kind = "native_pairs" if kernel.native else "widened_pairs"
         self.products = kind if kernel.pairs else "single"
 
@@ -403,101 +400,4 @@ class _StepWriter:
         totals = [
             self.elements.load(sums, (gate * kernel.unit_vectors + number) * self.lanes) for gate in range(kernel.gates)
         ]
-        getattr(self, f"_{kernel.kind}")(*totals)
-
-    def _outputs(self, value: str) -> None:
-        self._store(value, "y")
-        self._store(value, "h")
-
-    def _tanh(self, total: str) -> None:
-        self._outputs(mathematics.tanh(self.floats, self.floats.add(self._load("x"), total)))
-
-    def _relu(self, total: str) -> None:
-        f = self.floats
-        value = f.add(self._load("x"), total)
-        self._outputs(self._unless_positive(value, "zeroinitializer", value))
-
-    def _unless_positive(self, value: str, then: str, otherwise: str) -> str:
-        f = self.floats
-        return f.select(f.compare("ole", value, f.constant(0.0)), then, otherwise)
-
-    def _projection(self, total: str) -> None:
-        self._outputs(total)
-
-    def _lstm(self, *totals: str) -> None:
-        f = self.floats
-        i, forget, g, o = (f.add(self._load("x", gate), total) for gate, total in enumerate(totals))
-        i, forget, o = (mathematics.logistic(f, value) for value in (i, forget, o))
-        g = mathematics.tanh(f, g)
-        c = f.fma(forget, self._load("c"), f.multiply(i, g))
-        new = f.multiply(o, mathematics.tanh(f, c))
-        for gate, value in enumerate((i, forget, g, o)):
-            self._store(value, "gates", gate)
-        self._store(c, "cells")
-        self._store(c, "c")
-        if self.kernel.with_states:
-            self._outputs(new)
-        else:
-            self._store(new, "gates", 4)
-
-    def _gru(self, *totals: str) -> None:
-        f = self.floats
-        r, z = (mathematics.logistic(f, f.add(self._load("x", gate), totals[gate])) for gate in range(2))
-        q = f.add(totals[2], self._load("bias"))
-        n = mathematics.tanh(f, f.fma(r, q, self._load("x", 2)))
-        for gate, value in enumerate((r, z, n, q)):
-            self._store(value, "gates", gate)
-        self._outputs(f.fma(z, f.subtract(self._load("h"), n), n))
-
-    def _derivative(self, total: str) -> str:
-        """The derivative of the state."""
-        f = self.floats
-        return f.add(f.add(self._load("dy"), self._load("dh")), total)
-
-    def _slope(self, value: str, state: str) -> str:
-        """Times 1 - state², tanh's slope."""
-        f = self.floats
-        return f.multiply(value, f.fma(f.negate(state), state, f.constant(1.0)))
-
-    def _tanh_back(self, total: str) -> None:
-        self._store(self._slope(self._derivative(total), self._load("y")), "dx")
-        self._store("zeroinitializer", "dh")
-
-    def _relu_back(self, total: str) -> None:
-        self._store(self._unless_positive(self._load("y"), "zeroinitializer", self._derivative(total)), "dx")
-        self._store("zeroinitializer", "dh")
-
-    def _state_back(self, total: str) -> None:
-        self._store(self._derivative(total), "dhs")
-        self._store("zeroinitializer", "dh")
-
-    def _logistic_slope(self, value: str, gate: str) -> str:
-        """Times gate·(1 - gate)."""
-        f = self.floats
-        return f.multiply(f.multiply(value, gate), f.subtract(f.constant(1.0), gate))
-
-    def _lstm_back(self, total: str) -> None:
-        f = self.floats
-        if self.kernel.with_states:
-            total = self._derivative(total)
-            self._store("zeroinitializer", "dh")
-        i, forget, g, o = (self._load("gates", gate) for gate in range(4))
-        hyperbolic = mathematics.tanh(f, self._load("cells"))
-        own = f.add(self._load("dc"), self._slope(f.multiply(total, o), hyperbolic))
-        self._store(self._logistic_slope(f.multiply(own, g), i), "dx", 0)
-        self._store(self._logistic_slope(f.multiply(own, self._earlier("cells")), forget), "dx", 1)
-        self._store(self._slope(f.multiply(own, i), g), "dx", 2)
-        self._store(self._logistic_slope(f.multiply(total, hyperbolic), o), "dx", 3)
-        self._store(f.multiply(own, forget), "dc")
-
-    def _gru_back(self, total: str) -> None:
-        f = self.floats
-        total = self._derivative(total)
-        r, z, n, q = (self._load("gates", gate) for gate in range(4))
-        dn = self._slope(f.multiply(total, f.subtract(f.constant(1.0), z)), n)
-        dr = self._logistic_slope(f.multiply(dn, q), r)
-        dz = self._logistic_slope(f.multiply(total, f.subtract(self._earlier("y"), n)), z)
-        for gate, (value, product) in enumerate(((dr, dr), (dz, dz), (dn, f.multiply(dn, r)))):
-            self._store(value, "dx", gate)
-            self._store(product, "dp", gate)
-        self._store(f.multiply(total, z), "dh")
+        self.cells.finish(kernel.kind, totals)

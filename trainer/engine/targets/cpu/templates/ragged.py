@@ -22,6 +22,11 @@ from trainer.engine.targets.ir.writer import Integer
 BLOCK_STEPS = 512
 """Steps of a block of sums: what it reads of both operands stays in the second-level cache."""
 
+TASK_TILES, LEAST_TASKS = 8, 8
+"""Tiles that a task along "depth" has along the rows where as many tasks remain: `a` is transposed there, so a step's
+rows are neighbors, and each step lies on another page (two tiles: a tenth slower).
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class RaggedProduct:
@@ -36,8 +41,12 @@ class RaggedProduct:
         """With the parameters that the cost model chooses. The tuner tries none: how many steps there are, so what a
         candidate costs, differs from batch to batch.
         """
-        typical = spec if along == "rows" else replace(spec, depth=min(spec.depth, BLOCK_STEPS))
-        return cls(spec, candidates(typical, machine)[0], along)
+        if along == "rows":
+            return cls(spec, candidates(spec, machine)[0], along)
+        parameters = candidates(replace(spec, depth=min(spec.depth, BLOCK_STEPS)), machine)[0]
+        tiles = min(TASK_TILES, spec.rows // LEAST_TASKS // parameters.tile_rows)
+        task_rows = max(parameters.task_rows, tiles * parameters.tile_rows)
+        return cls(spec, replace(parameters, task_rows=task_rows), along)
 
     @property
     def kernel(self) -> MatmulKernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -157,7 +158,7 @@ class ResampleKernel(_ImageKernel):
         image, channel, *outer = place
         working = float32 if self.dtype.is_half else self.dtype
         kind = vector(compute(working), 1)
-        tables = [_Runs(w, name, band[1], working) for name, band in (("rows", self.rows), ("columns", self.columns))]
+        tables = [_Runs(w, band[1], working) for band in (self.rows, self.columns)]
         (top, height, down_weights), (left, width, across_weights) = (
             table.of(index) for table, index in zip(tables, outer, strict=True)
         )
@@ -183,7 +184,7 @@ def _plus_product(w: KernelWriter, kind: str, total: str, value: str, weight: st
 class _Runs:
     """The runs of an axis as constants of the module: (start, count, first weight) of each, and weights."""
 
-    def __init__(self, w: KernelWriter, name: str, runs: Sequence[Run], dtype: DType) -> None:
+    def __init__(self, w: KernelWriter, runs: Sequence[Run], dtype: DType) -> None:
         entries: list[int] = []
         weights: list[float] = []
         known: dict[tuple[float, ...], int] = {}
@@ -193,9 +194,13 @@ class _Runs:
                 weights += own
             entries += [start, len(own), known[own]]
         self.w, self.element = w, compute(dtype)
-        self.entries = w.table(f"{name}_runs", entries)
-        texts = [f"{self.element} {literal(dtype, weight)}" for weight in weights or [0.0]]
-        self.weights = w.constant(f"{name}_weights", f"[{len(texts)} x {self.element}] [{', '.join(texts)}]")
+        texts = ", ".join(f"{self.element} {literal(dtype, weight)}" for weight in weights or [0.0])
+        content = f"[{max(1, len(weights))} x {self.element}] [{texts}]"
+        key = hashlib.sha256(f"{entries} {content}".encode()).hexdigest()[
+            :16
+        ]  # modules of several kernels have it once
+        self.entries = w.table(f"runs_{key}", entries)
+        self.weights = w.constant(f"weights_{key}", content)
 
     def of(self, index: Integer) -> tuple[str, str, str]:
         """Start, count and first weight of a run."""

@@ -43,11 +43,9 @@ class Lowering:
 
 
 REFUSED = {
-    "host": ("is a function on the host, for which a step on a GPU cannot stop",
-             "Call it before or after the step, or train on `device: cpu`."),
-    "custom": ("is LLVM IR for a CPU",
-               "Compose it of the engine's operations, or train on `device: cpu`."),
-}  # fmt: skip
+    "host": ("it is a function on the host, for which a step cannot stop", "Call it before or after the step"),
+    "custom": ("it is LLVM IR for a CPU", "Compose it of the engine's operations"),
+}
 """By kind of item: why a GPU does not compute it, and what to do instead."""
 
 
@@ -58,8 +56,9 @@ def refusal(work: Work) -> TrainerError:
         name = work.spec.attribute("call").name
     elif work.kind == "custom":
         name = work.spec.attribute("kernel").name
-    why, hint = REFUSED.get(work.kind, ("has no kernel for NVIDIA GPUs", "Train on `device: cpu`."))
+    why, instead = REFUSED.get(work.kind, ("", ""))
     return TrainerError(
-        f"{name} {why}", where=work.line, found=f"{name} ({work.kind})",
-        expected="an operation of the table in docs/gpu.md", hint=hint,
+        f"{name} has no kernel for NVIDIA GPUs{': ' if why else ''}{why}", where=work.line,
+        found=f"{name} ({work.kind})", expected="an operation of the table in docs/gpu.md",
+        hint=f"{instead}, or train on `device: cpu`." if instead else "Train on `device: cpu`.",
     )  # fmt: skip

@@ -1,0 +1,114 @@
+"""What is found before a training: batch sizes under a memory limit, and learning rates.
+
+python benchmarks/finders.py [NAME …] [--json] [--seeds N]
+
+batch_size  recipes with `data.batch_size: auto` in a control group with a memory limit (Linux; needs the rights to
+            make one): measured, trained for some steps, validated and saved, without running out of memory
+find_lr     recipes trained with the rate that `trainer find-lr` suggests, against their own rate at equal steps: a
+            horizon of STEPS, with the recipe's schedule over it
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from harness import Figure, checkout_environment, run_figures
+
+sys.path.insert(0, str(Path(__file__).parent / "workloads"))
+
+from limited import MemoryLimit
+
+from trainer import configs
+from trainer.rundir import RunPaths, open_run
+
+OPTIONS = argparse.ArgumentParser(add_help=False)
+OPTIONS.add_argument("--seeds", type=int, default=3, help="trainings with each learning rate (default: 3)")
+CHOSEN, REST = OPTIONS.parse_known_args()
+TRAINER = [sys.executable, "-P", "-m", "trainer.cli"]
+LIMITS = {"digits": 500, "names": 500, "forecast": 450, "clothes": 1600, "nuclei": 2500}
+"""By recipe: memory of the control group in MB, for batches of some tens to some thousands of items."""
+STEPS = {"digits": 250, "names": 250, "adding": 400, "forecast": 250, "clothes": 96}
+"""By recipe: the horizon of a comparison of learning rates."""
+
+
+def found_batch_sizes() -> float:
+    """How many of the recipes were measured and trained without running out of memory."""
+    return sum(_trains_within(name, limit * 1_000_000) for name, limit in LIMITS.items())
+
+
+def _trains_within(recipe: str, limit: int) -> bool:
+    words = [
+        "run", recipe, "data.batch_size=auto", "train.epochs=null", "train.steps=6", "validate.every_steps=3",
+        "--run-dir", "run", "--plain",
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="trainer-finders-") as folder, MemoryLimit(limit) as group:
+        done = group.run([*TRAINER, *words], Path(folder))
+        problem = done.stderr.strip()[-1000:] if done.returncode else ""
+        size = (
+            "none"
+            if problem
+            else configs.load_resolved(RunPaths(Path(folder) / "run").config(1)).config.data.batch_size
+        )
+        kills = group.kills
+    print(f"{recipe} in {limit / 1e6:.0f} MB: batch size {size}, {kills} killed {problem}", file=sys.stderr, flush=True)
+    return not problem and not kills
+
+
+def found_learning_rates() -> float:
+    """How many of the recipes train at least as well with the suggestion, less a standard error of their own result."""
+    return sum(map(_is_well_found, STEPS))
+
+
+def _is_well_found(recipe: str) -> bool:
+    with tempfile.TemporaryDirectory(prefix="trainer-finders-") as folder:
+        done = subprocess.run(
+            [*TRAINER, "find-lr", recipe, "--json"], cwd=folder, check=True, env=checkout_environment(),
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        suggestion = json.loads(done.stdout)["suggestion"]
+        optimizer = configs.load(recipe).config.optimizer
+        assert optimizer is not None
+        own, found = (
+            [_loss(recipe, rate, seed, Path(folder)) for seed in range(CHOSEN.seeds)]
+            for rate in (optimizer.learning_rate, suggestion)
+        )
+    error = statistics.stdev(own) / math.sqrt(len(own))
+    is_reached = statistics.mean(found) <= statistics.mean(own) + error
+    print(
+        f"{recipe}, {STEPS[recipe]} steps: {optimizer.learning_rate:.2g} has a loss of {statistics.mean(own):.4g} ± "
+        f"{error:.2g}, the suggestion {suggestion:.2g} of {statistics.mean(found):.4g}: "
+        f"{'reached' if is_reached else 'missed'}", file=sys.stderr, flush=True,
+    )  # fmt: skip
+    return is_reached
+
+
+def _loss(recipe: str, rate: float, seed: int, folder: Path) -> float:
+    """The validation loss after the horizon; infinite if the training fails."""
+    run = folder / f"{rate}-{seed}"
+    words = [
+        f"optimizer.learning_rate={rate}", f"seed={seed}", f"train.steps={STEPS[recipe]}", "train.epochs=null",
+        f"validate={{every_steps: {STEPS[recipe]}, every_epochs: null, test: false}}",
+    ]  # fmt: skip
+    done = subprocess.run(
+        [*TRAINER, "run", recipe, *words, "--run-dir", str(run), "--plain"], cwd=folder, check=False,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=checkout_environment(),
+    )  # fmt: skip
+    return math.inf if done.returncode else float(open_run(run).metrics["valid/loss"].value[-1])
+
+
+FIGURES = [
+    Figure("batch_size", found_batch_sizes, bar=len(LIMITS), better="higher", unit="recipes", rounds=1,
+           is_timing=False),
+    Figure("find_lr", found_learning_rates, bar=len(STEPS), better="higher", unit="recipes", rounds=1,
+           is_timing=False),
+]  # fmt: skip
+
+if __name__ == "__main__":
+    sys.exit(run_figures(FIGURES, REST))

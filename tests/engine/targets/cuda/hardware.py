@@ -1,0 +1,12 @@
+"""The device that tests of values use: the emulator, or with `TRAINER_TEST_GPU=1` the first GPU of the machine."""
+
+from __future__ import annotations
+
+import os
+
+from tests.engine.targets.cuda.recorder import Recorder
+from trainer.engine.targets.cuda.device import CudaDevice
+
+
+def gpu() -> CudaDevice:
+    return CudaDevice(0, None if os.environ.get("TRAINER_TEST_GPU") == "1" else Recorder())

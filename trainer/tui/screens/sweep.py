@@ -1,0 +1,131 @@
+"""The trials of the sweep that the run belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual.widget import Widget
+
+from trainer import TrainerError
+from trainer.rundir.sweeps import SweepPaths, SweepState, is_sweep, read_state
+from trainer.tui.frame import Frame
+from trainer.tui.listing import TableState, ordered, place_in_table
+from trainer.tui.panel import Panel
+from trainer.tui.panels.sweep import (
+    best_so_far,
+    draw_best_so_far,
+    draw_importance,
+    draw_trials,
+    summary,
+    trial_columns,
+    trial_rows,
+)
+from trainer.tui.screens.base import RunScreen, bindings_of
+from trainer.tui.text import Line
+
+if TYPE_CHECKING:
+    from trainer.tui.app import Dashboard
+
+
+class Sweep(RunScreen):
+    """All trials in a table; below, the best metric so far and the importance of the parameters."""
+
+    BINDINGS = bindings_of("sweep", "screen")
+    scope = "sweep"
+    scrolling = "trials"
+    scroll_step = 1
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        super().__init__(dashboard)
+        self.table = TableState()
+        self.state: SweepState | None = None
+        self._read: tuple[SweepPaths, int] | None = None
+
+    def body(self) -> Iterable[Widget]:
+        source = self.dashboard
+        yield Widget(
+            Panel(self._draw_table, source=source, id="trials", title=self._table_title, classes="half"),
+            Widget(
+                Panel(self._draw_chart, source=source, id="best-so-far", title=self._chart_title),
+                Panel(self._draw_importance, source=source, id="importance", title=lambda frame: "importance"),
+                id="sweep-below",
+            ),
+            id="sweep-body",
+        )
+
+    def show(self, frame: Frame) -> None:
+        self._refresh()
+        super().show(frame)
+
+    def scroll_lines(self, lines: int) -> None:
+        self.table = self.table.moved(lines, 0 if self.state is None else len(trial_rows(self.state, self.searched)))
+
+    def search(self, text: str) -> None:
+        self.searched = text
+        self._set(replace(self.table, selected=0))
+
+    def action_sort(self) -> None:
+        if self.state is not None:
+            self._set(self.table.sorted_by_next(len(trial_columns(self.state))))
+
+    def action_reverse(self) -> None:
+        self._set(replace(self.table, is_reversed=not self.table.is_reversed))
+
+    def action_choose(self) -> None:
+        """Show the run of the selected trial; its first one where it has several seeds."""
+        rows = [] if self.state is None else ordered(trial_rows(self.state, self.searched), self.table)
+        if self.state is not None and rows:
+            number = rows[min(self.table.selected, len(rows) - 1)].item.number
+            root = self._paths().run(number, 0, self.state.seeds).root
+            if root.is_dir():
+                self.dashboard.follow(root)
+            else:
+                self.dashboard.say(f"trial {number} has no run yet")
+
+    def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
+        if panel.id != "trials" or self.state is None:
+            super().clicked(panel, x, y, is_double=is_double)
+            return
+        rows = trial_rows(self.state, self.searched)
+        place = place_in_table(trial_columns(self.state), rows, self.table, *panel.drawn_size, x, y)
+        self._set(self.table.clicked(place))
+        if place[0] is not None and is_double:
+            self.action_choose()
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _paths(self) -> SweepPaths:
+        return SweepPaths(self.dashboard.feed.paths.root.resolve().parent)
+
+    def _refresh(self) -> None:
+        """Read the trials again if the file has been replaced."""
+        paths = self._paths()
+        try:
+            version = (paths, paths.state.stat().st_mtime_ns) if is_sweep(paths.root) else None
+            if version != self._read:
+                self.state = None if version is None else read_state(paths)
+                self._read = version
+        except (OSError, TrainerError):
+            self.state = self._read = None
+
+    def _set(self, table: TableState) -> None:
+        self.table = table
+        self.dashboard.draw()
+
+    def _table_title(self, frame: Frame) -> str:
+        filtered = f"  with {self.searched!r}" if self.searched else ""
+        return "sweep" if self.state is None else f"{self._paths().root.name}  {summary(self.state)}{filtered}"
+
+    def _chart_title(self, frame: Frame) -> str:
+        return "best so far" if self.state is None else f"{self.state.metric}, best so far"
+
+    def _draw_table(self, frame: Frame, width: int, height: int) -> list[Line]:
+        return draw_trials(frame, width, height, self.state, self.table, self.searched)
+
+    def _draw_chart(self, frame: Frame, width: int, height: int) -> list[Line]:
+        return draw_best_so_far(frame, width, height, None if self.state is None else best_so_far(self.state))
+
+    def _draw_importance(self, frame: Frame, width: int, height: int) -> list[Line]:
+        return draw_importance(frame, width, height, {} if self.state is None else self.state.importance)
