@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.ir.expression import COMPUTE, MEMORY, narrow, render_body, widen
-from trainer.engine.targets.ir.writer import Integer, Typed, Writer, vector
+from trainer.engine.targets.ir.writer import Integer, Loop, Typed, Writer, vector
 
 WARP = 32
 """Threads of a warp."""
@@ -22,6 +22,10 @@ WARP = 32
 GLOBAL = "ptr addrspace(1)"
 SHARED = "ptr addrspace(3)"
 
+_METADATA = """!0 = !{}
+!1 = distinct !{!1, !2}
+!2 = !{!"llvm.loop.unroll.disable"}
+"""
 _ALL_LANES = "-1"
 _SHUFFLED_TO = "31"
 """What `shfl.sync` takes as its last lane: that of a whole warp."""
@@ -190,6 +194,14 @@ class KernelWriter(Writer):
         )
         return f"@{name}"
 
+    @contextmanager
+    def rolled(self, start: str, stop: str, step: int, carried: Sequence[Typed]) -> Iterator[Loop]:
+        """A loop that LLVM does not unroll: a few long steps one after the other would need too many registers."""
+        with self.loop(start, stop, step, carried) as loop:
+            yield loop
+        latch = next(n for n in reversed(range(len(self.lines))) if self.lines[n].startswith("  br i1"))
+        self.lines[latch] += ", !llvm.loop !1"
+
     # What differs from a kernel of the CPU.
 
     def helper(
@@ -225,7 +237,7 @@ class KernelWriter(Writer):
             attributes += ' "denormal-fp-math-f32"="preserve-sign,preserve-sign"'
         text = f"define ptx_kernel void @{name}({', '.join(self._parameters)}) {attributes} {{\n"
         function = text + "\n".join(self.lines) + "\n}"
-        parts = [*self._definitions.values(), function, *self._declarations.values(), "!0 = !{}\n"]
+        parts = [*self._definitions.values(), function, *self._declarations.values(), _METADATA]
         return "\n".join(['target triple = "nvptx64-nvidia-cuda"', *parts])
 
 

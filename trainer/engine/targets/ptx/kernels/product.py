@@ -156,7 +156,7 @@ class _Product:
         sums = self.initial
         self.begin()
         if kernel.depth:
-            with w.loop(str(start), str(stop), tile.depth, [(self.element, each) for each in sums]) as step:
+            with w.rolled(str(start), str(stop), tile.depth, [(self.element, each) for each in sums]) as step:
                 for side in range(2):
                     self._fill(side, str(step.index), stop)
                 w.barrier()
