@@ -28,6 +28,7 @@ from trainer.cli.starting import worker_environment
 if TYPE_CHECKING:
     from trainer.learner.dry_run import DryRun
 
+OOM_SCORE = Path("/proc/self/oom_score_adj")
 TIMED_SECONDS = 5.0
 """Seconds of timed steps, in the first epoch and in later ones."""
 
@@ -86,14 +87,15 @@ def _print_memory(order: Order) -> int:
     from trainer.rundir import RunPaths
 
     with suppress(OSError):  # if memory ends, the system ends this process and not the one that measures
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+        OOM_SCORE.write_text("1000", encoding="ascii")
     answer: dict[str, object] = {"peak": None, "items": 0}
     try:
         with tempfile.TemporaryDirectory(prefix="trainer-dry-run-") as folder:
             learner = learner_for_steps(order.words, None, lambda event: True, paths=RunPaths(Path(folder)))
             found = learner.dry_run(seconds=0.0)
             shared = found.cache_memory if found.data_processes else 0
-            answer = {"peak": found.peak_memory + shared + found.data_memory, "items": found.training_items}
+            peak = None if found.killed_data_processes else found.peak_memory + shared + found.data_memory
+            answer = {"peak": peak, "items": found.training_items}
     except MemoryError:
         pass
     except TrainerError as error:
