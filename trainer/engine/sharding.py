@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from trainer import TrainerError
-from trainer.engine.graph import dtypes, lines, rows
+from trainer.engine.graph import dtypes, lines, row_mixing
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node
 
@@ -114,7 +114,7 @@ def tracing_shard(count: int, number: Node, arguments: Collection[Node], states:
 
 
 def check_rows(outputs: Sequence[Node]) -> None:
-    """Raise if `outputs`, of one shard, mix rows of the batch; see `graph.rows`. Nothing without shards.
+    """Raise if `outputs`, of one shard, mix rows of the batch; see `graph.row_mixing`. Nothing without shards.
 
     Raises:
         TrainerError: names the operation.
@@ -122,7 +122,7 @@ def check_rows(outputs: Sequence[Node]) -> None:
     traced = _traced.get()
     if traced is not None:
         arguments, states = ({node.attributes[0] for node in nodes} for nodes in (traced.arguments, traced.states))
-        rows.check_rows(outputs, arguments, states)
+        row_mixing.check_rows(outputs, arguments, states)
 
 
 def shard_count() -> int:

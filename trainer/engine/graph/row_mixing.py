@@ -173,7 +173,7 @@ def _same(node: Node, given: Sequence[State]) -> Rows:
     return found[0]
 
 
-def _apart(rows: Rows, axes: Collection[int], what: str) -> Rows:
+def _elsewhere(rows: Rows, axes: Collection[int], what: str) -> Rows:
     if rows.axis in axes:
         raise _Mixing(what)
     return rows
@@ -209,7 +209,7 @@ def _pad(node: Node, given: Sequence[Any]) -> State:
 
 def _windows(node: Node, given: Sequence[Any]) -> State:
     axis = node.attribute("axis")
-    rows = _apart(given[0], [axis], "windows lie across rows")
+    rows = _elsewhere(given[0], [axis], "windows lie across rows")
     return rows.at(rows.axis + (rows.axis > axis))
 
 
@@ -233,7 +233,7 @@ def _reduce(node: Node, given: Sequence[Any]) -> State:
 
 def _along(node: Node, given: Sequence[State]) -> State:
     """What has an `axis` along which it combines elements."""
-    return _apart(_same(node, given), [node.attribute("axis")], "it goes along the rows")
+    return _elsewhere(_same(node, given), [node.attribute("axis")], "it goes along the rows")
 
 
 def _matmul(node: Node, given: Sequence[Any]) -> State:
@@ -262,7 +262,7 @@ def _weight_gradient(node: Node, given: Sequence[Any]) -> State:
 
 
 def _planes(node: Node, given: Sequence[State]) -> State:
-    return _apart(_same(node, given), (2, 3), "windows lie across rows")
+    return _elsewhere(_same(node, given), (2, 3), "windows lie across rows")
 
 
 def _gather(node: Node, given: Sequence[Any]) -> State:
@@ -296,11 +296,11 @@ def _gather_sum(node: Node, given: Sequence[Any]) -> State:
 
 
 def _suppress(node: Node, given: Sequence[Any]) -> State:
-    return _apart(given[0], (node.ndim - 1, node.ndim), "rows suppress rows")
+    return _elsewhere(given[0], (node.ndim - 1, node.ndim), "rows suppress rows")
 
 
 def _attention(node: Node, given: Sequence[Any]) -> States:
-    rows = _apart(_same(node, given), (1, 2, 3), "rows are not the first axis")
+    rows = _elsewhere(_same(node, given), (1, 2, 3), "rows are not the first axis")
     return (rows,) * len(node.operation.outputs(node.inputs, node.attributes))  # type: ignore[misc]
 
 
@@ -345,7 +345,7 @@ _RULES: Mapping[str, Callable[[Node, Sequence[Any]], State | States]] = {
     "pad": _pad,
     "slice": _slice,
     "windows": _windows,
-    "flip": lambda node, given: _apart(given[0], node.attributes[0], "rows change places"),
+    "flip": lambda node, given: _elsewhere(given[0], node.attributes[0], "rows change places"),
     "concatenate": _concatenate,
     "cumulative_sum": _along,
     "cumulative_prod": _along,
