@@ -56,7 +56,7 @@ def problems_of(
     """Every problem in `error`, raised while `model` validated the part of `document` at `prefix`."""
     root = value_at(document.value, prefix) or {}
     expected: dict[KeyPath, list[str]] = {}
-    meant: dict[KeyPath, str] = {}
+    bounds: dict[KeyPath, str] = {}
     found: dict[KeyPath, str] = {}
     hints: dict[KeyPath, set[str | None]] = {}
     problems: list[Problem] = []
@@ -85,7 +85,7 @@ def problems_of(
             expectation = _expectation(kind, context, section_at(model, root, path[:-1]), at[-1:])
             expected.setdefault(at, []).append(expectation)
             if kind in _BOUNDS:
-                meant[at] = expectation
+                bounds[at] = expectation
             found[at] = _found(item["input"], kind, context)
             known = hints.setdefault(at, set())
             if kind != "literal_error":  # a fixed word next to another form leaves the hint of that form certain
@@ -95,7 +95,7 @@ def problems_of(
             problems.append(Problem(value_place(document, at), at, message))
     for at, choices in expected.items():
         only_hint = hints[at].pop() if len(hints[at]) == 1 else None  # with several expected forms, no hint is certain
-        expectation = meant.get(at) or " or ".join(dict.fromkeys(choices))
+        expectation = bounds.get(at) or " or ".join(dict.fromkeys(choices))
         message = f"expected {expectation}, found {found[at]}"
         if len(at) == 1 and at[0] in SECTIONS and isinstance(value_at(document.value, at), str):
             message += f"; a single word belongs in {SECTIONS[at[0]]}"
