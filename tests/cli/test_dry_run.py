@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -116,3 +117,5 @@ def test_the_table_has_each_figure_in_a_line() -> None:
         "epoch       12.4 s of 26 steps and their share of the validations; the first 20.0 s",
         "total       20.7 minutes at most: 2,600 steps and 5 validations",
     ]
+    processes = replace(found, data_processes=2, data_memory=400_000_000, killed_data_processes=1)
+    assert lines(processes)[2].endswith("335.8 MB of decoded items; 1 was killed and replaced, as when memory runs out")

@@ -144,7 +144,7 @@ def lines(found: DryRun) -> list[str]:
         processes = f"{found.data_processes} data-loading process{'es' if found.data_processes > 1 else ''}"
         memory += f", and {processes} with {_size(found.data_memory)} and {_size(found.cache_memory)} of decoded items"
         if killed := found.killed_data_processes:
-            memory += f"; {killed} {'was' if killed == 1 else 'were'} killed and replaced: the memory is too small"
+            memory += f"; {killed} {'was' if killed == 1 else 'were'} killed and replaced, as when memory runs out"
     elif found.cache_memory:
         memory += f", {_size(found.cache_memory)} of it decoded items"
     epoch = f"{_time(found.epoch_seconds)} of {found.steps_per_epoch:,} steps and their share of the validations"
