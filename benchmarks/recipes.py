@@ -150,7 +150,6 @@ ROWS = {
         600,
         "valid/loss",
         (Bar("test/loss", most=1.55), Bar("test/loss", most=1.0, by_peer=True)),
-        seeds=2,
         by_minutes=True,
         short=(*_OF_TOKENS, "options.units=32", "options.shown=20"),
     ),
@@ -158,7 +157,6 @@ ROWS = {
         600,
         "valid/loss",
         (Bar("test/loss", most=1.62), Bar("test/loss", most=1.0, by_peer=True)),
-        seeds=2,
         by_minutes=True,
         short=(*_OF_TOKENS, "options.width=24", "options.depth=1", "options.context=64", "options.shown=20"),
     ),
@@ -481,6 +479,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"no such recipe: {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
     if not arguments.short and (other := [word for word in overrides if not word.startswith(NEUTRAL)]):
         parser.error(f"{', '.join(other)} would change the result; only {', '.join(NEUTRAL)} may be set")
+    if arguments.beside and (refused := _refused_beside(names, overrides, is_short=arguments.short)):
+        parser.error(refused)
     if arguments.curves:
         for name in names:
             keep_curve(name)
@@ -491,6 +491,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         shown = {key: value for key, value in line.items() if key not in UNSHOWN}
         print(as_json(line) if arguments.json else describe(shown), flush=True)
     return exit_code(verdicts)
+
+
+def _refused_beside(names: Sequence[str], overrides: Sequence[str], *, is_short: bool) -> str | None:
+    """Why `--beside` can't train PyTorch, too; None: it can."""
+    if overrides and not is_short:
+        return f"--beside takes the recipe as it is, without {', '.join(overrides)}: PyTorch would not follow"
+    if is_short and (whole := [name for name in names if not ROWS[name].by_minutes]):
+        return f"--short --beside is for recipes that are compared by minutes; {', '.join(whole)} are not"
+    return None
 
 
 def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.Namespace) -> Iterable[dict[str, Any]]:

@@ -86,6 +86,10 @@ def test_no_version_or_system_is_claimed_that_the_tests_have_not_run_on():
     assert "macos" not in README.lower()
 
 
+USES = {"cupy-cuda12x": r"import(_module\(\"| )cupy\b", "mpich": r"\"mpiexec\""}
+"""How code uses a package that is not imported under its own name."""
+
+
 def test_every_extra_is_of_something_that_code_uses():
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "optional-dependencies"
@@ -95,8 +99,9 @@ def test_every_extra_is_of_something_that_code_uses():
     assert set(extras["docs"]) < set(extras["dev"])
     code = "".join(path.read_text(encoding="utf-8") for path in (REPOSITORY / "trainer").rglob("*.py"))
     for name in set(extras) - {"dev", "docs"}:
-        modules = [re.match(r"[\w-]+", each)[0].replace("-", "_") for each in extras[name]]
-        assert all(re.search(rf"(import|from) {module}\b", code) for module in modules), name
+        packages = [re.match(r"[\w-]+", each)[0] for each in extras[name]]
+        uses = [USES.get(package, rf"(import|from) {package.replace('-', '_')}\b") for package in packages]
+        assert all(re.search(use, code) for use in uses), name
 
 
 def test_the_code_of_the_python_page_runs(tmp_path: Path):

@@ -258,7 +258,7 @@ def spread_in_trainer(file: str) -> float:
     from trainer import engine
     from trainer.engine import nn
 
-    worst = 0.0
+    ratios: list[float] = []
     with np.load(file) as held:
         for name, (kind, options) in SPREAD_KINDS.items():
             for ragged in (False, True):
@@ -279,16 +279,16 @@ def spread_in_trainer(file: str) -> float:
                 found = layer.state_dict()
                 exact = {key: held[f"{case}/float64/{key}"] for key in found}
                 own = {key: held[f"{case}/float32/{key}"] for key in found}
-                worst = max(worst, _distance(found, exact) / _distance(own, exact))
-    return worst
+                ratios.append(_distance(found, exact) / _distance(own, exact))
+    return float(np.max(ratios))  # NaN where one is
 
 
 def _distance(weights: dict[str, Any], others: dict[str, np.ndarray]) -> float:
     return float(sum(np.sum((np.asarray(weights[key], np.float64) - others[key]) ** 2) for key in others) ** 0.5)
 
 
-def answered(peer: str, request: str) -> Callable[[], float]:
-    """What measures a request."""
+def measurement(peer: str, request: str) -> Callable[[], float]:
+    """The function that measures what a request names."""
     asked, _, name = request.rpartition(" ")
     if asked == "bound":
         return lambda: fraction_of_bound(CASES[name])
@@ -312,5 +312,5 @@ if __name__ == "__main__":
     for line in sys.stdin:
         request = line.strip()
         if request not in known:
-            known[request] = answered(sys.argv[1], request)
+            known[request] = measurement(sys.argv[1], request)
         print(known[request](), flush=True)

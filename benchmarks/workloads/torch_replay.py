@@ -129,9 +129,7 @@ class Average:
 
 
 def twin_of(recipe: str, config: dict[str, Any], weights: dict[str, torch.Tensor], **known: Any) -> TwinBase:
-    """A recipe's twin. Its class takes the config, and of `weights`, those that it begins with, and what else is known
-    what it asks for.
-    """
+    """A recipe's twin, from the arguments that its class has: `config`, `weights` (the initial ones), and `known`."""
     kind = importlib.import_module(f"twin_{recipe}").Twin
     asked = inspect.signature(kind).parameters
     return kind(**{name: value for name, value in {"config": config, "weights": weights, **known}.items()

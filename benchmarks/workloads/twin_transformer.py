@@ -20,15 +20,15 @@ class Block(nn.TransformerEncoderLayer):
         self.heads, self.share = heads, dropout
 
     def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        x = x + self.dropout1(self.attended(self.norm1(x), cos, sin))
+        x = x + self.dropout1(self.attention(self.norm1(x), cos, sin))
         return x + self.dropout2(self.linear2(self.dropout(F.gelu(self.linear1(self.norm2(x))))))
 
-    def attended(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    def attention(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         rows, length, width = x.shape
         projected = F.linear(x, self.self_attn.in_proj_weight, self.self_attn.in_proj_bias)
         query, key, value = projected.view(rows, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         share = self.share if self.training else 0.0
-        y = F.scaled_dot_product_attention(turned(query, cos, sin), turned(key, cos, sin), value, dropout_p=share,
+        y = F.scaled_dot_product_attention(rotated(query, cos, sin), rotated(key, cos, sin), value, dropout_p=share,
                                            is_causal=True)  # fmt: skip
         return self.self_attn.out_proj(y.transpose(1, 2).reshape(rows, length, width))
 
@@ -61,7 +61,7 @@ class Twin(LanguageTwin):
         self.network = LanguageModel(self.options, vocabulary(weights))
 
 
-def turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """x [N, heads, L, D] with elements i and i + D / 2 turned by an angle."""
     low, high = x.chunk(2, -1)
     return torch.cat([low * cos - high * sin, high * cos + low * sin], -1)

@@ -332,6 +332,17 @@ def test_a_pair_of_the_same_minutes_counts_where_nothing_else_used_the_machine(
     assert (recipes.means(row, [], pairs) == {"test/loss by PyTorch's": pytest.approx(1.5 / 1.6)}) is counts
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"), [(("vit", "threads=1"), "without threads=1"), (("clothes", "--short"), "clothes are not")]
+)
+def test_pytorch_is_trained_only_next_to_the_recipe_as_it_is(
+    words: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        recipes.main([*words, "--beside", "python"])
+    assert reason in capsys.readouterr().err
+
+
 def test_an_interrupted_run_has_no_minutes_to_compare_with() -> None:
     run: Any = SimpleNamespace(paths=SimpleNamespace(root=Path("runs/vit/run")))
     end: Any = SimpleNamespace(metrics={})

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from trainer import TrainerError
+from trainer import TrainerError, engine
 from trainer.configs import RunConfig
 from trainer.engine import nn
 from trainer.learner import Learner
+from trainer.metrics import Mean
 from trainer.rundir import RunPaths
 
 SGD = {"name": "sgd", "learning_rate": 0.05}  # Adam would make a step of the noise in gradients that are zero
@@ -56,3 +57,13 @@ def test_a_batch_that_the_shards_do_not_divide_is_refused_before_the_first_step(
 def test_the_number_of_shards_is_a_power_of_two() -> None:
     with pytest.raises(ValueError, match="6 is not a power of two"):
         RunConfig(task="blobs", train={"shards": 6})
+
+
+def test_metrics_that_mix_rows_are_refused(blobs: Any, config: Any) -> None:
+    class Compared(blobs):
+        def valid_step(self, batch: Any) -> Any:
+            scores = self.net(batch["point"])
+            return {"similarity": Mean(engine.mean(scores @ scores.T), engine.sum(batch["weight"]))}
+
+    with pytest.raises(TrainerError, match="matmul mixes rows of the batch"):
+        Learner(Compared, config(train={"steps": 1, "shards": 2})).run().check()

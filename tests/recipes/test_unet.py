@@ -7,6 +7,7 @@ import pytest
 
 from trainer import TrainerError, engine
 from trainer.engine import nn
+from trainer.recipes.parts.backbones import backbone
 from trainer.recipes.parts.unet import UNet
 
 
@@ -18,6 +19,11 @@ def test_maps_are_smaller_than_the_picture_by_the_reduction(reduction: int) -> N
         assert network(engine.zeros((2, 3, 16, 32))).shape == (2, 5, 16 // reduction, 32 // reduction)
         with pytest.raises(TrainerError, match=f"multiples of {4 * reduction}"):
             network(engine.zeros((2, 3, 16, 18)))
+
+
+def test_a_backbone_needs_a_width_for_each_resolution_but_the_lowest() -> None:
+    with pytest.raises(TrainerError, match="fewer widths"):
+        UNet(3, 5, (8, 8), backbone=backbone("mobilenet_v3_small"))
 
 
 def test_a_pixel_is_seen_across_the_whole_picture_and_in_detail() -> None:

@@ -54,7 +54,7 @@ def test_every_state_has_a_glyph_in_both_sets() -> None:
     from trainer.tui import status
 
     states = [value for value in vars(status).values() if isinstance(value, Status)]
-    assert len(states) == 11
+    assert len(states) == 12
     for state in states:
         for glyphs in (UNICODE, ASCII):
             assert len(getattr(glyphs, state.glyph)) == 1

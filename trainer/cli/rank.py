@@ -170,7 +170,8 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
             deadline = time.monotonic() + SECONDS_TO_END
         if deadline is not None and (not alive or time.monotonic() > deadline):
             for pid in alive.values():
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has just ended
+                    os.kill(pid, signal.SIGKILL)
             launcher.terminate()  # which ends what is left of its own
             launcher.wait()
     ended = [

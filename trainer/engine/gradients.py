@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from trainer.engine.graph import differentiate
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.sharding import check_rows
 from trainer.engine.tensor import Tensor, wrapped
 
 
@@ -19,7 +20,8 @@ def gradients(output: Tensor, wrt: Sequence[Tensor], *, cotangent: Tensor | None
     counts as real(sum(output * conj(cotangent))).
 
     Raises:
-        TrainerError: `output` is not a floating-point scalar, or does not depend on one of `wrt`.
+        TrainerError: `output` is not a floating-point scalar, or does not depend on one of `wrt`; in a step with
+            shards: it mixes rows of the batch other than by sums.
     """
     if not output.dtype.is_inexact or (cotangent is None and (output.shape != () or output.dtype.is_complex)):
         raise refusal(
@@ -36,6 +38,7 @@ def gradients(output: Tensor, wrt: Sequence[Tensor], *, cotangent: Tensor | None
             found=describe([cotangent]),
             expected=describe([output]),
         )
+    check_rows([output.node])
     nodes = [tensor.node for tensor in wrt]
     seed = p.full_like(output.node, 1.0) if cotangent is None else cotangent.node
     found = differentiate.gradients(output.node, nodes, seed)

@@ -6,7 +6,7 @@ the shards' numbers, so the bits depend on the number of shards, not on the numb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from trainer import TrainerError
-from trainer.engine.graph import dtypes
+from trainer.engine.graph import dtypes, lines, row_mixing
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node
 
@@ -86,23 +86,43 @@ def check_divides(count: int, batch_size: int) -> None:
 
 @dataclass(frozen=True)
 class _Traced:
-    """The step being traced for one of `count` shards, whose number is `number`, int32 ()."""
+    """The step being traced for one of `count` shards, whose number is `number`, int32 ().
+
+    arguments: placeholders of what it is called with. states: those of the states that it has read so far.
+    """
 
     count: int
     number: Node
+    arguments: Collection[Node]
+    states: Collection[Node]
 
 
 _traced: ContextVar[_Traced | None] = ContextVar("traced_shard", default=None)
+_counted: ContextVar[Node | None] = ContextVar("counted_shard", default=None)
 
 
 @contextmanager
-def tracing_shard(count: int, number: Node) -> Iterator[None]:
-    """Inside the `with` block a step is traced for one of `count` shards; `number` stands for the shard's number."""
-    token = _traced.set(_Traced(count, number))
+def tracing_shard(count: int, number: Node, arguments: Collection[Node], states: Collection[Node]) -> Iterator[None]:
+    """Inside the `with` block a step is traced for one of `count` shards; the arguments are those of `_Traced`."""
+    token = _traced.set(_Traced(count, number, arguments, states))
+    lines.noting += 1  # shown to the user if an operation mixes rows
     try:
         yield
     finally:
+        lines.noting -= 1
         _traced.reset(token)
+
+
+def check_rows(outputs: Sequence[Node]) -> None:
+    """Raise if `outputs`, of one shard, mix rows of the batch; see `graph.row_mixing`. Nothing without shards.
+
+    Raises:
+        TrainerError: names the operation.
+    """
+    traced = _traced.get()
+    if traced is not None:
+        arguments, states = ({node.attributes[0] for node in nodes} for nodes in (traced.arguments, traced.states))
+        row_mixing.check_rows(outputs, arguments, states)
 
 
 def shard_count() -> int:
@@ -115,6 +135,21 @@ def shard_number() -> Node:
     """The number of the shard that the step is traced for, int32 ()."""
     traced = _traced.get()
     return p.constant(0, dtypes.int32) if traced is None else traced.number
+
+
+@contextmanager
+def counting(is_counted: Node | None) -> Iterator[None]:
+    """Inside the `with` block a sum over the shards leaves out those where `is_counted`, bool (), is false."""
+    token = _counted.set(is_counted)
+    try:
+        yield
+    finally:
+        _counted.reset(token)
+
+
+def counted() -> Node | None:
+    """Whether this shard is part of sums over the shards; None: all are."""
+    return _counted.get()
 
 
 def random_counter(counter: Node) -> Node:

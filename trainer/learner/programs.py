@@ -11,7 +11,7 @@ import numpy as np
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor
 from trainer.engine.nn import Parameter, RandomState
-from trainer.engine.sharding import Shards, shard_count
+from trainer.engine.sharding import Shards, counting, shard_count
 from trainer.engine.targets import Fence
 from trainer.learner.autotune import running_evaluation
 from trainer.learner.ema import Ema
@@ -120,7 +120,8 @@ def train_program(
         norms: list[Tensor] | None = [] if tally.wants(GRADIENT_NORM) else None
         now = Stepping(config.accumulate, is_last, rows, loss_scale, norms, share)
         with random.step(), stepping(now), engine.autocast(config.precision):
-            returned = task.train_step(batch)
+            with counting(None if has_rows is None else has_rows.node):
+                returned = task.train_step(batch)
             if now.squared_norms is not None:
                 returned = {**returned, GRADIENT_NORM: _norm_of(now.squared_norms)}
             is_good = None
@@ -149,7 +150,7 @@ def evaluation_program(
 
     def valid_step(batch: dict[str, Tensor]) -> Handed:
         batch, has_rows = _never_empty(batch)
-        with engine.autocast(config.precision):
+        with engine.autocast(config.precision), counting(None if has_rows is None else has_rows.node):
             returned = task.valid_step(batch)
         handed = tally.add(returned, tally.batches, by=_name(task, "valid_step"), only_if=has_rows)
         return handed if scoring is None else {**handed, ITEMS: scoring.partial(returned)}

@@ -15,7 +15,7 @@ import numpy as np
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, bfloat16, float32, float64, int32, int64
 from trainer.engine.functions.shards import shard_gather
-from trainer.engine.sharding import shard_count
+from trainer.engine.sharding import check_rows, shard_count
 from trainer.learner.deferred_actions import Read
 from trainer.metrics import Measured, Metric, Predictions
 from trainer.metrics import State as Arrays
@@ -84,6 +84,9 @@ class Tally:
             returned: metrics and predictions by name, from the task's step named `by`.
             step: int64 scalar, recorded if something is not finite.
             only_if: a scalar; false: the step, or the shard, is ignored.
+
+        Raises:
+            TrainerError: a value is not as its metric needs it, or mixes rows of a batch with shards.
         """
         sums: dict[tuple[str, str], Tensor] = {}
         given: dict[tuple[str, str], Predictions] = {}
@@ -93,6 +96,8 @@ class Tally:
             measured = next(iter(sharing.values()))
             metrics = {name: one.metric for name, one in sharing.items()}
             part = measured.partial()
+            of_task = part if measured.given is None else {**measured.given.roles, WEIGHT: measured.given.weight}
+            check_rows([value.node for value in of_task.values()])
             for role in _floats(measured):
                 assert measured.given is not None
                 if (id(measured.given), role) not in nan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,89 @@ def test_host_code_and_sums_inside_scans_are_refused_by_name() -> None:
     for step, name in ((calls, "host_call"), (scans, "scan")):
         with pytest.raises(TrainerError, match=name):
             engine.trace(step, shards=Shards(2))(np.zeros((4, 2), np.float32))
+
+
+WEIGHT = np.random.default_rng(2).normal(size=(3, 5)).astype(np.float32)
+
+
+def gradient_in_shards(loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+    """Trace the gradient of a loss of x [8, 4, 3], y [8, 4, 5] = x · w and w."""
+    w = State(WEIGHT, "w", engine.float32)
+
+    def step(x: Tensor) -> Tensor:
+        (gradient,) = engine.gradients(loss(x, x @ w, w), [w])
+        return engine.shard_sum(gradient)
+
+    with engine.device("reference"):
+        engine.trace(step, shards=Shards(2))(np.ones((8, 4, 3), np.float32))
+
+
+def similarity(y: Tensor) -> Tensor:
+    flat = engine.reshape(y, (y.shape[0], -1))
+    return flat @ flat.T
+
+
+MIXING: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "matmul": lambda x, y, w: engine.mean(similarity(y)),
+    "subtract": lambda x, y, w: engine.mean((y - engine.mean(y, axis=0)) ** 2),
+    "sqrt": lambda x, y, w: engine.sqrt(engine.mean(y * y)),
+    "divide": lambda x, y, w: engine.sum(y) / engine.sum(engine.abs(y)),
+    "reduce_max": lambda x, y, w: engine.mean(engine.max(y, axis=0)),
+    "flip": lambda x, y, w: engine.mean(y * engine.flip(y, axis=0)),
+    "slice": lambda x, y, w: engine.mean(y[1:] * y[:-1]),
+    "gather": lambda x, y, w: engine.mean(engine.take(y, engine.asarray([1, 0]), axis=0)),
+    "argsort": lambda x, y, w: engine.mean(y * engine.argsort(y, axis=0).astype(engine.float32)),
+    "cumulative_sum": lambda x, y, w: engine.mean(engine.cumulative_sum(y, axis=0) ** 2),
+    "reshape": lambda x, y, w: engine.mean(engine.reshape(y, (2, 2, 4, 5)) ** 2),
+    "add": lambda x, y, w: engine.mean((y[:, None] + y[None]) ** 2),
+    "scan": lambda x, y, w: engine.mean(engine.scan(lambda c, r: (c + r, c), engine.zeros((4, 5)), y)[1]),
+}
+"""Losses by the operation that mixes rows."""
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_an_operation_that_mixes_rows_is_refused_with_its_name_and_line(name: str) -> None:
+    with pytest.raises(TrainerError, match=f"{name} mixes rows of the batch") as caught:
+        gradient_in_shards(MIXING[name])
+    assert "test_shards.py" in (caught.value.where or "")
+
+
+def recurrent(x: Tensor, y: Tensor, w: Tensor) -> Tensor:
+    steps = engine.permute_dims(y, (1, 0, 2))
+    return engine.mean(engine.scan(lambda c, r: (c * 0.5 + r, c), engine.zeros((y.shape[0], 5)), steps)[1])
+
+
+def real_and_generated(x: Tensor, y: Tensor, w: Tensor) -> Tensor:
+    both = engine.concat([y, y * 2]) ** 2
+    return engine.mean(both[: y.shape[0]]) - engine.mean(both[y.shape[0] :])
+
+
+SEPARATE: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "steps of a sequence": recurrent,
+    "two batches in one": real_and_generated,
+    "rows and steps as one axis": lambda x, y, w: engine.mean(engine.reshape(x, (-1, 3)) @ w),
+    "attention": lambda x, y, w: engine.mean(engine.matmul(y, engine.matrix_transpose(y)) @ y),
+    "weighted": lambda x, y, w: engine.sum(engine.max(y, axis=2) * x[:, :, 0]) / engine.sum(x),
+    "weight decay": lambda x, y, w: engine.mean(y) + 0.1 * engine.sum(w * w),
+    "mixed inputs": lambda x, y, w: engine.mean(engine.abs((0.5 * x + 0.5 * engine.flip(x, axis=0)) @ w) * x[:, :, :1]),
+    "sums over all shards": lambda x, y, w: engine.sqrt(engine.shard_sum(engine.sum(y * y))),
+    "gradient penalty": lambda x, y, w: engine.mean(engine.gradients(engine.sum(y**3), [x])[0] ** 2),
+}
+
+
+@pytest.mark.parametrize("name", SEPARATE)
+def test_rows_that_stay_separate_up_to_a_sum_are_accepted(name: str) -> None:
+    gradient_in_shards(SEPARATE[name])
+
+
+def test_dice_over_the_batch_is_that_of_all_shards() -> None:
+    logits = np.random.default_rng(3).normal(size=(8, 3, 2, 2)).astype(np.float32)
+    labels = np.random.default_rng(4).integers(0, 3, (8, 2, 2))
+    with engine.device("reference"):
+        whole = engine.trace(nn.dice_loss)(logits, labels)
+        parts = engine.trace(nn.dice_loss, shards=Shards(4))(logits, labels)
+    for part in parts:
+        np.testing.assert_allclose(float(part), float(whole), rtol=1e-6)
 
 
 def test_shards_are_a_power_of_two() -> None:

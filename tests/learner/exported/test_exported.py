@@ -158,6 +158,7 @@ def test_python_within_the_network_is_refused_with_its_line(tmp_path: Path) -> N
         (lambda m: m["evaluation"]["data"].update(reader={"name": "/tmp/evil.py:Reader"}), "evaluation settings"),
         (lambda m: m["evaluation"]["data"].update(reader={"name": "coco", "images": "../x"}), "evaluation settings"),
         (lambda m: m["evaluation"]["data"].update(reader={"name": "coco", "images": "/etc"}), "evaluation settings"),
+        (lambda m: m["evaluation"]["data"].update(reader="coco"), "evaluation settings"),
         (lambda m: m["prepare"].insert(0, m["prepare"][0]), "the first step must be decode, and only the first"),
         (lambda m: m["prepare"][1].update(settings={"size": [16]}), "size"),
         (lambda m: m["prepare"][1].update(transform="os:system"), "parameters"),

@@ -66,9 +66,9 @@ def test_a_recipe_takes_a_backbone_and_its_normalization(recipe: str) -> None:
     np.testing.assert_allclose(normalize(engine.asarray(pixels)).numpy(), expected, atol=2e-6)
     outputs = task.pipeline().network(engine.asarray(pixels))
     assert all(np.isfinite(value.numpy()).all() for value in outputs.values())
-    for pattern in task.head:
-        if recipe != "clothes":
-            assert any(fnmatchcase(f"network.{name}", pattern) for name in task.network.named_states())
+    states = [f"network.{name}" for name in task.network.named_states()]
+    matching = [pattern for pattern in task.head if any(fnmatchcase(name, pattern) for name in states)]
+    assert matching == [pattern for pattern in task.head if pattern != "network.fc.*"]  # of residual networks
 
 
 def test_the_normalization_of_the_recipes_has_the_exact_scale() -> None:

@@ -76,7 +76,11 @@ class Series:
         elif scaling == "standard":
             known = values[: ranges[TRAIN].stop][is_usable[: ranges[TRAIN].stop]]
             if not len(known):
-                raise TrainerError("no training row can be used", where=str(self.path), found=f"{len(values)} rows")
+                raise TrainerError(
+                    "no training row can be used", where=str(self.path),
+                    found=f"{ranges[TRAIN].stop} rows, each with a value that is missing or not finite",
+                    expected="at least one row with a finite number in each column",
+                )  # fmt: skip
             self.scaling = Scaling.of(self.columns, known)
         else:
             count = len(self.columns)
@@ -219,7 +223,8 @@ def _value(value: Any, column: str, where: str) -> float:
         raise TrainerError(
             "a value of the series is missing" if value in (None, "") else "not a finite number", where=where,
             found=f"{column} = {value!r}", expected="a finite number",
-            hint="Fill the gap, for instance with the value before, leave the column out, or set data.on_error: skip.",
+            hint="Fill the gap, for instance with the value before, or leave the column out. In a training, "
+            "data.on_error: skip leaves out the windows that contain the row.",
         )  # fmt: skip
     return number
 

@@ -17,18 +17,24 @@ def shard_sum(x: Tensor) -> Tensor:
     Inside a traced step with `shards`, a value computed from rows of the batch is that of one shard. Its sum over all
     shards is the same in each of them: one balanced tree over the shards' numbers, the lower operand first, in the
     shape and dtype of `x` (16-bit floats are summed in float32, bool as int32). The gradient is the sum of the
-    cotangents over the shards.
+    cotangents over the shards. In a task's training or validation step, shards of padding alone are left out.
 
     Raises:
         TrainerError: x is complex.
     """
+    is_counted = sharding.counted()
+    return total(x if is_counted is None else where(wrapped(is_counted), x, 0))
+
+
+def total(x: Tensor) -> Tensor:
+    """As `shard_sum`, also of shards of padding alone."""
     if sharding.shard_count() == 1:
         return x
     if x.dtype is bool_:
         x = x.astype(int32)
     wide = x.astype(float32) if x.dtype.is_half else x
-    total = wrapped(p.shard_sum(wide.node), wide)
-    return total.astype(x.dtype) if x.dtype.is_half else total
+    found = wrapped(p.shard_sum(wide.node), wide)
+    return found.astype(x.dtype) if x.dtype.is_half else found
 
 
 def shard_gather(x: Tensor) -> Tensor:
@@ -41,4 +47,4 @@ def shard_gather(x: Tensor) -> Tensor:
     if count == 1:
         return one
     is_own = arange(count, dtype=int32) == wrapped(sharding.shard_number())
-    return shard_sum(where(reshape(is_own, (count, *(1,) * x.ndim)), one, 0))
+    return total(where(reshape(is_own, (count, *(1,) * x.ndim)), one, 0))

@@ -104,7 +104,7 @@ class MultiheadAttention(Module):
             k, v, offset = cache.update(k, v)
         mask, weights = self._mask(attn_mask, key_padding_mask, (*q.shape[:3], k.shape[2])), None
 
-        def attended(values: Tensor) -> Tensor:
+        def attend(values: Tensor) -> Tensor:
             return scaled_dot_product_attention(
                 q, k, values, mask, self.dropout if self.training else 0.0, is_causal or cache is not None,
                 window_size=self.window_size, query_offset=None if cache is None else offset, dropout_path=self.path,
@@ -112,12 +112,12 @@ class MultiheadAttention(Module):
 
         if need_weights:  # the output for the identity matrix as values
             count = k.shape[2]
-            weights = attended(functions.broadcast_to(functions.eye(count, dtype=v.dtype), (*k.shape[:3], count)))
+            weights = attend(functions.broadcast_to(functions.eye(count, dtype=v.dtype), (*k.shape[:3], count)))
             of_groups = functions.reshape(weights, (*k.shape[:2], -1, count))
             out = functions.reshape(functions.matmul(of_groups, v), (*q.shape[:3], self.head_dim))
             weights = functions.mean(weights, axis=1) if average_attn_weights else weights
         else:
-            out = attended(v)
+            out = attend(v)
         order = (0, 2, 1, 3) if self.batch_first else (2, 0, 1, 3)
         return self.out_proj(functions.reshape(functions.permute_dims(out, order), query.shape)), weights
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from trainer import TrainerError
 from trainer.engine import functions
+from trainer.engine.functions.shards import total
 from trainer.engine.graph.dtypes import int64
 from trainer.engine.nn import initializers
 from trainer.engine.nn.module import Module
@@ -132,7 +133,7 @@ class _InstanceNorm(_Tracked):
         axes = (0, *range(2, found.mean.ndim))
         mean, variance = functions.mean(found.mean, axis=axes), functions.mean(found.variance, axis=axes)
         shards = shard_count()
-        mean, variance = functions.shard_sum(mean) / shards, functions.shard_sum(variance) / shards
+        mean, variance = total(mean) / shards, total(variance) / shards
         assert self.momentum is not None
         self._move(mean, variance * correction, float(self.momentum))
 

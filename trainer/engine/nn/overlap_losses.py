@@ -41,8 +41,8 @@ def dice_loss(
         TrainerError: shapes, dtypes or words do not go together.
     """
     chosen, right, kept, axes = _regions("dice_loss", logits, labels, ignore_index, over, sample_weight)
-    both = functions.sum(chosen * right, axis=axes)
-    extent = functions.sum(chosen * chosen * kept, axis=axes) + functions.sum(right, axis=axes)
+    both = _summed(chosen * right, axes)
+    extent = _summed(chosen * chosen * kept, axes) + _summed(right, axes)
     loss = 1 - (2 * both + smooth) / (extent + smooth)
     return _over_classes(loss, weight, over, reduction, sample_weight)
 
@@ -76,9 +76,9 @@ def tversky_loss(
         TrainerError: shapes, dtypes or words do not go together.
     """
     chosen, right, kept, axes = _regions("tversky_loss", logits, labels, ignore_index, over, sample_weight)
-    both = functions.sum(chosen * right, axis=axes)
-    false = functions.sum(chosen * kept, axis=axes) - both
-    missed = functions.sum(right, axis=axes) - both
+    both = _summed(chosen * right, axes)
+    false = _summed(chosen * kept, axes) - both
+    missed = _summed(right, axes) - both
     loss = 1 - (both + smooth) / (both + alpha * false + beta * missed + smooth)
     loss = loss if gamma == 1 else functions.pow(loss, gamma)
     return _over_classes(loss, weight, over, reduction, sample_weight)
@@ -157,6 +157,12 @@ def _regions(
     chosen = sigmoid(logits) if classes == 1 else softmax(logits, axis=1)
     axes = tuple(axis for axis in range(logits.ndim) if axis != 1 and not (over == "sample" and axis == 0))
     return chosen, right, kept, axes
+
+
+def _summed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The sum along `axes`; if the batch is among them, over all shards."""
+    total = functions.sum(x, axis=axes)
+    return functions.shard_sum(total) if 0 in axes else total
 
 
 def _over_classes(

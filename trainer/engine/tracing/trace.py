@@ -192,8 +192,9 @@ class Traced(Generic[Parameters, Result]):
         with ExitStack() as stack:
             stack.enter_context(tracing.recording(recorder))
             if self.shards is not None:
-                placeholders.append(p.buffer(Storage((), int32, name="the shard's number")))
-                stack.enter_context(tracing_shard(self.shards.count, placeholders[-1]))
+                number, read = p.buffer(Storage((), int32, name="the shard's number")), recorder.leaves.values()
+                stack.enter_context(tracing_shard(self.shards.count, number, tuple(placeholders), read))
+                placeholders.append(number)
             returned = self.function(*args, **kwargs)
             returned = rebuild(returned, iter([frozen(value) for _, value in flatten(returned)]))
         return returned, recorder, placeholders
@@ -325,7 +326,7 @@ def trace(
         shards: trace the step for one of several shards. Arrays with axes hold rows of the local shards along
             their first axis. The traced function returns a list: what the step returns for each local shard.
             `shard_sum` combines values of all shards; random numbers differ between them; states can get only values
-            that are the same in all shards.
+            that are the same in all shards. Gradients of values that mix rows otherwise are refused.
 
     Raises:
         TrainerError: a value is read inside the step; a number, string, flag or array that it depends on has changed

@@ -180,8 +180,9 @@ class _Reader:
     def _evaluation(self, value: Any) -> Mapping[str, Any]:
         self._fields(value, {"data", "metrics"})
         self._fields(value["data"], set(EVALUATED_DATA))
-        is_fit = isinstance(value["metrics"], list) and is_plain(value) and not names_own_code(value)
-        self.need(is_fit and _stays_inside(value["data"]["reader"]), "evaluation settings", value)
+        reader = value["data"]["reader"]
+        is_fit = isinstance(value["metrics"], list) and isinstance(reader, dict | None) and is_plain(value)
+        self.need(is_fit and not names_own_code(value) and _stays_inside(reader), "evaluation settings", value)
         return dict(value)
 
     def _category_ids(self, value: Any, count: int) -> tuple[int, ...] | None:

@@ -74,7 +74,8 @@ def evaluate_sequence(
     """
     if isinstance(pipeline, TextGeneration) and pipeline.network is None:
         raise TrainerError("the exported model can't be evaluated", where=str(path), found="a pipeline without network",
-                           hint="Give TextGeneration a network in the task's pipeline, and export the run again.",
+                           hint="Give TextGeneration a network in the task's pipeline, read texts by a reader "
+                           "with a length, and export the run again.",
                            )  # fmt: skip
     evaluation = dict(manifest.evaluation)
     if isinstance(pipeline, TextClassification):

@@ -169,7 +169,7 @@ def read_sequence(file: ProgramFile, data: Any, where: str) -> tuple[SequenceMan
             _logits(whole, ("batch", count, len(manifest.tokens)), where)
         pipeline = TextGeneration(
             _vocabulary(manifest), _begin(begin), _stepping(step), capacity=manifest.capacity,
-            read=None if read is None else _stepping(read), network=None if whole is None else _whole(whole),
+            read=None if read is None else _stepping(read), network=None if whole is None else _network(whole),
         )  # fmt: skip
     _need(not programs, where, "an unknown program", ", ".join(map(ascii, programs)))
     return manifest, pipeline
@@ -233,7 +233,7 @@ def _stepping(program: LoadedProgram) -> Callable[[Any, Tensor], tuple[Any, Tens
     return step
 
 
-def _whole(program: LoadedProgram) -> Callable[[Tensor], Tensor]:
+def _network(program: LoadedProgram) -> Callable[[Tensor], Tensor]:
     return lambda tokens: program(tokens)["logits"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError, engine
-from trainer.learner.generation.sampling import Step, after, refuse_infinite
+from trainer.learner.generation.sampling import Step, read_prompt, refuse_infinite
 
 Reorder = Callable[[Any, np.ndarray], Any]
 """(state of B rows, indices int32 [B]) to the state with these rows."""
@@ -71,7 +71,7 @@ def beam_search(
         end: the token that completes a continuation; None: no token does.
         exclude: tokens that are never chosen.
         length_penalty: exponent of the number of tokens by which log p is divided; 0: none, 1: the mean per token.
-        piece: number of tokens of the prompt that `step` takes at once, as in `after`.
+        piece: number of tokens of the prompt that `step` takes at once, as in `read_prompt`.
         reorder: selects rows of a state.
 
     Raises:
@@ -79,7 +79,7 @@ def beam_search(
     """
     if width < 1:
         raise TrainerError("beam search needs rows", found=f"width {width}", expected="at least 1")
-    state, logits = after(step, state, prompt, rows=width, piece=piece)
+    state, logits = read_prompt(step, state, prompt, rows=width, piece=piece)
     beams, complete = [Beam((), 0.0)], list[Beam]()
     for number in range(count):
         gains = _log_probabilities(np.asarray(logits)[: len(beams)], exclude)

@@ -127,12 +127,12 @@ def generate(
         prompt: its tokens, at least one.
         count: maximum number of tokens.
         end: the token that ends the text; it is not returned. None: no token does.
-        piece: number of tokens of the prompt that `step` takes at once, as in `after`.
+        piece: number of tokens of the prompt that `step` takes at once, as in `read_prompt`.
 
     Raises:
         TrainerError: the prompt is empty.
     """
-    state, logits = after(step, state, prompt, piece=piece)
+    state, logits = read_prompt(step, state, prompt, piece=piece)
     for position in range(len(prompt), len(prompt) + count):
         token = sampling.choose(np.asarray(logits)[0], position)
         if token == end:
@@ -142,7 +142,7 @@ def generate(
             state, logits = step(state, np.array([token], np.int32))
 
 
-def after(step: Step, state: Any, prompt: Sequence[int], *, rows: int = 1, piece: int = 1) -> tuple[Any, Any]:
+def read_prompt(step: Step, state: Any, prompt: Sequence[int], *, rows: int = 1, piece: int = 1) -> tuple[Any, Any]:
     """The state after a prompt in all rows, and the logits [rows, V] of the token that follows.
 
     Args:

@@ -17,6 +17,7 @@ import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, int64
+from trainer.engine.functions.shards import total
 from trainer.engine.nn import Module, Parameter
 from trainer.learner import stepping
 from trainer.learner.optimizers.accumulation import GradientSums
@@ -104,7 +105,7 @@ class Optimizer:
         scaled = loss if scale is None else scale.scaled(loss)
         gradients = engine.gradients(scaled, list(self.parameters.values()))
         gradients = gradients if scale is None else scale.unscaled(gradients)
-        self.apply([engine.shard_sum(gradient) for gradient in gradients])
+        self.apply([total(gradient) for gradient in gradients])  # zero for shards of padding alone
 
     def apply(self, gradients: Sequence[Tensor]) -> None:
         """Updates the parameters with `gradients`, one per parameter in the order of `parameters`.

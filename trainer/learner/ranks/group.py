@@ -20,12 +20,11 @@ CHECK_SECONDS = 0.25
 """Seconds between two checks of the heartbeats of the others while waiting for them."""
 
 LONGEST_SEARCH_SECONDS = 8.0
-"""Seconds in which a rank that MPI can't reach is last_check for among the heartbeats."""
+"""Seconds for which heartbeats are checked after MPI could not reach a rank, so that the rank can be named."""
 
 _RESUME = "Resume the run, with fewer or more processes, from its checkpoint."
 _OBJECT, _ARRAY = 1, 2
 """Tags of messages."""
-
 
 _SAME = "Start all of them with the same files, packages and command."
 

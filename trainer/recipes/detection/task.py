@@ -14,7 +14,7 @@ from trainer.learner.inference.placing import placed
 from trainer.learner.samples import Sample
 from trainer.metrics import Mean, Predictions
 from trainer.recipes.parts.backbones import Backbone, backbone
-from trainer.recipes.parts.boxes import Locations, boxes_from_distances, locations
+from trainer.recipes.parts.boxes import Locations, locations
 from trainer.recipes.parts.fcos import Detections, FcosHead, assign, detect
 from trainer.recipes.parts.feature_pyramid import FeaturePyramid
 from trainer.recipes.parts.normalization import Normalize
@@ -33,11 +33,9 @@ class Detector(nn.Module):
 
     def __init__(self, options: Options, classes: int, normalize: Normalize) -> None:
         self.normalize = normalize
-        self.backbone: Backbone
-        if options.backbone is None:
-            self.backbone = ResNet(options.blocks, width=options.width, classes=0)
-        else:
-            self.backbone = backbone(options.backbone)
+        self.backbone: Backbone = (
+            backbone(options.backbone) if options.backbone else ResNet(options.blocks, width=options.width, classes=0)
+        )
         self.pyramid = FeaturePyramid(self.backbone.channels[1:], options.pyramid_channels)
         self.head = FcosHead(options.pyramid_channels, classes, depth=options.head_depth, levels=len(STRIDES))
 
@@ -88,7 +86,7 @@ class Detection(Task):
         """
         logits, distances = self.network(batch["image"])
         places = self.places(batch["image"])
-        boxes = boxes_at(places, distances)
+        boxes = places.boxes(distances)
         targets = assign(places, batch["boxes"], batch["labels"], self.options.ranges, radius=self.options.radius)
         counts = targets.is_positive.astype(float32) * engine.expand_dims(batch["weight"], axis=1)
         positives = engine.maximum(engine.sum(counts), 1)
@@ -109,7 +107,7 @@ class Detection(Task):
         options = self.options
         return detect(
             logits,
-            boxes_at(self.places(images), distances),
+            self.places(images).boxes(distances),
             candidates=options.candidates,
             score_threshold=options.score_threshold,
             iou_threshold=options.iou_threshold,
@@ -146,8 +144,3 @@ class Detection(Task):
             names = [self.class_names[number] for number in batch["labels"].numpy()[row][there]]
             true = {"boxes": np.round(batch["boxes"].numpy()[row][there], 1).tolist(), "classes": names}
             yield Sample(f"image_{row}-target", picture, f"{len(names)} in the ground truth", true)
-
-
-def boxes_at(places: Locations, distances: Tensor) -> Tensor:
-    """Boxes [N, L, 4] in pixels from distances to the sides in strides."""
-    return boxes_from_distances(engine.asarray(places.points), distances * engine.asarray(places.strides[:, None]))

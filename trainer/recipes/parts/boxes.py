@@ -25,6 +25,10 @@ class Locations:
     strides: np.ndarray
     levels: np.ndarray
 
+    def boxes(self, distances: Tensor) -> Tensor:
+        """Boxes [N, L, 4] in pixels of the image, from distances [N, L, 4] to the sides in strides."""
+        return boxes_from_distances(engine.asarray(self.points), distances * engine.asarray(self.strides[:, None]))
+
 
 def locations(sizes: Sequence[tuple[int, int]], strides: Sequence[int]) -> Locations:
     """The locations of levels with these heights and widths."""

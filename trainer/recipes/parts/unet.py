@@ -30,7 +30,10 @@ class UNet(nn.Module):
         reduction: 1, or a power of two by which the first convolutions reduce the image. 2 costs a quarter of 1;
             outputs can be upsampled.
         backbone: replaces the contracting path by a network with features at 1/4 of the size and coarser, whose
-            reduction is 4; `widths` are then those of the expanding path.
+            reduction is 4; the first of `widths`, one less than its features, are then those of the expanding path.
+
+    Raises:
+        TrainerError: there are fewer `widths` than the backbone needs, or the reduction is not a power of two.
     """
 
     def __init__(
@@ -44,13 +47,18 @@ class UNet(nn.Module):
         self.backbone = backbone
         self.reduction = reduction if backbone is None else FINEST
         skips = list(widths) if backbone is None else backbone.channels
-        first, *deeper = widths
+        first = widths[0]
+        if len(widths) < len(skips) - 1:
+            raise TrainerError(
+                "the U-Net has fewer widths than its backbone needs", found=f"{len(widths)} widths",
+                expected=f"at least {len(skips) - 1}, one for each resolution but the lowest",
+            )  # fmt: skip
         self.multiple = self.reduction << (len(skips) - 1)
         if backbone is None:
             self.stem = stem(in_channels, first, reduction)
         self.down, self.reduce, self.up = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         if backbone is None:
-            for above, width in zip(widths, deeper, strict=False):
+            for above, width in pairwise(widths):
                 self.down.append(
                     nn.Sequential(nn.MaxPool2d(2), convolution_block(above, width), convolution_block(width, width))
                 )

@@ -15,7 +15,7 @@ Width = Annotated[int, Field(gt=0)]
 class Options(Section):
     """Options of the task."""
 
-    backbone: BackboneName | None = backbone_field("`reduction`, which is 4, and the last two of `widths`")
+    backbone: BackboneName | None = backbone_field("`reduction`, which is 4, and all but the first three of `widths`")
     widths: tuple[Width, ...] = Field(
         (24, 48, 96, 128, 128),
         min_length=2,

@@ -24,9 +24,9 @@ from trainer.engine.targets.cpu.templates import few_outputs, template_of
 from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 
 PACKED_ROWS, PACKED_COLUMNS = 256, 1024
-"""Each row of a wider right operand lies on a page of its own; packing it pays from so many rows of the left one on. It
-does too where the right operand is twice as large as the second-level cache: a tile walks its columns in strides, whose
-lines share few sets (392x3072x768: 83 GFLOP/s on a core in place, 112 packed).
+"""Each row of a wider right operand lies on a page of its own; packing it pays from PACKED_ROWS rows of the left one
+on. It does too where the right operand is twice as large as the second-level cache: a tile walks its columns in
+strides, whose lines share few sets (392x3072x768: 83 GFLOP/s on a core in place, 112 packed).
 """
 
 FEW_PIXELS = 1

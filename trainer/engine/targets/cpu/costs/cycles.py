@@ -42,7 +42,7 @@ def _tile_cycles(rows: int, vectors: int, depth: float) -> float:
 
 
 WAY_BYTES, CROWDED = 4096, 0.06
-"""Lines so many bytes apart, or a multiple, share a set of the first-level cache; what each line from the last that the
+"""Lines WAY_BYTES or a multiple apart share a set of the first-level cache; what each line from the last that the
 set holds on adds to a tile's cycles, for they are read again from the second level. Measured: 784x3072x768 on 8 ways,
 tiles of 9 rows 109 GFLOP/s, of 11 92 to 103, of 13 90, of 14 84, of 28 23; 8x1024x14x14 to 512 filters on 12 ways,
 tiles of 11 pixels 3.9 to 4.4 ms, of 14 4.2 to 5.6.

@@ -1,6 +1,6 @@
 """Matrix products over the steps of ragged rows, which are the first rows of packed arrays (`kernels/ragged.py`): how
-many there are only memory knows. "rows": the rows of `a` and of the output; what lies past them is left alone.
-"depth": the terms of each sum, added to what the output holds, a block of them after the other.
+many there are only memory knows. "rows": the rows of `a` and of the output; past them at most the rest of a tile is
+written. "depth": the terms of each sum, added to what the output holds, a block of them after the other.
 
 Numerics class: as of `contraction.py` along "rows"; along "depth" chains over BLOCK_STEPS terms, added in their order.
 
