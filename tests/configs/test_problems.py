@@ -77,7 +77,8 @@ devise: cpu
          "best, as split/name, such as valid/accuracy), found the text 'accuracy'"),
         ("numerics: {class: loose}", "config.yaml:2:19 numerics.class: expected 'exact' or 'fast', found 'loose'"),
         ("device: reference\nnumerics: {class: fast}",
-         "config.yaml:3:19 numerics.class: 'fast' works on the cpu device only; the reference device is always exact"),
+         "config.yaml:3:19 numerics.class: 'fast' works on the cpu and cuda devices only; the reference device is "
+         "always exact"),
         ("device: reference\nnumerics: {bfloat16: tiles}",
          "config.yaml:3:22 numerics.bfloat16: 'tiles' works on the cpu device only; the reference device is always "
          "exact"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from trainer.configs.foreign import KEYS, SECTIONS
+from trainer.configs.foreign import KEYS, SECTIONS, VALUES
 from trainer.configs.problems import MOST_SHOWN, KeyPath, Place, Problem, did_you_mean, dotted
 from trainer.configs.reader import Document, plain_value
 from trainer.configs.shape import known_keys, section_at
@@ -183,7 +183,7 @@ def _found(value: Any, kind: str, context: Mapping[str, Any]) -> str:
     else:
         return describe(value)
     known = [choice.strip(" '") for part in choices.split(" or ") for choice in part.split(",")]
-    hint = did_you_mean(str(word), known)
+    hint = did_you_mean(VALUES.get(str(word).lower(), str(word)), known)
     return f"{word!r}{hint}" if hint.startswith(", did") else repr(word)
 
 
