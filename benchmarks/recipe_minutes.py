@@ -2,10 +2,10 @@
 schedule, for as long as our whole command took.
 
 PyTorch (`workloads/torch_timed.py`) trains a recipe's twin (`workloads/twin_NAME.py`) eagerly, with its fused
-optimizer. Its batches are made by the recipe's own loader in this process while it computes. Its learning rate goes by
-the fraction of the time, so that a slower or a faster training has the whole schedule; validations, as many as the
-recipe's, are part of the time, the evaluation on the test split is not, which our recipe does with the weights that
-PyTorch chose on the validation split.
+optimizer. The recipe's own loader makes its batches, in this process, while it computes. Its learning rate goes by the
+fraction of the time, so that a slower or a faster training has the whole schedule. Its start and its validations, as
+many as the recipe's, are part of the time, as they are of ours. Our recipe evaluates the weights that PyTorch chose on
+the validation split on the test split, after that time.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _chooses_averages(training: Training) -> bool:
 
 
 def _stream(beginning: dict[str, object], training: Training, stream: IO[bytes]) -> None:
-    """Give what a training begins with and then batches, one ahead of what is read, until the reader has ended."""
+    """Writes the beginning of a training, then batches, one ahead of the reader, until the reader ends."""
     with contextlib.suppress(BrokenPipeError), stream:
         pickle.dump(beginning, stream)
         for step in count():

@@ -6,8 +6,8 @@ The stream is pickled: first a mapping with `config`, `weights` (of the first st
 rate at every step of the recipe), `every` (the fraction of the time between validations), `valid` (the batches of the
 validation split) and `end` (of `time.monotonic`); then one batch after another, as the recipe's loader orders them. The
 learning rate goes by the fraction of the time that has passed, so the schedule ends with it, however many steps there
-were. `FOLDER/twin.npz` has the weights that the config's `checkpoint.best` chooses; what is printed, as JSON, is the
-number of `steps` and the `metrics` of those weights on the validation split.
+were. Writes `FOLDER/twin.npz`, the weights that the config's `checkpoint.best` chooses, and prints JSON: the number of
+`steps`, and the `metrics` of those weights on the validation split.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def test_a_command_of_another_tool_is_answered_with_ours(
         ("fp16=true", PRECISION),
         ("half=true", PRECISION),
         ("amp=true", PRECISION),
-        ("cuda=true", "device: cpu"),
+        ("cuda=true", "device: cuda"),
         ("workers=4", "data.workers"),
         ("num_workers=4", "data.workers"),
         ("weight_decay=0.1", "optimizer.weight_decay"),
@@ -77,8 +77,8 @@ def test_a_key_of_another_tool_is_answered_with_ours(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("digits", "device=0"), "<cli> device: expected 'cpu' or 'reference', found 0"),
-        (("digits", "device=cuda"), "<cli> device: expected 'cpu' or 'reference', found 'cuda'"),
+        (("digits", "device=0"), "<cli> device: expected 'cpu', 'cuda', 'cuda:N' or 'reference', found 0"),
+        (("digits", "device=cuda0"), "'cuda:N' or 'reference', found 'cuda0', did you mean 'cuda'?"),
         (("digits", "data=photos"), "found the text 'photos'; a single word belongs in data.root"),
         (("digits", "optimizer=adam"), "found the text 'adam'; a single word belongs in optimizer.name"),
         (("digits", "model=a.pt"), "a single word belongs in model.weights"),

@@ -136,7 +136,7 @@ MISTAKES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         ("<cli> model.weights: no such file: {folder}/best.pt",
          "expected: a weights file, a checkpoint or a run directory")),
     "a device that there is not": (nothing, ("check", "digits", "device=gpu"),
-        ("<cli> device: expected 'cpu' or 'reference', found 'gpu'",)),
+        ("<cli> device: expected 'cpu', 'cuda', 'cuda:N' or 'reference', found 'gpu', did you mean 'cuda'?",)),
     "a run that is none": (layout("class_folders"), ("run", "--resume", "mine"),
         ("no such run: mine", "expected: a run directory, or the name of a run in runs/")),
     # optimizers, metrics, length

@@ -42,15 +42,15 @@ KEYS: dict[str, str] = {
     "bs": "data.batch_size",
     "clip_grad_norm": "train.gradient_clip_norm",
     "cos_lr": "schedule.name: cosine",
-    "cuda": "device: cpu",
+    "cuda": "device: cuda",
     "data_dir": "data.root",
     "dataset": "data.root",
     "dropout": "options.dropout, if the task has it",
     "ema": "train.ema",
     "epochs": "train.epochs",
     "fp16": _PRECISION,
-    "gpu": "device: cpu",
-    "gpus": "device: cpu",
+    "gpu": "device: cuda",
+    "gpus": "device: cuda",
     "grad_accum": "train.accumulate",
     "gradient_accumulation_steps": "train.accumulate",
     "gradient_clip_val": "train.gradient_clip_norm",
@@ -101,6 +101,9 @@ SECTIONS: dict[str, str] = {
     "schedule": "schedule.name",
 }
 """By a section for which other tools take one word: the key that takes this word here."""
+
+VALUES = {"gpu": "cuda", "nvidia": "cuda"}
+"""By another tool's word for a value: the word here."""
 
 
 def command_for(word: str, rest: str) -> str | None:

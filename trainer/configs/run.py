@@ -1,9 +1,11 @@
 """The whole configuration of a run, one field per section."""
 
+import re
 import warnings
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticKnownError
 
 from trainer.configs.autotune import AutotuneConfig
 from trainer.configs.checkpoint import CheckpointConfig
@@ -25,6 +27,18 @@ def _constant() -> Schedule:
     from trainer.configs.schedules.decay import ConstantSchedule  # imported on first use: sections take time to declare
 
     return ConstantSchedule()
+
+
+_DEVICE = r"^(cpu|cuda(:[0-9]+)?|reference)$"
+
+
+def _device(name: Any) -> Any:
+    if not isinstance(name, str) or re.fullmatch(_DEVICE, name) is None:
+        raise PydanticKnownError("literal_error", {"expected": "'cpu', 'cuda', 'cuda:N' or 'reference'"})
+    return name
+
+
+Device = Annotated[str, BeforeValidator(_device), WithJsonSchema({"type": "string", "pattern": _DEVICE})]
 
 
 with warnings.catch_warnings():
@@ -54,9 +68,8 @@ with warnings.catch_warnings():
         seed: int = Field(
             0, ge=0, lt=2**63, description="Seed of initial weights, data order and all other random numbers."
         )
-        device: str = Field(
+        device: Device = Field(
             "cpu",
-            pattern=r"^(cpu|cuda(:[0-9]+)?|reference)$",
             description="Where the run computes. cpu: compiled kernels; cuda: the first NVIDIA GPU, cuda:1 the second "
             "(docs/gpu.md says what has kernels); reference: plain NumPy, slow, to tell an error in the model from an "
             "error in the kernels.",

@@ -122,8 +122,8 @@ class Recorder:
     """The interface of `cupy.cuda`, for one process.
 
     With `executes` the emulator executes kernels, else they do nothing. `name`, `capability` and `memory` are the
-    GPU's, of which there are `gpus`; `driver` is the version of CUDA. `calls` are the names of all calls and the line
-    of the device's code that makes each.
+    GPU's, of which there are `gpus`; `driver` is the version of CUDA. `calls` are the names of all calls and the site
+    of each: the lines of the device's code that lead to it, the innermost first.
     """
 
     def __init__(
@@ -253,15 +253,17 @@ class Recorder:
     # Failing
 
     def fail(self, site: str, status: int) -> None:
-        """The next call from this line of the device's code fails; of errors that stay, all later calls, too."""
+        """The next call from this site fails; of errors that stay, all later calls, too."""
         self._failing = (site, status)
 
     def call(self, name: str) -> None:
         """Note a call; fails it where that was asked for."""
-        frame: Any = sys._getframe(1)
-        while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
+        lines, frame = [], sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(PACKAGE):
+                lines.append(f"{frame.f_code.co_filename[len(PACKAGE) + 1 :]}:{frame.f_lineno}")
             frame = frame.f_back
-        site = "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        site = " ".join(lines)
         self.calls.append((name, site))
         if self._failing is not None and self._failing[0] == site:
             status, self._failing = self._failing[1], None
