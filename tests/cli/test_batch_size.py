@@ -113,6 +113,8 @@ def test_a_run_measures_once_and_keeps_its_batch_size(tmp_path: Path, monkeypatc
     monkeypatch.setattr(batch_size, "_measured", None)
     again = trainer.run("digits", resume="auto", show=False, **{**settings, "train.epochs": 2})
     assert again.run is not None and size_of(configs.load_resolved(again.run.paths.config(2))) == size
+    trainer.run(resume=again.run.paths.root, show=False, **{"data.batch_size": "auto", "train.epochs": 3})
+    assert size_of(configs.load_resolved(again.run.paths.config(3))) == size
 
 
 def test_a_dry_run_measures_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def attempt_of(
         if loaded is None:
             if last == 0:
                 raise TrainerError("this run has no config to resume", where=str(paths.root))
-            loaded = configs.load(str(paths.config(last).absolute()), overrides)
+            loaded = _with_batch_size(configs.load(str(paths.config(last).absolute()), overrides), paths)
         if last > 0 and (overrides or order.resume == AUTO):
             before = configs.load_resolved(paths.config(last)).config
             model = loaded.config.model.with_records_of(before.model)
