@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,6 +62,18 @@ def test_what_the_measuring_process_says() -> None:
         read_measurement(0, b'{"error": "no such folder"}')
     with pytest.raises(TrainerError, match="ended with 1"):
         read_measurement(1, b"")
+
+
+def test_a_killed_data_process_is_too_little_memory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learner = SimpleNamespace(dry_run=lambda seconds: SimpleNamespace(
+        killed_data_processes=1, peak_memory=1, data_processes=2, cache_memory=0, data_memory=1, training_items=9
+    ))  # fmt: skip
+    monkeypatch.setattr("trainer.cli.rehearsal.learner_for_steps", lambda *_, **__: learner)
+    monkeypatch.setattr("trainer.cli.dry_run.OOM_SCORE", Path("/nowhere/oom_score_adj"))
+    assert dry_run._print_memory(Order(("digits",), 1)) == 0
+    assert read_measurement(0, capsys.readouterr().out.encode()).peak == math.inf
 
 
 def test_the_number_replaces_auto_in_the_resolved_config(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -102,7 +103,8 @@ def test_the_table_has_each_figure_in_a_line() -> None:
         steps_per_epoch=26, total_steps=2600, timed_steps=11, first_step_seconds=0.9, step_seconds=0.4613,
         data_wait=0.03,
         validations=5, validation_seconds=8.6, checkpoint_bytes=51_900_000, checkpoint_seconds=0.2,
-        peak_memory=1_518_000_000, cache_memory=335_800_000, data_processes=0, data_memory=0, first_epoch_seconds=20.0,
+        peak_memory=1_518_000_000, cache_memory=335_800_000, data_processes=0, data_memory=0,
+        killed_data_processes=0, first_epoch_seconds=20.0,
         epoch_seconds=12.4, total_seconds=1240.0,
     )  # fmt: skip
     assert lines(found) == [
@@ -115,3 +117,5 @@ def test_the_table_has_each_figure_in_a_line() -> None:
         "epoch       12.4 s of 26 steps and their share of the validations; the first 20.0 s",
         "total       20.7 minutes at most: 2,600 steps and 5 validations",
     ]
+    processes = replace(found, data_processes=2, data_memory=400_000_000, killed_data_processes=1)
+    assert lines(processes)[2].endswith("335.8 MB of decoded items; 1 was killed and replaced, as when memory runs out")

@@ -173,6 +173,27 @@ def test_missing_commands_of_slurm_are_named(tmp_path: Path, monkeypatch: pytest
         pilots.start(order("a"))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the command is a shell script")
+@pytest.mark.parametrize(
+    ("answer", "living"),
+    [
+        ("echo 1", {1}),
+        ("echo Invalid job id specified >&2; exit 1", set()),
+        ("echo Unable to contact >&2; exit 1", {0, 1}),
+    ],
+)
+def test_pilots_count_as_ended_only_if_slurm_says_so(
+    answer: str, living: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("sbatch", "echo 7"), ("squeue", answer)):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    array = SlurmArray("batch", "night", None)
+    array.launch(["python", "-P", "-m", "x", str(tmp_path)], 2)
+    assert array.living() == living
+
+
 def test_a_missing_ray_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "trainer.cli.executors.ray_tasks", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)

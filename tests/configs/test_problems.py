@@ -51,8 +51,14 @@ devise: cpu
     [
         ("data: {shuffle: 1}", "config.yaml:2:17 data.shuffle: expected true or false, found 1"),
         ("data: {shuffle: yes}", "config.yaml:2:17 data.shuffle: expected true or false, found the text 'yes'"),
-        ("data: {batch_size: 2.0}", "config.yaml:2:20 data.batch_size: expected an integer, found 2.0"),
-        ("data: {batch_size: null}", "config.yaml:2:20 data.batch_size: expected an integer, found null"),
+        ("data: {prefetch: 2.0}", "config.yaml:2:18 data.prefetch: expected an integer, found 2.0"),
+        ("data: {batch_size: null}", "config.yaml:2:20 data.batch_size: expected an integer or 'auto', found null"),
+        ("data: {batch_size: autp}",
+         "config.yaml:2:20 data.batch_size: expected an integer or 'auto', found 'autp', did you mean 'auto'?"),
+        ("data: {batch_size: '64'}",
+         "config.yaml:2:20 data.batch_size: expected an integer or 'auto', found '64'\n"
+         "  Write 64 without quotation marks."),
+        ("data: {batch_size: 0}", "config.yaml:2:20 data.batch_size: expected a number above 0, found 0"),
         ("data: [1]", "config.yaml:2:7 data: expected a mapping, found a list of 1"),
         ("data: {root: 5}", "config.yaml:2:14 data.root: expected text, found 5"),
         ("optimizer: {learning_rate: .nan}",

@@ -216,7 +216,7 @@ def test_a_killed_worker_is_replaced_and_its_work_done_again(of_file: Callable[[
     loader = Loader(dataset, 4, workers=2, tell=told.append)
     assert [batch["value"].tolist() for batch in loader.epoch(0)] == np.arange(60).reshape(15, 4).tolist()
     assert (tmp_path / "killed").exists() and len(told) == 1
-    assert "SIGKILL" in told[0] and "deadly/21" in told[0]
+    assert "SIGKILL" in told[0] and "deadly/21" in told[0] and loader.workers.killed == 1
     loader.close()
 
 

@@ -39,7 +39,7 @@ class Hub:
 
     Attributes:
         files: content by path. requests: the path and the range of each request. cut: number of bytes after which the
-        next answers end.
+        next answers end. broken: paths that the server can't answer for now.
     """
 
     def __init__(self) -> None:
@@ -52,13 +52,14 @@ class Hub:
         }
         self.requests: list[tuple[str, str | None]] = []
         self.cut: list[int] = []
+        self.broken: set[str] = set()
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         wanted = handler.headers.get("Range")
         self.requests.append((handler.path, wanted))
         content = self.files.get(handler.path)
-        if content is None:
-            handler.send_error(404)
+        if content is None or handler.path in self.broken:
+            handler.send_error(404 if content is None else 503)
             return
         tag = f'"{hashlib.sha256(content).hexdigest()}"'
         start = 0
@@ -118,16 +119,18 @@ def test_an_https_address_is_downloaded_if_the_server_proves_its_identity(
     with serving(hub, certificate) as port:
         config = ModelConfig(weights=f"https://127.0.0.1:{port}/net.safetensors")
         with pytest.raises(TrainerError, match="does not prove its identity"):
-            settled(config, None)
+            settled(config, is_normalized=False)
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        found = settled(config, NormalizationConfig(mean=(0.0,), std=(1.0,)))
+        found = settled(config, is_normalized=True)
     assert (found.license, found.normalization) == ("mit", NormalizationConfig(mean=(0.5,), std=(0.25,)))
 
 
 def test_the_first_use_downloads_and_records_the_facts(hub: Hub) -> None:
     progress: list[tuple[int, int]] = []
     own = NormalizationConfig(mean=(0.5,), std=(0.5,))
-    config = settled(ModelConfig(weights=ADDRESS), own, lambda done, total: progress.append((done, total)))
+    config = settled(
+        ModelConfig(weights=ADDRESS), lambda done, total: progress.append((done, total)), is_normalized=True
+    )
     assert config.sha256 == hashlib.sha256(CONTENT).hexdigest() and config.license == "apache-2.0"
     assert config.normalization == NormalizationConfig(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
     assert progress[0] == (0, len(CONTENT)) and progress[-1] == (len(CONTENT), len(CONTENT))
@@ -137,7 +140,8 @@ def test_the_first_use_downloads_and_records_the_facts(hub: Hub) -> None:
     assert line == f"{ADDRESS}: 2 of 2 arrays loaded" and len(hub.requests) == before
     np.testing.assert_array_equal(net.bias.numpy(), VALUES["bias"])
     kept = ModelConfig(weights=ADDRESS, normalization=own, license="mine")
-    assert (settled(kept, None).normalization, settled(kept, None).license) == (own, "mine")
+    found = settled(kept, is_normalized=True)
+    assert (found.normalization, found.license) == (own, "mine")
 
 
 def test_an_interrupted_download_is_continued(hub: Hub) -> None:
@@ -168,9 +172,17 @@ def test_a_file_that_has_changed_is_downloaded_from_the_beginning(hub: Hub) -> N
     assert downloaded(ADDRESS)[0].read_bytes() == other
 
 
+def test_facts_that_the_hub_can_not_give_now_do_not_count_as_absent(hub: Hub) -> None:
+    hub.broken = {"/someone/net/resolve/main/config.json"}
+    with pytest.raises(TrainerError, match="503"):
+        downloaded(ADDRESS)
+    hub.broken = set()
+    assert downloaded(ADDRESS)[1].normalization is not None
+
+
 def test_another_file_than_the_recorded_one_is_refused(hub: Hub) -> None:
     with pytest.raises(TrainerError, match="not those that the config names"):
-        settled(ModelConfig(weights=ADDRESS, sha256="0" * 64), None)
+        settled(ModelConfig(weights=ADDRESS, sha256="0" * 64), is_normalized=False)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +203,7 @@ def test_without_a_connection_one_sentence_says_so(tmp_path: Any, monkeypatch: p
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{port}")
     monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path))
     with pytest.raises(TrainerError) as raised:
-        settled(ModelConfig(weights=ADDRESS), None)
+        settled(ModelConfig(weights=ADDRESS), is_normalized=False)
     assert raised.value.message == ("the weights are not in the cache and can't be downloaded without a connection")
     assert raised.value.where == ADDRESS and "refused" in str(raised.value.found)
 
@@ -203,9 +215,9 @@ def test_different_normalizations_need_a_choice(hub: Hub) -> None:
     parts = {"head": {"weights": "hf:other/net@main/model.safetensors"}}
     config = ModelConfig.model_validate_json(json.dumps({"weights": ADDRESS, "parts": parts}))
     with pytest.raises(TrainerError, match="different normalizations"):
-        settled(config, NormalizationConfig(mean=(0.0,), std=(1.0,)))
+        settled(config, is_normalized=True)
     chosen = config.model_copy(update={"normalization": NormalizationConfig(mean=(0.5,), std=(0.5,))})
-    assert settled(chosen, None).parts["head"].license == "mit"
+    assert settled(chosen, is_normalized=False).parts["head"].license == "mit"
 
 
 @pytest.mark.parametrize("address", ["http://host/a.safetensors", "ftp://host/a.safetensors"])

@@ -36,6 +36,19 @@ def test_a_curve_without_a_fall_has_no_suggestion(losses: list[float]) -> None:
     assert lowest(losses) is None
 
 
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        ([2.3, 2.2, 2.1, 2.3, 2.6, 2.3, 2.09, 9.0], 2),  # as deep as the second valley, and before it
+        ([2.3, 2.2, 2.1, 2.3, 2.6, 2.3, 1.5, 9.0], 6),  # the fall had only begun
+        ([2.3, 2.2, 2.1, 2.15, 2.09, 9.0], 4),  # a small rise is noise
+        ([2.3, 2.29, 2.4, 2.6, 2.2, 9.0], 4),  # and so is a small fall
+    ],
+)
+def test_the_first_of_the_deep_valleys_counts(losses: list[float], expected: int) -> None:
+    assert lowest(losses) == expected
+
+
 def test_a_task_is_tested_until_it_diverges(blobs: Any, config: Any) -> None:
     given = config(
         optimizer={"name": "sgd", "learning_rate": 0.5}, early_stopping={"metric": "valid/no", "mode": "min"}

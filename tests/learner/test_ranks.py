@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import queue
 import threading
@@ -19,6 +20,7 @@ from trainer.configs import RunConfig
 from trainer.learner.ranks import Group
 from trainer.learner.ranks.agreement import shards_for
 from trainer.learner.ranks.heartbeats import SILENT_SECONDS, Heartbeats
+from trainer.learner.ranks.start import abandon
 from trainer.learner.ranks.tree import SMALL_BYTES, add_up
 
 
@@ -103,6 +105,18 @@ def test_processes_that_do_not_divide_the_shards_are_refused() -> None:
         shards_for(RunConfig(task="digits", train={"shards": 2}), Thread(0, 4, {}))
     with pytest.raises(ValueError, match="4 processes do not divide 2 shards"):
         RunConfig(task="digits", train={"shards": 2, "processes": 4})
+
+
+def test_shared_memory_of_mpi_is_deleted_after_a_failure(tmp_path: Path) -> None:
+    paths = [tmp_path / "mpich_shm_1", tmp_path / "other"]
+    for path in paths:
+        path.write_bytes(bytes(mmap.PAGESIZE))
+    opened = [path.open("r+b") for path in paths]
+    mapped = [mmap.mmap(file.fileno(), 0) for file in opened]
+    abandon(f"{tmp_path}/mpich_shm_")
+    assert [path.exists() for path in paths] == [False, True]
+    for each in (*mapped, *opened):
+        each.close()
 
 
 def test_launchers_are_recognized_by_their_variables() -> None:

@@ -66,8 +66,9 @@ def test_a_classifier_takes_another_classifier_and_its_backbone_from_a_detector(
         name.replace("network.", "network.backbone."): value for name, value in arrays.items() if ".fc." not in name
     }
     save_file({**detector, "network.head.scales": np.ones(3, np.float32)}, tmp_path / "detector.safetensors")
-    for weights in (folder, tmp_path / "detector.safetensors"):
+    for weights, origin in ((folder, "weights"), (tmp_path / "detector.safetensors", "task")):
         loaded = with_weights(load("clothes", [*SMALL, f"model.weights={weights}"]), lambda event: None)
+        assert loaded.provenance["model.normalization.mean"] == origin
         task = built(loaded, 5)
         (line,) = start_from(loaded.config.model, parts_of(task).modules, task.head)
         assert "72 of 72 arrays loaded" in line and "the head is initialized (fc.weight" in line

@@ -28,6 +28,7 @@ from trainer.cli.starting import worker_environment
 if TYPE_CHECKING:
     from trainer.learner.dry_run import DryRun
 
+OOM_SCORE = Path("/proc/self/oom_score_adj")
 TIMED_SECONDS = 5.0
 """Seconds of timed steps, in the first epoch and in later ones."""
 
@@ -86,14 +87,15 @@ def _print_memory(order: Order) -> int:
     from trainer.rundir import RunPaths
 
     with suppress(OSError):  # if memory ends, the system ends this process and not the one that measures
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+        OOM_SCORE.write_text("1000", encoding="ascii")
     answer: dict[str, object] = {"peak": None, "items": 0}
     try:
         with tempfile.TemporaryDirectory(prefix="trainer-dry-run-") as folder:
             learner = learner_for_steps(order.words, None, lambda event: True, paths=RunPaths(Path(folder)))
             found = learner.dry_run(seconds=0.0)
             shared = found.cache_memory if found.data_processes else 0
-            answer = {"peak": found.peak_memory + shared + found.data_memory, "items": found.training_items}
+            peak = None if found.killed_data_processes else found.peak_memory + shared + found.data_memory
+            answer = {"peak": peak, "items": found.training_items}
     except MemoryError:
         pass
     except TrainerError as error:
@@ -141,6 +143,8 @@ def lines(found: DryRun) -> list[str]:
     if found.data_processes:
         processes = f"{found.data_processes} data-loading process{'es' if found.data_processes > 1 else ''}"
         memory += f", and {processes} with {_size(found.data_memory)} and {_size(found.cache_memory)} of decoded items"
+        if killed := found.killed_data_processes:
+            memory += f"; {killed} {'was' if killed == 1 else 'were'} killed and replaced, as when memory runs out"
     elif found.cache_memory:
         memory += f", {_size(found.cache_memory)} of it decoded items"
     epoch = f"{_time(found.epoch_seconds)} of {found.steps_per_epoch:,} steps and their share of the validations"

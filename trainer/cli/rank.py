@@ -73,6 +73,8 @@ def train_as_first(
         group.heartbeats.stop(failure)
         if failure is None:
             ranks.end(group)
+        else:
+            ranks.abandon()
 
 
 def follow_first(group: Group) -> int:
@@ -113,6 +115,8 @@ def follow_first(group: Group) -> int:
         group.heartbeats.stop(failure)
         if failure is None:
             ranks.end(group)
+        else:
+            ranks.abandon()
 
 
 def heartbeats_of(root: Path, attempt: int) -> Path:

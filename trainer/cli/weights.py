@@ -15,14 +15,17 @@ def with_weights(loaded: Loaded, sink: EventSink) -> Loaded:
         TrainerError: weights can't be read or downloaded, or differ in their normalization.
     """
     declared = None if loaded.declaration is None else loaded.declaration.normalization
-    default = None if declared is None else declared(loaded.options)
-    model = loaded.config.model
-    if not model.sources():
-        normalization = model.normalization or default
-        return loaded.with_section("model", model.model_copy(update={"normalization": normalization}), "task")
-    from trainer.learner.phases import phase  # takes time to import
-    from trainer.learner.weights.sources import settled
+    if loaded.config.model.sources():
+        from trainer.learner.phases import phase  # takes time to import
+        from trainer.learner.weights.sources import settled
 
-    with phase("weights", sink, unit="byte") as running:
-        known = settled(model, default, lambda done, all_: running.progress(done, all_ or None))
-    return loaded.with_section("model", known, "weights")
+        with phase("weights", sink, unit="byte") as running:
+            known = settled(
+                loaded.config.model, lambda done, all_: running.progress(done, all_ or None),
+                is_normalized=declared is not None,
+            )  # fmt: skip
+        loaded = loaded.with_section("model", known, "weights")
+    model = loaded.config.model
+    if model.normalization is not None or declared is None:
+        return loaded
+    return loaded.with_section("model", model.model_copy(update={"normalization": declared(loaded.options)}), "task")

@@ -42,6 +42,11 @@ _EXPECTED: Mapping[str, str] = {
     "union_tag_invalid": "{expected_tags}",
 }
 
+_BOUNDS = frozenset({
+    "greater_than", "greater_than_equal", "less_than", "less_than_equal", "multiple_of", "too_short", "too_long",
+    "string_too_short", "string_too_long",
+})  # fmt: skip
+"""Errors of a value that has the right type: of the alternatives of a union, it is the one that was meant."""
 _NUMBERS = ("int_type", "int_from_float", "float_type")
 
 
@@ -51,6 +56,7 @@ def problems_of(
     """Every problem in `error`, raised while `model` validated the part of `document` at `prefix`."""
     root = value_at(document.value, prefix) or {}
     expected: dict[KeyPath, list[str]] = {}
+    bounds: dict[KeyPath, str] = {}
     found: dict[KeyPath, str] = {}
     hints: dict[KeyPath, set[str | None]] = {}
     problems: list[Problem] = []
@@ -76,15 +82,20 @@ def problems_of(
         elif kind == "too_short" and len(value_at(root, path) or ()) >= context["min_length"]:
             pass  # items that are invalid themselves are not counted; they have their own problems
         elif kind in _EXPECTED:
-            expected.setdefault(at, []).append(_expectation(kind, context, section_at(model, root, path[:-1]), at[-1:]))
+            expectation = _expectation(kind, context, section_at(model, root, path[:-1]), at[-1:])
+            expected.setdefault(at, []).append(expectation)
+            if kind in _BOUNDS:
+                bounds[at] = expectation
             found[at] = _found(item["input"], kind, context)
-            hints.setdefault(at, set()).add(_hint(item["input"], kind, section_at(model, root, path)))
+            known = hints.setdefault(at, set())
+            if kind != "literal_error":  # a fixed word next to another form leaves the hint of that form certain
+                known.add(_hint(item["input"], kind, section_at(model, root, path)))
         else:
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
             problems.append(Problem(value_place(document, at), at, message))
     for at, choices in expected.items():
         only_hint = hints[at].pop() if len(hints[at]) == 1 else None  # with several expected forms, no hint is certain
-        expectation = " or ".join(dict.fromkeys(choices))
+        expectation = bounds.get(at) or " or ".join(dict.fromkeys(choices))
         message = f"expected {expectation}, found {found[at]}"
         if len(at) == 1 and at[0] in SECTIONS and isinstance(value_at(document.value, at), str):
             message += f"; a single word belongs in {SECTIONS[at[0]]}"

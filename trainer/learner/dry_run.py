@@ -44,7 +44,7 @@ class DryRun:
         checkpoint_bytes, checkpoint_seconds: size of one checkpoint on disk, and the time to write it.
         peak_memory: maximum resident memory of the training process. cache_memory: size of the cache of decoded items
             once full; part of peak_memory unless `data_processes` workers share it. data_memory: the memory that these
-            workers have for themselves.
+            workers have for themselves, those that were killed not included (`killed_data_processes`).
         first_epoch_seconds, epoch_seconds: an epoch of steps, with its share of the validations.
         total_seconds: all steps and validations.
     """
@@ -66,6 +66,7 @@ class DryRun:
     cache_memory: int
     data_processes: int
     data_memory: int
+    killed_data_processes: int
     first_epoch_seconds: float
     epoch_seconds: float
     total_seconds: float
@@ -146,6 +147,7 @@ def dry_run(training: Training, *, seconds: float) -> DryRun:
         cache_memory=sum(cache.size for cache in kept),
         data_processes=training.splits.train.workers.workers if is_shared else 0,
         data_memory=data_memory,
+        killed_data_processes=training.splits.train.workers.killed,
         first_epoch_seconds=plan.steps_per_epoch * first.seconds + validated,
         epoch_seconds=plan.steps_per_epoch * step + validated,
         total_seconds=whole,

@@ -59,6 +59,8 @@ class Learner:
 
     Args:
         task_class: creates the task from (config, options).
+        config: of the run. `model.normalization` is used as it is: `weights.sources.settled` sets it to that of
+            `model.weights`, as `trainer run` does.
         paths: the run directory for checkpoints and tracebacks; None: none are written.
         sink: receives every event.
         requests: returns control requests; called once per step.

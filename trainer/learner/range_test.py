@@ -1,8 +1,9 @@
 """A learning-rate range test: steps at growing learning rates, and the rate that the curve of the loss suggests.
 
 The test is of Smith, "Cyclical Learning Rates for Training Neural Networks" (2017), section 3.3. The suggestion is a
-fraction of the rate with the lowest loss, as the rule `minimum` of fastai (fastai/callback/schedule.py). An average of
-past losses, as fastai's, lags behind by decades with a hundred steps: the curve is smoothed to both sides instead.
+fraction of the rate with the lowest loss, as the rule `minimum` of fastai (fastai/callback/schedule.py), but in the
+first of the deep valleys. An average of past losses, as fastai's, lags behind by decades with a hundred steps: the
+curve is smoothed to both sides instead.
 """
 
 from __future__ import annotations
@@ -31,11 +32,15 @@ DIVERGENCE = 4.0
 WIDTH = 0.2
 """Standard deviation of the smoothing of the curve, in decades of the learning rate."""
 FACTOR, CAUTIOUS_FACTOR = 1 / 3, 0.1
-"""The suggestions, relative to the learning rate with the lowest loss. Chosen on five recipes, whose schedules begin
+"""The suggestions, relative to the learning rate with the lowest loss. Chosen on five recipes, all but one (`adding`)
 with a warm-up: `benchmarks/finders.py find_lr`. The cautious one is fastai's.
 """
 LEAST_FALL = 0.01
 """A smaller fall of the loss, relative to its first value, is noise."""
+RISE = 0.5
+"""A rise by more than this fraction of the fall before it ends a valley of the curve."""
+DEEP = 0.75
+"""Minimum depth of the valley that counts, as a fraction of the depth of the deepest one."""
 
 Progress = Callable[[int, int, float], None]
 """Receives the progress: steps done, steps in total, the learning rate of the next step."""
@@ -48,8 +53,8 @@ class RangeTest:
     Attributes:
         learning_rates: the learning rate of each step, growing by a constant factor.
         losses, smoothed: the training loss of each step, and its curve.
-        suggestion: a third of the learning rate with the lowest smoothed loss.
-        cautious: a tenth of it, for training without warm-up.
+        suggestion: a third of the learning rate at `lowest`, for training with warm-up.
+        cautious: a tenth of that learning rate, for training without warm-up.
         is_diverged: whether the test ended early because the loss diverged.
         factors: learning rate of each optimizer by config key, relative to the tested one.
     """
@@ -85,11 +90,24 @@ def smooth(learning_rates: Sequence[float], losses: Sequence[float]) -> list[flo
 
 
 def lowest(losses: Sequence[float]) -> int | None:
-    """The index of the lowest smoothed loss; None if the loss never fell."""
+    """The index of the lowest smoothed loss in the first of the deep valleys; None if the loss never fell.
+
+    At large rates the weights can jump to a place of low loss that no training would find: of two valleys of about the
+    same depth, the first is the one that counts.
+    """
     if not losses:
         return None
-    at = int(np.argmin(losses))
-    return at if losses[0] - losses[at] > LEAST_FALL * abs(losses[0]) else None
+    least = LEAST_FALL * abs(losses[0])
+    valleys = [0]
+    for index, loss in enumerate(losses):
+        at = valleys[-1]
+        fall = losses[0] - losses[at]
+        if loss < losses[at]:
+            valleys[-1] = index
+        elif fall > least and loss - losses[at] > RISE * fall:
+            valleys.append(index)
+    deepest = max(losses[0] - losses[at] for at in valleys)
+    return next(at for at in valleys if losses[0] - losses[at] >= DEEP * deepest) if deepest > least else None
 
 
 def for_range_test(config: RunConfig) -> RunConfig:

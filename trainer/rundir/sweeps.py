@@ -10,6 +10,7 @@ trial-N/       run directories; with several seeds trial-N-seed-S/
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import sys
@@ -83,6 +84,15 @@ class SweepState:
     def best(self) -> Trial | None:
         """The best complete trial; None before one has ended."""
         return next(iter(self.ranked), None)
+
+    @property
+    def course(self) -> list[tuple[int, float, float]]:
+        """Number and value of each complete trial, and the best value so far."""
+        pick = max if self.mode == "max" else min
+        complete = [(trial.number, trial.value) for trial in self.trials
+                    if trial.state == COMPLETE and trial.value is not None]  # fmt: skip
+        best = itertools.accumulate((value for _, value in complete), pick)
+        return [(number, value, so_far) for (number, value), so_far in zip(complete, best, strict=True)]
 
     def count(self, *states: str) -> int:
         """The number of trials in one of these states."""

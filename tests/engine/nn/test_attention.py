@@ -381,6 +381,22 @@ def test_arrays_are_taken_like_tensors():
         np.testing.assert_array_equal(layer(array).numpy(), layer(engine.asarray(array)).numpy())
 
 
+def test_keys_and_values_of_tensors_are_those_of_a_cache():
+    """Two tokens, then one; the first row had two before."""
+    drawn = np.random.default_rng(0).standard_normal((2, 2, 3, 4))
+    cache = nn.KeyValueCache(2, 2, 6, 4, dtype=engine.float64)
+    cache.length.set_value([2, 0])
+    held = nn.KeyValues(cache.key + 0, cache.value + 0, cache.length + 0)
+    for tokens in (drawn[:, :, :2], drawn[:, :, 2:]):
+        for one, other in zip(*(each.update(*[engine.asarray(tokens)] * 2) for each in (cache, held)), strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+    np.testing.assert_array_equal(held.key.numpy()[0, :, 2:5], drawn[0])
+    np.testing.assert_array_equal(held.value.numpy()[1, :, :3], drawn[1])
+    assert held.length.tolist() == cache.length.tolist() == [5, 3]
+    with pytest.raises(TrainerError, match="don't fit"):
+        nn.KeyValues(held.key, held.value[:, :, :5], held.length)
+
+
 def test_a_cache_that_got_too_many_tokens_has_no_room():
     cache = nn.KeyValueCache(1, 1, 4, 2)
     for _ in range(2):

@@ -15,6 +15,8 @@ from trainer import TrainerError
 from trainer.cli.starting import worker_environment
 
 LAST_CHARACTERS = 2000
+FORGOTTEN = "Invalid job id"
+"""What squeue says of a job that ended some minutes ago."""
 SECONDS_FOR_CHECKPOINT = 60
 """Seconds before the time limit at which SLURM sends SIGTERM."""
 
@@ -29,12 +31,12 @@ class SlurmArray:
 
     def __init__(self, partition: str, name: str, threads: int | None) -> None:
         self._partition, self._name, self.threads = partition, name, threads or 1
-        self._job, self._logs = "", Path()
+        self._job, self._logs, self._living = "", Path(), set[int]()
 
     def launch(self, command: Sequence[str], count: int) -> None:
         """Submits the array; task N writes its output to pilot-N.log in the folder of orders."""
         self._logs = Path(command[4])
-        log = str(self._logs / "pilot-%a.log").replace("%a", "%a")
+        log = f"{str(self._logs).replace('%', '%%')}/pilot-%a.log"
         script = f"exec {shlex.join(command)} $SLURM_ARRAY_TASK_ID"
         words = [
             "sbatch", "--parsable", f"--array=0-{count - 1}", f"--partition={self._partition}",
@@ -42,16 +44,22 @@ class SlurmArray:
             f"--signal=B:TERM@{SECONDS_FOR_CHECKPOINT}", "--requeue", f"--wrap={script}",
         ]  # fmt: skip
         self._job = _answer(words, self._partition).partition(";")[0]
+        self._living = set(range(count))
 
     def living(self) -> set[int]:
-        """The array's tasks that are queued or run."""
+        """The array's tasks that are queued or run; those of the last answer if the controller doesn't answer.
+
+        An order is handed out again only if its pilot is known to have ended.
+        """
         listed = subprocess.run(
             ["squeue", "--noheader", "--array", f"--job={self._job}", "--format=%K"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        if listed.returncode:  # "Invalid job id": SLURM has forgotten a job that ended
-            return set()
-        return {int(line) for line in listed.stdout.split()}
+        if listed.returncode == 0:
+            self._living = {int(line) for line in listed.stdout.split()}
+        elif FORGOTTEN in listed.stderr:
+            self._living = set()
+        return self._living
 
     def end(self) -> None:
         """Cancels the array; the runs end with a checkpoint."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from html import escape
@@ -79,17 +80,14 @@ def _rows(state: SweepState) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 def best_so_far(state: SweepState) -> str:
     """The metric of each trial as a point, and the best one so far as a line; empty without a complete trial."""
-    trials = [
-        (float(trial.number), trial.value)
-        for trial in state.trials
-        if trial.state == COMPLETE and trial.value is not None
-    ]
-    if not trials:
+    course = state.course
+    if not course:
         return ""
-    pick = max if state.mode == "max" else min
-    line = [trials[0]]
-    for step, value in trials[1:]:
-        line += [(step, line[-1][1]), (step, pick(line[-1][1], value))]
+    trials = [(float(place), value) for place, value, _ in course]
+    best = [(float(place), so_far) for place, _, so_far in course]
+    line = [best[0]]
+    for (_, before), (place, so_far) in itertools.pairwise(best):
+        line += [(place, before), (place, so_far)]
     curves = [_curve("trial", trials, "points"), _curve("best so far", line, "c1")]
     key = "".join(f'<b class="{curve.style}">{curve.label}</b> ' for curve in curves)
     caption = f'<figcaption class="key">{escape(state.metric)} over trials {key}</figcaption>'

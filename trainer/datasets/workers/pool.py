@@ -126,6 +126,7 @@ class WorkerPool:
         self.workers, self.tell, self.wonder_after = workers, tell, wonder_after
         self.ahead = max(workers, min(ahead * workers, open_files_allowed() // 4))  # each batch's memory is a file
         self.restarts_left = restarts
+        self.killed = 0
         self._numbers = itertools.count()
         self._makers: dict[int, tuple[BatchMaker, Payload, list[Memory]]] = {}
         self._slots: list[Slot] = []
@@ -303,6 +304,7 @@ class WorkerPool:
                 hint=_WHY_KILLED if code == -signal.SIGKILL else "Try data.workers=0 to see the error in this process.",
             ) from (MemoryError() if code == -signal.SIGKILL else None)
         self.restarts_left -= 1
+        self.killed += code == -signal.SIGKILL
         self._tell(f"A data worker died ({why}) while reading {item or 'no item'}; another one repeats its work.")
         process = self._processes[self._processes.index(dead)] = self._spawn(dead.number)
         for pending in dead.outstanding.values():

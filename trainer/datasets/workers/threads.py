@@ -28,7 +28,7 @@ class Later:
 class NoWorkers:
     """Creates each batch when it is needed."""
 
-    kind, workers, ahead = "none", 0, 0
+    kind, workers, ahead, killed = "none", 0, 0, 0
 
     def register(self, maker: BatchMaker, planner: Planner) -> Callable[[Position], Later]:
         """The function that creates a batch of `maker`."""
@@ -83,6 +83,7 @@ class Threads:
     """`workers` threads, for data that is prepared quickly or outside of Python's GIL."""
 
     kind = "thread"
+    killed = 0
 
     def __init__(self, workers: int, ahead: int = 2) -> None:
         self.workers, self.ahead = workers, ahead * workers

@@ -20,9 +20,17 @@ class KeyValues:
     Args:
         key, value: [B, G, capacity, D] and [B, G, capacity, E].
         length: int32 [B]: the tokens of each row.
+
+    Raises:
+        TrainerError: the shapes don't fit.
     """
 
     def __init__(self, key: Tensor, value: Tensor, length: Tensor) -> None:
+        if not (key.ndim == value.ndim == 4 and key.shape[:3] == value.shape[:3] and length.shape == key.shape[:1]):
+            raise TrainerError(
+                "the parts of a key-value cache don't fit", found=f"key {list(key.shape)}, value {list(value.shape)}, "
+                f"length {list(length.shape)}", expected="[B, G, capacity, D], [B, G, capacity, E] and [B]",
+            )  # fmt: skip
         self.key, self.value, self.length = key, value, length
 
     @property

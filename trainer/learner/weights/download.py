@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import http
 import http.client
 import json
 import os
@@ -15,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any
 
@@ -176,11 +176,11 @@ def _continue(url: str, partial: Path, progress: Progress) -> int | None:
     try:
         response = _open(url, headers)
     except urllib.error.HTTPError as error:
-        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not start:
+        if error.code != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not start:
             raise
         response, start = _open(url), 0
     with response:
-        if response.status != http.HTTPStatus.PARTIAL_CONTENT:
+        if response.status != HTTPStatus.PARTIAL_CONTENT:
             start = 0
         length, tag = response.headers.get("Content-Length"), response.headers.get("ETag", "")
         if tag and not tag.startswith("W/"):
@@ -283,11 +283,17 @@ def _valid(found: Any) -> dict[str, Any] | None:
 
 
 def _json(url: str) -> dict[str, Any]:
-    """A small JSON object; empty if the server doesn't have it."""
+    """A small JSON object; empty if the server doesn't have it, or only for those who log in.
+
+    Raises:
+        OSError: the server doesn't answer, or has a problem of its own: what it has stays unknown.
+    """
     try:
         with _open(url) as response:
             found = json.loads(response.read(_MOST_JSON))
-    except urllib.error.HTTPError:
+    except urllib.error.HTTPError as error:
+        if error.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            raise
         return {}
     except ValueError:
         return {}

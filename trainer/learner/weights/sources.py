@@ -23,13 +23,11 @@ def local_file(section: WeightsConfig, progress: Progress = lambda done, total: 
     return _fetched(section, progress)[0]
 
 
-def settled(
-    config: ModelConfig, default: NormalizationConfig | None, progress: Progress = lambda done, total: None
-) -> ModelConfig:
+def settled(config: ModelConfig, progress: Progress = lambda done, total: None, *, is_normalized: bool) -> ModelConfig:
     """The section with the facts about its weights, as the resolved config records them.
 
-    Downloads the weights on first use. The normalization is that of the config; if it sets none, that of the weights;
-    if they have none, `default`. It stays null if `default` is None: the task has no normalization.
+    Downloads the weights on first use. The normalization is that of the config; if it sets none, that of the weights,
+    if they have one and the task uses `model.normalization` (`is_normalized`).
 
     Raises:
         TrainerError: weights can't be read or downloaded, or differ in their normalization.
@@ -42,7 +40,7 @@ def settled(
         sections[part] = section.model_copy(update={name: value for name, value in known.items() if value is not None})
         if (
             config.normalization is None
-            and default is not None
+            and is_normalized
             and (normalization := _normalization(file, facts)) is not None
         ):
             found[part] = normalization
@@ -53,7 +51,7 @@ def settled(
             found="; ".join(_described(found)), expected="one for all",
             hint="Set `model.normalization` to the one that the images get.",
         )  # fmt: skip
-    chosen = config.normalization or next(iter(found.values()), default)
+    chosen = config.normalization or next(iter(found.values()), None)
     return config.model_copy(update={
         **{name: getattr(whole, name) for name in ("sha256", "license")}, "parts": {**config.parts, **sections},
         "normalization": chosen,

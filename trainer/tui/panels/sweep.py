@@ -74,11 +74,9 @@ def summary(state: SweepState) -> str:
 def best_so_far(state: SweepState) -> Chart | None:
     """The metric of each complete trial as a point over its number, and the best one so far as a line."""
     each, best = Series(), Series()
-    pick = max if state.mode == "max" else min
-    for trial in state.trials:
-        if trial.state == COMPLETE and trial.value is not None:
-            each.append(trial.number, trial.value)
-            best.append(trial.number, pick(best.last, trial.value) if len(best) else trial.value)
+    for place, value, so_far in state.course:
+        each.append(place, value)
+        best.append(place, so_far)
     if not len(each):
         return None
     if state.trials[-1].number > best.steps[-1]:
