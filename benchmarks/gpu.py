@@ -159,23 +159,22 @@ def comparisons(clock: Clock, device: str, peer_python: str | None) -> list[Row]
     rows = []
     for each in COMPARISONS:
         words = each.words(device)
-        if not clock.left:
-            rows.append(Row(each.name, "ms", None, note="no time left"))
-            continue
-        ours, problem = measured([sys.executable, str(FOLDER / "ours.py"), *words, "--measure=submitted_ms"])
+        ours, problem = measured(clock, [sys.executable, str(FOLDER / "ours.py"), *words, "--measure=submitted_ms"])
         if peer_python is None:
             rows.append(Row(each.name, "ms", ours, note=problem or "no PyTorch: --peer-python"))
             continue
         for way, options in PEER_WAYS.items():
-            peer, peer_problem = measured([peer_python, str(FOLDER / "torch_peer.py"), *words, *options])
+            peer, peer_problem = measured(clock, [peer_python, str(FOLDER / "torch_peer.py"), *words, *options])
             bar = each.bar if way == "eager" else None
             rows.append(Row(f"{each.name} / {way}", "ms", ours, peer, bar, problem or peer_problem))
     return rows
 
 
-def measured(command: Sequence[str]) -> tuple[float | None, str]:
-    """The median of three answers of a process, or why there is none."""
-    companion = Companion(*command)
+def measured(clock: Clock, command: Sequence[str]) -> tuple[float | None, str]:
+    """The median of three answers of a process, or why there is none; the process ends when the time is up."""
+    if clock.left < 1:
+        return None, "no time left"
+    companion = Companion("timeout", f"{clock.left:.0f}", *command)
     try:
         return sorted(companion() for _ in range(3))[1], ""
     except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
