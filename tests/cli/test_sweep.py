@@ -24,7 +24,7 @@ from tests.cli.conftest import Commands, eventually
 from trainer import TrainerError, cli, configs
 from trainer.cli.batch_size import Measured
 from trainer.cli.executors import LocalProcesses
-from trainer.cli.find import find_run
+from trainer.cli.find import find_run, find_sweep
 from trainer.cli.order import Order
 from trainer.cli.report.sweep import parallel_coordinates
 from trainer.cli.sweep.running import Sweep, run_sweep, take_up
@@ -301,6 +301,12 @@ def test_a_sweep_is_named_like_its_best_run(finished: SweepPaths, capsys: pytest
     assert [line.split()[:2] for line in told[2:]] == [["2", "0.75"], ["4", "0.625"], ["0", "0.5"]]
     assert cli.main(["runs", "list", "sweeps/night"]) == 0
     assert "trial-4" in capsys.readouterr().out
+
+
+def test_a_run_comes_before_a_sweep_of_the_same_name(finished: SweepPaths) -> None:
+    take_up_run("runs/night").config(1).touch()
+    assert find_run("night").root == Path("runs/night") and find_sweep("night") is None
+    assert find_sweep("sweeps/night") == SweepPaths(Path("sweeps/night"))
 
 
 def test_parallel_coordinates_scale_by_what_a_parameter_is() -> None:

@@ -32,20 +32,23 @@ def find_run(word: str | None) -> RunPaths:
                 "no runs here yet", where=str(Path(RUNS).absolute()), hint="`trainer run digits` creates one."
             )
         return latest
-    for root in (Path(word), Path(RUNS) / word):
-        paths = RunPaths(root)
-        if paths.events.is_file() or paths.config(1).is_file():
-            return paths
+    if (paths := _run_named(word)) is not None:
+        return paths
     if (sweep := find_sweep(word)) is not None:
         return _best_run(sweep)
     raise _no_such_run(word)
 
 
+def _run_named(word: str) -> RunPaths | None:
+    every = map(RunPaths, (Path(word), Path(RUNS) / word))
+    return next((paths for paths in every if paths.events.is_file() or paths.config(1).is_file()), None)
+
+
 def find_sweep(word: str | None) -> SweepPaths | None:
-    """The sweep at a path or with a name in `sweeps/`; None if there is none."""
+    """The sweep at a path or with a name in `sweeps/`; None if there is none, or if a run has the name."""
     from trainer.rundir.sweeps import SWEEPS, SweepPaths, is_sweep
 
-    roots = [] if word is None else [Path(word), Path(SWEEPS) / word]
+    roots = [] if word is None or _run_named(word) is not None else [Path(word), Path(SWEEPS) / word]
     return next((SweepPaths(root) for root in roots if is_sweep(root)), None)
 
 
