@@ -41,6 +41,14 @@ def test_without_a_gpu_the_command_says_why(
     assert "there is no GPU" in capsys.readouterr().err
 
 
+def test_what_is_left_when_the_time_is_up_is_not_started() -> None:
+    assert gpu.measured(gpu.Clock(0), ["no such program"]) == (None, "no time left")
+    answers = "import sys\nfor number, _ in enumerate(sys.stdin): print(3 - number, flush=True)"
+    assert gpu.measured(gpu.Clock(60), [sys.executable, "-c", answers]) == (2, "")
+    value, note = gpu.measured(gpu.Clock(60), [sys.executable, "-c", "input()"])
+    assert value is None and "ended with 0" in note
+
+
 def test_the_results_are_a_table_and_a_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ FAILURES = {
     222: "can't load a kernel",
     700: "a kernel failed",
     702: "took longer",
-    46: "does not answer any more",
+    46: "no longer responds",
 }
 """One error of each class, and the sentence that it becomes."""
 

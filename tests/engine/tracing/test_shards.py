@@ -201,6 +201,21 @@ def test_rows_that_stay_separate_up_to_a_sum_are_accepted(name: str) -> None:
     gradient_in_shards(SEPARATE[name])
 
 
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("layer", [nn.RNN, nn.LSTM, nn.GRU])
+def test_recurrent_layers_keep_rows_separate(layer: Any, ragged: bool) -> None:
+    net = layer(3, 2, batch_first=True)
+    net.set_seed(0, "net")
+    parameters = list(net.parameters())
+
+    def step(x: Tensor, lengths: Tensor) -> list[Tensor]:
+        y, _ = net(x, lengths=lengths if ragged else None)
+        return [engine.shard_sum(each) for each in engine.gradients(engine.mean(y * y), parameters)]
+
+    with engine.device("reference"):
+        engine.trace(step, shards=Shards(2))(np.ones((4, 3, 3), np.float32), np.array([3, 1, 2, 3]))
+
+
 def test_dice_over_the_batch_is_that_of_all_shards() -> None:
     logits = np.random.default_rng(3).normal(size=(8, 3, 2, 2)).astype(np.float32)
     labels = np.random.default_rng(4).integers(0, 3, (8, 2, 2))

@@ -305,8 +305,10 @@ def _attention(node: Node, given: Sequence[Any]) -> States:
 
 
 def _recurrent(node: Node, given: Sequence[Any]) -> States:
-    before = 2 * (node.name == "rnn_scan_ragged")  # w_ih and bias
+    is_ragged = node.name == "rnn_scan_ragged"
+    before = 2 * is_ragged  # w_ih and bias
     weights = {*range(1, before + 2), before + {"gru": 3, "lstm": 4}.get(node.attribute("cell"), 1)}
+    weights -= {len(given) - 1} if is_ragged else set()  # lengths
     for place, (x, rows) in enumerate(zip(node.inputs, given, strict=True)):
         if rows is not None and (place in weights or rows.axis != (1 if x.ndim == 3 else 0)):
             raise _Mixing("rows are not the axis of the batch")

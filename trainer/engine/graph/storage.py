@@ -115,12 +115,13 @@ class Storage:
     """A dense array in `layout`, in a block of `owner`'s memory; without elements until something is put there.
 
     `is_state` marks memory that programs update in place (parameters, moments, counters). Once a program is bound to
-    it, its layout is `settled`: every later program reads it as it lies.
+    it, its layout is `settled`: every later program reads it as it lies. Without `is_aligned` a program's input may
+    begin at any element, not only at a multiple of 16 bytes.
     """
 
     __slots__ = (
-        "__weakref__", "_address", "block", "dtype", "is_state", "layout", "name", "owner", "settled", "shape",
-        "updates", "writes",
+        "__weakref__", "_address", "block", "dtype", "is_aligned", "is_state", "layout", "name", "owner", "settled",
+        "shape", "updates", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -132,7 +133,7 @@ class Storage:
         self.owner: Memory = HOST
         self.block: Any = block
         self._address = address
-        self.settled = False
+        self.settled, self.is_aligned = False, True
         self.writes = 0
         self.updates: tuple[list[int], ...] = ()
         """Counts of runs of the programs that update a state's memory, each in a list of its own."""

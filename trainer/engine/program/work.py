@@ -42,6 +42,11 @@ class Buffer:
         return max(1, self.size) * self.dtype.itemsize
 
     @property
+    def is_aligned(self) -> bool:
+        """Whether it begins at a multiple of 16 bytes."""
+        return self.storage is None or self.storage.is_aligned
+
+    @property
     def in_arena(self) -> bool:
         return self.storage is None and self.result is None and not self.kept
 

@@ -126,8 +126,8 @@ def get(name: str | Device) -> Device:
         if base not in _CLASSES or (colon and not is_numbered):
             expected = " or ".join([*sorted(_CLASSES), "cuda:N"])
             raise refusal("device", "unknown device", found=repr(name), expected=expected)
-        if is_numbered and not int(number):
-            return get(base)
+        if is_numbered and name != (usual := f"{base}:{int(number)}" if int(number) else base):
+            return get(usual)
         module, kind = _CLASSES[base]
         numbers = [int(number)] if is_numbered else []
         found = _devices[name] = getattr(importlib.import_module(module), kind)(*numbers)

@@ -104,6 +104,7 @@ def _from_the_start(node: Node, leaves: list[Node], slices: list[Node]) -> tuple
         moves.append(node)
         node = node.inputs[0]
     leaf = moved = _without_memory(node)
+    leaf.value.is_aligned = False  # type: ignore[union-attr]
     view: NodeView | None = NodeView.dense(leaf, node.value.layout)
     path = []
     for move in reversed(moves):

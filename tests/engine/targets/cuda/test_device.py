@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.targets.cuda.recorder import Recorder
 from trainer import TrainerError, engine
-from trainer.engine import State, Tensor
+from trainer.engine import State, Tensor, targets
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cuda.device import CudaDevice
 from trainer.engine.targets.cuda.program import Step
@@ -71,6 +71,15 @@ def test_values_and_steps_have_the_bits_of_the_cpu(cuda: CudaDevice) -> None:
     ours = compute()
     with engine.device(CpuDevice(threads=1)):
         assert ours == compute()
+
+
+def test_slices_may_begin_at_any_element(cuda: CudaDevice) -> None:
+    """Where a slice begins is an argument of a program outside of traced steps: its loads are not of 16 bytes."""
+    line, square = np.arange(40, dtype=np.float32), np.arange(17 * 20, dtype=np.float32).reshape(17, 20)
+    x, y = engine.asarray(line), engine.asarray(square)
+    for first in range(1, 5):
+        np.testing.assert_array_equal((x[first : first + 32] * 2).numpy(), line[first : first + 32] * 2)
+    np.testing.assert_array_equal((y[1:, 1:17] @ y[:16, :16]).numpy(), square[1:, 1:17] @ square[:16, :16])
 
 
 def test_a_step_is_captured_once_and_launched_once_each_time(cuda: CudaDevice, recorder: Recorder) -> None:
@@ -157,8 +166,9 @@ def test_what_has_no_kernel_is_refused_with_the_alternative(cuda: CudaDevice) ->
 def test_devices_have_the_number_of_their_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(gpus=2)
     assert (CudaDevice(0, recorder).name, CudaDevice(1, recorder).name) == ("cuda", "cuda:1")
-    monkeypatch.setenv("TRAINER_CUDA", "emulated")
-    assert engine.device("cuda:0") is not None
+    monkeypatch.setitem(targets._devices, "cuda:1", (one := CudaDevice(1, recorder)))
+    monkeypatch.setitem(targets._devices, "cuda", (zero := CudaDevice(0, recorder)))
+    assert [targets.get(name) for name in ("cuda:0", "cuda:1", "cuda:01")] == [zero, one, one]
     for name in ("cuda:", "cuda:x", "cpu:1", "gpu"):
         with pytest.raises(TrainerError, match="cuda:N"), engine.device(name):
             pass

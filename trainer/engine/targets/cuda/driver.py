@@ -85,7 +85,7 @@ class Gpu:
         except (self.cuda.runtime.CUDARuntimeError, self.cuda.driver.CUDADriverError) as error:
             if error.status == _OUT_OF_MEMORY:
                 raise self._full(doing, str(error), held()) from error
-            problem, hint = _FAILURES.get(error.status, ("{gpu} does not answer any more", _RESUME))
+            problem, hint = _FAILURES.get(error.status, ("{gpu} no longer responds", _RESUME))
             raise DeviceFailure(problem.format(gpu=f"{self.device} ({self.name})"), found=f"{error}, while {doing}",
                                 hint=hint) from error  # fmt: skip
 

@@ -26,7 +26,7 @@ MOST_BLOCKS = 2**31 - 1
 """Blocks of a grid along x, its only axis here (CUDA C++ Programming Guide, technical specifications)."""
 
 Word = int | Address
-"""A parameter of a kernel: an i64, or an address in the GPU's memory. Buffers begin at a multiple of 16 bytes."""
+"""A parameter of a kernel: an i64, or an address in the GPU's memory."""
 
 
 @dataclass(eq=False, slots=True)
@@ -40,7 +40,8 @@ class Launch:
     - The grid is (blocks, 1, 1), the block (threads, 1, 1). A launch of 0 blocks does nothing.
     - Shared memory is declared in the kernel, at most 48 KiB: a launch asks for no dynamic shared memory.
     - `words` are the kernel's parameters in order, 8 bytes each: an `Address` is the place of a buffer in the GPU's
-      memory plus its byte offset, an integer is an i64. Buffers begin at a multiple of 16 bytes.
+      memory plus its byte offset, an integer is an i64. Buffers begin at a multiple of 16 bytes, those that are not
+      `is_aligned` at any element.
     - `targets` are the buffers that it writes; the other buffers among `words` are only read.
     - Launches run in order: each sees what those before it wrote.
     """

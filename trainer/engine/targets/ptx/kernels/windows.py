@@ -196,9 +196,8 @@ class _Runs:
         self.w, self.element = w, compute(dtype)
         texts = ", ".join(f"{self.element} {literal(dtype, weight)}" for weight in weights or [0.0])
         content = f"[{max(1, len(weights))} x {self.element}] [{texts}]"
-        key = hashlib.sha256(f"{entries} {content}".encode()).hexdigest()[
-            :16
-        ]  # modules of several kernels have it once
+        digest = hashlib.sha256(f"{entries} {content}".encode()).hexdigest()
+        key = digest[:16]  # modules of several kernels have it once
         self.entries = w.table(f"runs_{key}", entries)
         self.weights = w.constant(f"weights_{key}", content)
 

@@ -84,5 +84,7 @@ def _most_lanes(work: Work) -> int:
 
 def _is_aligned(view: View, extents: Sequence[int], lanes: int) -> bool:
     """Whether each row of an operand begins at a multiple of `lanes` elements."""
+    if view.buffer is not None and not view.buffer.is_aligned:
+        return False
     steps = [step for step, extent in zip(view.strides[:-1], extents, strict=False) if extent != 1]
     return view.offset % lanes == 0 and all(step % lanes == 0 for step in steps)

@@ -301,7 +301,8 @@ def _is_aligned(access: Access, view: View, innermost: int, lanes: int) -> bool:
     """Whether `lanes` neighbors along an index lie next to each other, aligned, or are one element; and whether all of
     them are inside of the bounds where one is.
     """
-    if any(bound.factors[innermost] for bound, _ in access.bounds):
+    is_placed = view.buffer is None or view.buffer.is_aligned
+    if not is_placed or any(bound.factors[innermost] for bound, _ in access.bounds):
         return False
     if access.place.factors[innermost] == 0:
         return True
