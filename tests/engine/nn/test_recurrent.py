@@ -160,6 +160,22 @@ def test_padding_reaches_nothing_whatever_it_holds(name: str, dtype: Any) -> Non
     assert found(np.nan) == found(0.0)
 
 
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_a_row_alone_is_the_sequence_of_its_steps(kind: Any, batch_first: bool) -> None:
+    layer = kind(5, 4, batch_first=batch_first, bidirectional=True)
+    steps = np.random.default_rng(0).normal(size=(6, 1, 5)).astype(np.float32)
+
+    def found(steps: np.ndarray, lengths: list[int] | None) -> list[np.ndarray]:
+        x = engine.asarray(steps.swapaxes(0, 1) if batch_first else steps)
+        outputs, _ = layer(x, lengths=None if lengths is None else engine.asarray(lengths))
+        gradients = engine.gradients(engine.sum(outputs * outputs), layer.parameters())
+        return [np.asarray(outputs).reshape(-1, 8)[:3], *map(np.asarray, gradients)]
+
+    for ragged, plain in zip(found(steps, [3]), found(steps[:3], None), strict=True):
+        np.testing.assert_allclose(ragged, plain, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(("name", "lengths"), [("gru", RAGGED), ("lstm_projected", None)], ids=["ragged", "full"])
 @pytest.mark.full
 def test_blocks_of_steps_that_are_computed_again_change_nothing(name: str, lengths: Any) -> None:

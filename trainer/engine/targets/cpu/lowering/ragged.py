@@ -176,9 +176,9 @@ def _buffer(shape: Sequence[int], dtype: DType, label: str) -> View:
 
 
 def _rows(view: View) -> View:
-    """An array of all steps as a matrix of them."""
+    """A dense array of all steps as a matrix of them; the stride of a batch of one row says nothing."""
     steps, batch, width = view.shape
-    return replace(view, shape=(steps * batch, width), strides=(width, 1) if not view.strides else view.strides[1:])
+    return replace(view, shape=(steps * batch, width), strides=(width, 1))
 
 
 def _is_read(view: View) -> bool:
