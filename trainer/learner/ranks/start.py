@@ -95,5 +95,5 @@ def _missing(found: str) -> TrainerError:
     return TrainerError(
         "training in several processes needs MPI and mpi4py",
         found=found,
-        hint='Install them with `pip install "trainer[distributed]"`, or MPICH or Open MPI from the system.',
+        hint="Install them with `pip install 'lucid-trainer[distributed]'`, or MPICH or Open MPI from the system.",
     )
