@@ -25,7 +25,7 @@ from trainer.rundir import (
     process_age,
     run_name,
     take_up_run,
-    write_error,
+    write_text,
 )
 
 AUTO = "auto"
@@ -85,7 +85,7 @@ def attempt_of(
             _refuse_another_meaning(order, paths, before, loaded)
         write_config(paths, last + 1, loaded)
         circumstances = {"command": order.command, "directory": os.getcwd(), "started": process_start}
-        _write(paths.environment(last + 1), json.dumps(circumstances, indent=1) + "\n")
+        write_text(paths.environment(last + 1), json.dumps(circumstances, indent=1) + "\n")
     except BaseException:
         lock.release()
         raise
@@ -157,7 +157,7 @@ def write_config(paths: RunPaths, attempt: int, loaded: configs.Loaded) -> None:
     Raises:
         TrainerError: it can't be written.
     """
-    _write(paths.config(attempt), configs.dump_resolved(loaded))
+    write_text(paths.config(attempt), configs.dump_resolved(loaded))
 
 
 def _with_batch_size(loaded: configs.Loaded, paths: RunPaths | None = None) -> configs.Loaded:
@@ -185,13 +185,3 @@ def _refuse_another_meaning(order: Order, paths: RunPaths, before: configs.RunCo
             found="\n            ".join(shown), expected="the values that it was trained with",
             hint="Start a new run with model.weights set to this run, or resume anyway with --force.",
         )  # fmt: skip
-
-
-def _write(path: Path, text: str) -> None:
-    """Writes a file atomically: it is complete or missing, even if the process is killed."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        os.replace(aside, path)
-    except OSError as error:
-        raise write_error(path, error) from error

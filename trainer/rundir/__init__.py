@@ -45,7 +45,7 @@ from trainer.rundir.reader import EventTail, first_records, last_records, read_e
 from trainer.rundir.run import ALIVE, STATES, Liveness, Metrics, Run, Series, open_run
 from trainer.rundir.summary import RunSummary, summarize
 from trainer.rundir.tags import read_note, read_tags, write_note, write_tags
-from trainer.rundir.writer import EventWriter, complain, write_error
+from trainer.rundir.writer import EventWriter, complain, write_error, write_text
 
 __all__ = [
     "ABSENT",
@@ -124,4 +124,5 @@ __all__ = [
     "write_error",
     "write_note",
     "write_tags",
+    "write_text",
 ]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer import TrainerError
-from trainer.rundir import RunPaths, write_error
+from trainer.rundir import RunPaths, write_error, write_text
 
 if sys.platform != "win32":
     import fcntl
@@ -182,17 +181,3 @@ def write_state(paths: SweepPaths, state: SweepState) -> None:
         TrainerError: it can't be written.
     """
     write_text(paths.state, json.dumps({"format": FORMAT, **dataclasses.asdict(state)}, indent=1) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replaces a file at once: it is complete or as before, even if the process is killed.
-
-    Raises:
-        TrainerError: it can't be written.
-    """
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        os.replace(aside, path)
-    except OSError as error:
-        raise write_error(path, error) from error

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from trainer.rundir.layout import RunPaths
-from trainer.rundir.writer import write_error
+from trainer.rundir.writer import write_text
 
 
 def read_tags(paths: RunPaths) -> tuple[str, ...]:
@@ -34,7 +32,7 @@ def write_tags(paths: RunPaths, tags: Iterable[str]) -> None:
     Raises:
         TrainerError: the directory can't be written.
     """
-    _replace(paths.tags, json.dumps(sorted(set(tags)), ensure_ascii=False) + "\n")
+    write_text(paths.tags, json.dumps(sorted(set(tags)), ensure_ascii=False) + "\n")
 
 
 def write_note(paths: RunPaths, note: str) -> None:
@@ -43,13 +41,4 @@ def write_note(paths: RunPaths, note: str) -> None:
     Raises:
         TrainerError: the directory can't be written.
     """
-    _replace(paths.note, f"{note.strip()}\n")
-
-
-def _replace(file: Path, text: str) -> None:
-    aside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        os.replace(aside, file)
-    except OSError as error:
-        raise write_error(file, error) from error
+    write_text(paths.note, f"{note.strip()}\n")

@@ -163,3 +163,17 @@ def write_error(path: str | os.PathLike[str], error: OSError) -> TrainerError:
     """The error message for a file of a run that can't be written."""
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
     return TrainerError(f"can't write: {reason}", where=os.fspath(path), hint=_HINTS.get(error.errno or 0))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replaces a file at once: it is complete or as before, even if the process is killed.
+
+    Raises:
+        TrainerError: it can't be written.
+    """
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        os.replace(aside, path)
+    except OSError as error:
+        raise write_error(path, error) from error

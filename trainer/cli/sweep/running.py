@@ -13,7 +13,8 @@ from trainer import TrainerError, configs
 from trainer.cli.executors import Executor
 from trainer.cli.sweep.search import Search
 from trainer.cli.sweep.trial import Plan, RunningTrial, words_of
-from trainer.rundir.sweeps import COMPLETE, FAILED, SweepPaths, SweepState, Trial, write_state, write_text
+from trainer.rundir import write_text
+from trainer.rundir.sweeps import COMPLETE, FAILED, SweepPaths, SweepState, Trial, write_state
 
 SECONDS_BETWEEN_LOOKS = 0.1
 MOST_FAILURES = 3

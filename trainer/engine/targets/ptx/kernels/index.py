@@ -27,7 +27,7 @@ from trainer.engine.targets.ptx.kernels.points import (
 )
 
 ENOUGH_THREADS = 1 << 15
-"""A scatter's lines are cut into parts until there are so many threads, or so many parts as `MOST_PARTS`."""
+"""A scatter cuts each line into parts until it has this number of threads, or `MOST_PARTS` parts."""
 
 MOST_PARTS = 64
 
