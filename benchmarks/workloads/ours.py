@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from report import describe
+from timing import step_ms
 
 from tests.engine.networks.networks import ResNet, UNet, lsgan_discriminator, lsgan_generator, patch_discriminator
 from trainer import engine
@@ -185,16 +186,6 @@ def lsgan(batch: int = 16) -> Workload:
 
 STEPS = (conv_bn_relu_conv, mlp, resnet50, resnet50_inference_1, resnet50_inference_8, resnet18, pix2pix, lsgan)
 WORKLOADS = {function.__name__: function for function in STEPS}
-
-
-def step_ms(run: Callable[[], object], steps: int) -> float:
-    """Milliseconds of a step: the median of several."""
-    times = []
-    for _ in range(steps):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1e3
 
 
 def submitted_ms(run: Workload, steps: int) -> float:

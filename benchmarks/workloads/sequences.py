@@ -170,14 +170,18 @@ def generation_in_trainer() -> Callable[[], float]:
     step = engine.trace(lambda token, h, c: network(token, (h, c)))
 
     def run() -> float:
-        token, h = engine.asarray(np.zeros((1, 1), np.int64)), engine.zeros((LAYERS, 1, WIDTH))
-        c, start = h, time.perf_counter()
-        for _ in range(GENERATED):
-            token, h, c = step(token, h, c)
-            token.item()
-        return 1e3 * (time.perf_counter() - start) / GENERATED
+        return generated_ms(step, engine.asarray(np.zeros((1, 1), np.int64)), engine.zeros((LAYERS, 1, WIDTH)))
 
     return run
+
+
+def generated_ms(step: Callable[..., Any], token: Any, state: Any) -> float:
+    """Milliseconds of a token; each is read before the next step."""
+    h, c, start = state, state, time.perf_counter()
+    for _ in range(GENERATED):
+        token, h, c = step(token, h, c)
+        token.item()
+    return 1e3 * (time.perf_counter() - start) / GENERATED
 
 
 def generation_in_torch(way: str) -> Callable[[], float]:
@@ -203,12 +207,7 @@ def generation_in_torch(way: str) -> Callable[[], float]:
 
     def run() -> float:
         with torch.inference_mode():
-            token, h = torch.zeros(1, dtype=torch.long), torch.zeros(LAYERS, 1, WIDTH)
-            c, start = h, time.perf_counter()
-            for _ in range(GENERATED):
-                token, h, c = step(token, h, c)
-                token.item()
-            return 1e3 * (time.perf_counter() - start) / GENERATED
+            return generated_ms(step, torch.zeros(1, dtype=torch.long), torch.zeros(LAYERS, 1, WIDTH))
 
     return run
 

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ours import WORKLOADS, step_ms
+from ours import WORKLOADS
+from timing import step_ms
 
 from trainer import engine
 from trainer.engine.autotune import tuner as tuner_module

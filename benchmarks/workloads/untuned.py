@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from timing import step_ms
 
 COMPARED_STEPS = 5
 PROFILED_STEPS = 3
@@ -133,16 +133,6 @@ def module_seconds(run: Callable[[], object], models: list[Any]) -> dict[str, fl
             path, each = owners.get(each.sequence_nr), each.cpu_parent
         seconds[path or ""] = seconds.get(path or "", 0.0) + event.self_cpu_time_total * 1e-6 / PROFILED_STEPS
     return seconds
-
-
-def step_ms(run: Callable[[], object], steps: int) -> float:
-    """Milliseconds of a step: the median of several."""
-    times = []
-    for _ in range(steps):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(times)
 
 
 def main() -> None:
