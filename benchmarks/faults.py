@@ -1,9 +1,9 @@
 """What a run survives: kills in every phase, damage to its checkpoints, and whatever it is given to read.
 
-python benchmarks/faults.py [NAME …] [--json] [--count N] [--seed S]
+python benchmarks/faults.py [NAME …] [--json] [--count N] [--seed S] [--continue FILE]
 
 The counts are of what came through. `--count` is how many there are of each kind, where fewer will do; `--seed` decides
-which.
+which. The kills of ranks take an hour: `--continue` notes each in a file, and goes on after those that it has.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from damaged import Damage
 from foreign_models import ForeignModels
 from hostile import Hostile
 from killed import AIMS, DIGITS, Killed, Kills
+from killed_ranks import KilledRanks, series
 from mutated import Mutants
 from scene_runs import detection
 
 OPTIONS = argparse.ArgumentParser(add_help=False)
 OPTIONS.add_argument("--count", type=int, help="how many of each kind (default: each figure's own)")
 OPTIONS.add_argument("--seed", type=int, default=0, help="decides what is done to what")
+OPTIONS.add_argument("--continue", dest="known", type=Path, metavar="FILE", help="kills of ranks, noted one by one")
 CHOSEN, REST = OPTIONS.parse_known_args()
-RUNS, SCENE_RUNS, DAMAGES, MUTANTS, MUTANTS_BY_COMMAND, FILES, MODELS = (
-    most if CHOSEN.count is None else min(most, CHOSEN.count) for most in (100, 100, 1000, 9500, 500, 1000, 1000)
+RUNS, SCENE_RUNS, RANKS, DAMAGES, MUTANTS, MUTANTS_BY_COMMAND, FILES, MODELS = (
+    most if CHOSEN.count is None else min(most, CHOSEN.count) for most in (100, 100, 200, 1000, 9500, 500, 1000, 1000)
 )
 FEWEST = 2
 """How often each phase is to be hit at least."""
@@ -68,6 +70,20 @@ def equal_runs() -> float:
 
 def equal_scene_runs() -> float:
     return sum(not run.difference for run in killed_runs("detection"))
+
+
+def well_lost_ranks() -> float:
+    """How many of RANKS kills of a rank ended the training in time, with the bits of a whole run once resumed."""
+    with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
+        found = list[bool]()
+        for kill in series(KilledRanks(Path(folder), CHOSEN.seed), RANKS, CHOSEN.known):
+            found.append(not kill.difference)
+            print(
+                f"{kill.number}/{RANKS} of {kill.processes} ranks one killed in {kill.phase}, ended after "
+                f"{kill.seconds:.1f} s, resumed with {kill.resumed}: {kill.difference or 'equal'}",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
+        return sum(found)
 
 
 def fewest_in_a_phase() -> float:
@@ -117,6 +133,7 @@ FIGURES = [
     _count("kills", equal_runs, RUNS, "runs"),
     _count("kills_in_a_phase", fewest_in_a_phase, FEWEST, "kills"),
     _count("kills_of_detection", equal_scene_runs, SCENE_RUNS, "runs"),
+    _count("kills_of_ranks", well_lost_ranks, RANKS, "runs"),
     _count("damage", noticed_damages, DAMAGES, "found"),
     _count("configs", lambda: well_taken_configs(MUTANTS, by_command=False), MUTANTS, "configs"),
     _count(

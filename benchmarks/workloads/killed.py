@@ -130,7 +130,7 @@ class Kills:
             started = time.monotonic()
             command = self._command(self.folder / name, self._workload.precisions[0], 0, in_process=True)
             subprocess.run(
-                command, env=_environment(self.folder / "cache"), check=True, stdout=subprocess.DEVNULL
+                command, env=cache_environment(self.folder / "cache"), check=True, stdout=subprocess.DEVNULL
             )  # fmt: skip
         return time.monotonic() - started
 
@@ -162,7 +162,7 @@ class Kills:
                 break
             killed.phases.append(found)
         command = self._command(run, precision, number // 2, in_process=True)
-        done = subprocess.run(command, env=_environment(cache), capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=cache_environment(cache), capture_output=True, text=True, check=False)
         if done.returncode:
             killed.difference = f"the resumed run ended with {done.returncode}: {done.stderr[-2000:]}"
         else:
@@ -174,7 +174,7 @@ class Kills:
         if precision not in self._whole:
             run = self.folder / f"whole-{precision}"
             command = self._command(run, precision, 0, in_process=True)
-            subprocess.run(command, env=_environment(self.folder / "cache"), check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(command, env=cache_environment(self.folder / "cache"), check=True, stdout=subprocess.DEVNULL)
             self._whole[precision] = run
         return self._whole[precision]
 
@@ -182,7 +182,7 @@ class Kills:
         """Start a run and kill it: the phase in which it was, or None where it had ended before."""
         attempt = 1 + (paths.last_attempt if paths.root.exists() else 0)
         process = subprocess.Popen(
-            command, env=_environment(cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command, env=cache_environment(cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )  # fmt: skip
         _await(process, paths, attempt, aim, self._random.randint(1, aim.most))
         time.sleep(self._random.uniform(0, aim.seconds))
@@ -198,10 +198,10 @@ class Kills:
         was_over = process.wait() >= 0
         _, alive = psutil.wait_procs(children, timeout=PATIENCE_SECONDS)
         assert not alive, f"{[each.cmdline() for each in alive]} outlived what started them"
-        return None if was_over else phase_of(record.event for record in _records(paths) if record.attempt == attempt)
+        return None if was_over else phase_of(record.event for record in records_of(paths) if record.attempt == attempt)
 
 
-def _environment(cache: Path) -> dict[str, str]:
+def cache_environment(cache: Path) -> dict[str, str]:
     return checkout_environment(TRAINER_CACHE_DIR=str(cache))
 
 
@@ -214,7 +214,7 @@ def _await(process: subprocess.Popen[bytes], paths: RunPaths, attempt: int, aim:
             time.sleep(0.001)
 
 
-def _records(paths: RunPaths) -> list[Record]:
+def records_of(paths: RunPaths) -> list[Record]:
     with EventTail(paths.events) as tail:
         return tail.poll()
 

@@ -55,6 +55,7 @@ def test_every_kind_comes_back_equal() -> None:
     samples = {
         "str": "a", "int": 3, "float": 0.5, "bool": True, "Mapping[str, float]": {"x": 1.5},
         "Mapping[str, int]": {"x": 2}, "Sequence[str]": ("a", "b"), "Sequence[Mapping[str, float]]": ({"use": 1.0},),
+        "Sequence[Mapping[str, Any]]": ({"rank": 1, "host": "node7"},),
     }  # fmt: skip
     for kind in KINDS.values():
         event = kind(*(samples[str(item.type).removesuffix(" | None")] for item in dataclasses.fields(kind)))

@@ -24,6 +24,7 @@ from trainer.rundir import (
     LogEvent,
     MetricEvent,
     PhaseEvent,
+    RanksEvent,
     Record,
     ReportEvent,
     RequestEvent,
@@ -219,6 +220,12 @@ def _system(event: SystemEvent) -> dict[str, Any]:
     return {"cpu": event.cpu, "memory": event.memory, "data_wait": event.data_wait, "step_ms": event.step_ms}
 
 
+def _ranks(event: RanksEvent) -> dict[str, Any]:
+    slowest = event.ranks[0] if event.ranks else {}
+    shown = {name: slowest.get(name) for name in ("host", "state", "step_ms", "wait")}
+    return {"ranks": len(event.ranks), "slowest": slowest.get("rank"), **shown}
+
+
 def _bad_item(event: BadItemEvent) -> dict[str, Any]:
     return {"bad_item": event.source, "reason": event.reason, "action": event.action, "count": event.count}
 
@@ -237,6 +244,7 @@ _DESCRIBE: dict[type[Event], Callable[[Any], dict[str, Any]]] = {
     MetricEvent: _metric,
     AutotuneEvent: _autotune,
     SystemEvent: _system,
+    RanksEvent: _ranks,
     CheckpointEvent: _checkpoint,
     BadItemEvent: _bad_item,
     ReportEvent: lambda event: {"report": event.name, "split": event.split, "step": event.step, "file": event.file},

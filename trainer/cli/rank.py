@@ -54,11 +54,11 @@ def train_as_first(
     group.from_first((attempt.paths.root.absolute(), attempt.number, *resume))
     sink(LogEvent(f"{group.size} processes train together, each on {loaded.config.train.shards // group.size} shards"))
     threads = share_of_threads(group)  # from here on, all ranks have started
-    group.heartbeats = Heartbeats(heartbeats_of(attempt.paths.root, attempt.number), 0, group.size)
+    group.heartbeats = Heartbeats(heartbeats_of(attempt.paths.root, attempt.number), 0, group.size, group.pace, sink)
     group.heartbeats.start()
     failure: str | None = "it ended before its training"
     try:
-        learner = learner_for(attempt, loaded, task_class(loaded.task), sink, group=group)
+        learner = learner_for(attempt, loaded, task_class(loaded.task), group.pace.listening(sink), group=group)
         learner.config = with_threads(learner.config, threads)
         group.from_first(learner.resume is not None)
         sink(PhaseEvent("load", "finished"))
@@ -92,15 +92,16 @@ def follow_first(group: Group) -> int:
     root, number_of_attempt, checkpoint, is_forced = order
     paths = RunPaths(root)
     threads = share_of_threads(group)
-    group.heartbeats = Heartbeats(heartbeats_of(root, number_of_attempt), group.rank, group.size)
+    group.heartbeats = Heartbeats(heartbeats_of(root, number_of_attempt), group.rank, group.size, group.pace)
     group.heartbeats.start()
     failure: str | None = "it ended before its training"
     try:
         resumes = group.from_first()  # rank 0 has completed the config
         loaded = configs.load(str(paths.config(number_of_attempt).absolute()), ())
         learner = Learner(
-            task_class(loaded.task), loaded.config, loaded.options, sink=_no_sink, attempt=number_of_attempt,
-            resume=(checkpoint or Path(root)) if resumes else None, is_forced=is_forced, group=group,
+            task_class(loaded.task), loaded.config, loaded.options, sink=group.pace.listening(_no_sink),
+            attempt=number_of_attempt, resume=(checkpoint or Path(root)) if resumes else None, is_forced=is_forced,
+            group=group,
         )  # fmt: skip
         learner.config = with_threads(loaded.config, threads)
         outcome = learner.run()

@@ -11,6 +11,7 @@ from trainer.learner.failures import out_of_memory
 from trainer.learner.phases import CompilePhases
 from trainer.learner.programs import Program
 from trainer.learner.ranks import ALONE, Group
+from trainer.learner.ranks.pace import STEP
 from trainer.learner.stopwatch import Stopwatch
 from trainer.learner.tally import Handed
 from trainer.rundir import EventSink
@@ -33,6 +34,7 @@ class Runner:
     def __init__(self, config: RunConfig, tell: EventSink, check: Callable[[], None], group: Group = ALONE) -> None:
         self.stopwatch, self.deferred, self._group = Stopwatch(), DeferredActions(), group
         self._config, self._check, self._phases = config, check, CompilePhases(tell)
+        group.pace.is_asynchronous = config.device not in ("cpu", "reference")
 
     def __call__(
         self, program: Program, name: str, batch: Mapping[str, Any], *flags: bool, then: Callable[[list[Handed]], None]
@@ -59,7 +61,8 @@ class Runner:
     def _run(self, program: Program, name: str, batch: Mapping[str, Any], flags: tuple[bool, ...]) -> list[Handed]:
         try:
             if program.has_run(*flags):
-                handed = program(batch, *flags)
+                with self._group.pace.during(STEP):
+                    handed = program(batch, *flags)
                 self.stopwatch.count(self._group.size * len(next(iter(batch.values()))))
                 return handed
             with self.stopwatch.paused(), self._phases.watching(name):

@@ -21,6 +21,7 @@ from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.programs import Program, joined, train_program
 from trainer.learner.progress import Progress
 from trainer.learner.ranks import ALONE, Group
+from trainer.learner.ranks.pace import DATA
 from trainer.learner.records import Records
 from trainer.learner.running import Runner
 from trainer.learner.saving import Saving
@@ -169,7 +170,7 @@ class Training:
         Raises:
             Stopped: training has to end, and the step takes too long. Completed micro-batches are kept.
         """
-        progress, begun = self.progress, time.monotonic()
+        progress, begun, waited = self.progress, time.monotonic(), self.group.waited
         if any(progress.step in optimizer.unfreezing_steps for optimizer in self.optimizers.values()):
             self.prepare()
         epoch, step = progress.position(self.plan)
@@ -179,11 +180,14 @@ class Training:
             if time.monotonic() - begun > LONG_STEP_SECONDS:
                 self.inbox.check()  # of several processes, the clocks differ
             take = partial(self._hand_over, at=("train", epoch, first + index))
-            self.run(self._train_program, "train step", next(batches), index + 1 == count, then=take)
+            with self.group.pace.during(DATA):
+                batch = next(batches)
+            self.run(self._train_program, "train step", batch, index + 1 == count, then=take)
             if self.deferred.verdict is not None:
                 return self.deferred.verdict
             progress.micro_batch = index + 1
         progress.step, progress.micro_batch = progress.step + 1, 0
+        self.group.pace.note_step(progress.step, time.monotonic() - begun, self.group.waited - waited)
         self.measuring.settle()
         return None
 

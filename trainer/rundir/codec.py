@@ -176,6 +176,14 @@ def _read_number_rows(value: Any) -> tuple[dict[str, float], ...] | None:
     return None if any(row is None for row in rows) else tuple(row for row in rows if row is not None)
 
 
+def _read_rows(value: Any) -> tuple[dict[str, Any], ...] | None:
+    """Rows of numbers and texts."""
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        return None
+    fits = all(isinstance(item, str) or _read_float(item) is not None for row in value for item in row.values())
+    return tuple(value) if fits else None
+
+
 _READ_BY_TYPE: dict[str, Callable[[Any], Any]] = {
     "str": _read_text,
     "int": _read_int,
@@ -185,6 +193,7 @@ _READ_BY_TYPE: dict[str, Callable[[Any], Any]] = {
     "Mapping[str, int]": _read_numbers,
     "Sequence[str]": _read_texts,
     "Sequence[Mapping[str, float]]": _read_number_rows,
+    "Sequence[Mapping[str, Any]]": _read_rows,
 }
 
 _READERS: dict[type[Event], tuple[tuple[str, Callable[[Any], Any], bool], ...]] = {}

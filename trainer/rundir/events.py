@@ -115,6 +115,19 @@ class SystemEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RanksEvent(Event):
+    """The processes of a training, the slowest first.
+
+    Each has its rank, host, pid, state (a phase, waiting, silent, idle in …, failed, done) and, once known, step,
+    step_ms (median of recent steps, in milliseconds, without waits for others), wait (the share of the time spent in
+    such waits, 0 to 1) and memory (bytes).
+    """
+
+    kind: ClassVar[str] = "ranks"
+    ranks: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class SampleEvent(Event):
     """An image or text in `samples/`; `file` is relative to the run directory."""
 
@@ -247,7 +260,7 @@ class Record:
 KINDS: dict[str, type[Event]] = {
     kind.kind: kind
     for kind in (
-        RunEvent, PhaseEvent, MetricEvent, AutotuneEvent, StepEvent, SystemEvent, SampleEvent, ReportEvent,
-        CheckpointEvent, BadItemEvent, WarningEvent, LogEvent, RequestEvent, ResumedEvent, EndEvent,
+        RunEvent, PhaseEvent, MetricEvent, AutotuneEvent, StepEvent, SystemEvent, RanksEvent, SampleEvent,
+        ReportEvent, CheckpointEvent, BadItemEvent, WarningEvent, LogEvent, RequestEvent, ResumedEvent, EndEvent,
     )
 }  # fmt: skip

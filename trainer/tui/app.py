@@ -248,6 +248,9 @@ class Dashboard(App[str], inherit_bindings=False):
     def action_sweep(self) -> None:
         self._show_screen("sweep")
 
+    def action_ranks(self) -> None:
+        self._show_screen("ranks")
+
     def action_previous_run(self) -> None:
         self._show_neighbor(-1)
 

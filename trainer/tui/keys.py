@@ -11,7 +11,7 @@ from typing import Literal
 
 Scope = Literal[
     "everywhere", "overview", "metrics", "kernels", "samples", "evaluation", "runs", "config", "sweep",
-    "stop dialogue", "help", "text entry",
+    "ranks", "stop dialogue", "help", "text entry",
 ]  # fmt: skip
 
 
@@ -29,7 +29,7 @@ class Action:
     needs_worker: bool = False
 
 
-SCREENS = ("overview", "metrics", "samples", "evaluation", "kernels", "runs", "config", "sweep")
+SCREENS = ("overview", "metrics", "samples", "evaluation", "kernels", "runs", "config", "sweep", "ranks")
 """The screens, in the order of their keys."""
 
 ACTIONS: tuple[Action, ...] = (
@@ -47,6 +47,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("runs", ("6",), "runs", "All runs of the folder, compared", in_footer=True),
     Action("config", ("7",), "config", "The configuration, and the origin of each value", in_footer=True),
     Action("sweep", ("8",), "sweep", "The trials of the sweep that the run belongs to"),
+    Action("ranks", ("9",), "ranks", "The processes that train together, the slowest first"),
     Action("previous_run", ("left_square_bracket",), "previous run", "The previous one of several watched runs"),
     Action(
         "next_run", ("right_square_bracket",), "next run", "The next one of several watched runs (`trainer watch A B`)"
@@ -159,6 +160,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("sort", ("s",), "sort", "Sort by the next column", "sweep", in_footer=True),
     Action("reverse", ("r",), "reverse", "Sort in the other direction", "sweep", in_footer=True),
     Action("search", ("slash",), "filter", "Only trials that contain a text: state, value", "sweep", in_footer=True),
+    # ---
+    Action("sort", ("s",), "sort", "Sort by the next column", "ranks", in_footer=True),
+    Action("reverse", ("r",), "reverse", "Sort in the other direction", "ranks", in_footer=True),
     # ---
     Action("finish", ("s", "enter"), "stop", "Finish this step, write a checkpoint and stop", scope="stop dialogue"),
     Action("abort", ("a",), "abort", "Abort now; the last checkpoint stays", scope="stop dialogue"),

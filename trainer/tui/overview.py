@@ -18,6 +18,7 @@ from trainer.tui.panels.metric_table import draw_metric_table, metric_names, met
 from trainer.tui.panels.newest_samples import draw_newest, newest_title, newest_version
 from trainer.tui.panels.phases import draw_phases, phase_lines
 from trainer.tui.panels.progress import draw_progress
+from trainer.tui.panels.ranks import draw_ranks
 from trainer.tui.panels.system import draw_system, system_lines
 from trainer.tui.panels.tabs import draw_tabs
 from trainer.tui.text import Line, line_width
@@ -49,14 +50,16 @@ class Content:
     system: int = 0
     log: int = 0
     has_samples: bool = False
+    has_ranks: bool = False
 
     @classmethod
     def of(cls, view: View) -> Content:
         """The content of a run as it stands."""
         metrics = len(metric_names(view))
         return cls(
-            phase_lines(view), metrics + 1 if metrics else 0, system_lines(view), len(view.log), bool(view.samples)
-        )
+            phase_lines(view), metrics + 1 if metrics else 0, system_lines(view), len(view.log), bool(view.samples),
+            len(view.ranks) > 1,
+        )  # fmt: skip
 
 
 class Part(NamedTuple):
@@ -99,6 +102,7 @@ def parts_of_body(log_filter: Callable[[], LogFilter] = LogFilter, read: Read = 
             lambda frame: log_filter().title,
             log_version,
         ),
+        Part("ranks", draw_ranks, "ranks, the slowest first", lambda frame: frame.view.ranks),
     ]
 
 
@@ -118,10 +122,10 @@ def body_places(width: int, height: int, content: Content) -> dict[str, Place]:
     most = height // 4 if content.metrics else height // 2
     band = FRAME_HEIGHT + min(max(4, most), max(rows.values()), MAX_SHARE * min(rows.values()))
     log_rows = max(3, height // 5)
-    log = FRAME_HEIGHT + (log_rows if MAX_SHARE * content.log >= log_rows else 3)
+    log = FRAME_HEIGHT + (log_rows if MAX_SHARE * content.log >= log_rows or content.has_ranks else 3)
     band = max(0, min(band, height - log - MIN_CHART_HEIGHT))
     places = _in_columns(list(rows), 0, width, 0, band)
-    places["log"] = (0, height - log, width, log)
+    places |= _in_columns(["log", "ranks"] if content.has_ranks else ["log"], 0, width, height - log, log)
     room = max(0, height - band - log)
     upper, lower = _charts(width, room, content)
     ends = _lines(room, (None,) * (1 + bool(lower)), (3, 2))

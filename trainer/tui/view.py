@@ -15,6 +15,7 @@ from trainer.rundir import (
     LogEvent,
     MetricEvent,
     PhaseEvent,
+    RanksEvent,
     Record,
     ReportEvent,
     RequestEvent,
@@ -103,6 +104,8 @@ class View:
     stopping: bool = False
     end: EndEvent | None = None
     system: SystemEvent | None = None
+    ranks: tuple[Mapping[str, Any], ...] = ()
+    """The processes of the training, the slowest first; empty where there is one."""
     best_step: float | None = None
     leading: str | None = None
     """The metric by which checkpoints are the best, "split/name"; None where the config names none."""
@@ -162,6 +165,7 @@ class View:
             self.steps.clear()
             self.recent_steps.clear()
             self.requests.clear()
+        self.ranks = ()
         self.attempt, self.end, self.paused, self.stopping = attempt, None, False, False
 
 
@@ -272,6 +276,10 @@ def _system(view: View, event: SystemEvent, time: float) -> None:
             view.histories.setdefault(f"gpu{index}", deque(maxlen=HISTORY)).append(gpu["use"])
 
 
+def _ranks(view: View, event: RanksEvent, time: float) -> None:
+    view.ranks = tuple(event.ranks)
+
+
 def _checkpoint(view: View, event: CheckpointEvent, time: float) -> None:
     if "best" in event.reasons:
         view.best_step = event.step
@@ -336,6 +344,7 @@ HANDLERS: dict[type, Callable[[View, Any, float], None]] = {
     AutotuneEvent: _autotune,
     StepEvent: _step,
     SystemEvent: _system,
+    RanksEvent: _ranks,
     CheckpointEvent: _checkpoint,
     BadItemEvent: _bad_item,
     WarningEvent: _message,

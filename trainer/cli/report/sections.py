@@ -15,6 +15,7 @@ from trainer.rundir import (
     BadItemEvent,
     CheckpointEvent,
     PhaseEvent,
+    RanksEvent,
     ReportEvent,
     StepEvent,
     WarningEvent,
@@ -166,6 +167,16 @@ def phases(source: Source) -> str:
     return folded(f"{len(rows)} phases", table(("phase", "took"), rows)) if rows else ""
 
 
+def ranks(source: Source) -> str:
+    """The processes that train together as they were last reported, the slowest first."""
+    reported = source.of(RanksEvent)
+    if not reported:
+        return ""
+    names = ("rank", "host", "pid", "state", "step", "step_ms", "wait", "memory")
+    rows = [[row.get(name) for name in names] for row in reported[-1].ranks]
+    return folded(f"{len(rows)} processes", table(names, rows))
+
+
 def kernels(source: Source) -> str:
     """What autotuning decided, the largest share of a step first."""
     shares = shares_of({event.program: event for event in source.of(StepEvent)}.values())
@@ -222,6 +233,7 @@ SECTIONS: tuple[tuple[str, Callable[[Source], str]], ...] = (
     ("Metrics", results),
     ("Warnings and bad items", events_of_note),
     ("Phases", phases),
+    ("Ranks", ranks),
     ("Checkpoints", checkpoints),
     ("Kernels", kernels),
     ("Configuration", configuration),

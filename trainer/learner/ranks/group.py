@@ -11,6 +11,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.learner.failures import TrainingFailure
+from trainer.learner.ranks.pace import Pace
 from trainer.learner.ranks.tree import add_up
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Group:
     Attributes:
         rank: the number of this process. size: the number of processes.
         heartbeats: those of the ranks, once there is a run directory.
+        pace: what this process does, for its heartbeat.
         waited: seconds spent waiting for others.
     """
 
@@ -49,6 +51,7 @@ class Group:
         self.rank = 0 if communicator is None else communicator.Get_rank()
         self.size = 1 if communicator is None else communicator.Get_size()
         self.heartbeats: Heartbeats | None = None
+        self.pace = Pace()
         self.waited = 0.0
 
     @property
@@ -135,13 +138,14 @@ class Group:
         """
         started = now = last_check = time.perf_counter()
         is_ready = self._is_done(is_done)
-        while not is_ready:
-            os.sched_yield()  # ranks may share cores: a spinning one would keep the other from coming
-            now = time.perf_counter()
-            if now - last_check >= CHECK_SECONDS:
-                last_check = now
-                self._look()
-            is_ready = self._is_done(is_done)
+        with self.pace.wait():
+            while not is_ready:
+                os.sched_yield()  # ranks may share cores: a spinning one would keep the other from coming
+                now = time.perf_counter()
+                if now - last_check >= CHECK_SECONDS:
+                    last_check = now
+                    self._look()
+                is_ready = self._is_done(is_done)
         self.waited += now - started
 
     def _is_done(self, is_done: Callable[[], bool]) -> bool:

@@ -1,26 +1,81 @@
-"""Heartbeats of ranks in the run directory: a rank that died, hangs or failed is named.
+"""Heartbeats of ranks in the run directory: a rank that died, failed, hangs or lags is named.
 
-Each rank has a file `ranks/N.json` with its process and machine, which a thread touches every second; a rank that fails
-writes the reason into it.
+Each rank has a file `ranks/N.json` with its process, its machine and what it does, which a thread writes every second;
+a rank that fails writes the reason into it. Rank 0 reports all of them as events.
+
+    file unchanged for SILENT_SECONDS                        lost: the whole process hangs
+    no activity for SILENT_SECONDS, in a compiled step       lost: nothing but the ranks' exchange may wait there
+    no activity for SILENT_SECONDS elsewhere                 a warning: data, hooks and files may wait for others
+    no activity for LONGEST_IDLE_SECONDS elsewhere           lost
+
+A rank that waits for others is never idle, and one that computes is not either, however slow it is (see `activity`).
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainer.rundir import host_name
+from trainer import TrainerError
+from trainer.learner.ranks.activity import Activity, resident_bytes
+from trainer.learner.ranks.lagging import Lagging
+from trainer.learner.ranks.pace import STEP, Pace
+from trainer.rundir import EventSink, RanksEvent, WarningEvent, host_name
 from trainer.rundir.processes import process_is_alive, process_started
 
 BEAT_SECONDS = 1.0
 SILENT_SECONDS = 5.0
 """A rank whose heartbeat stops for this long is lost: with the time that the others have to end, within ten seconds."""
+
+LONGEST_IDLE_SECONDS = 600.0
+"""A rank that does nothing for this long outside of a compiled step is lost, as PyTorch's timeout of collectives has
+    it: loading data and hooks may wait for a network.
+"""
+
+REPORT_SECONDS, RANKS_OF_A_REPORT = 2.0, 16
+"""Seconds between two reports of so many ranks; reports of more ranks are longer, and rarer."""
+
+
+@dataclass(frozen=True)
+class Beat:
+    """The heartbeat of a rank, as seen from here: what its file says, and seconds since the file changed."""
+
+    rank: int
+    known: dict[str, Any] = field(default_factory=dict)
+    age: float = 0.0
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} (pid {self['pid']} on {self['host']})" if self.known else f"rank {self.rank}"
+
+    def __getitem__(self, name: str) -> Any:
+        return self.known.get(name)
+
+    @property
+    def idle(self) -> float:
+        """Seconds without any activity while other ranks do not keep it waiting; 0 where the file does not say."""
+        return 0.0 if self["waiting"] else float(self["idle"] or 0.0)
+
+    def described(self) -> dict[str, Any]:
+        """Its fields of a `RanksEvent`."""
+        state = "failed" if self["failure"] else "done" if self["is_done"] else self["phase"] or "start"
+        if self.age >= SILENT_SECONDS and not self["is_done"]:
+            state = "silent"
+        elif (self["waiting"] or 0.0) >= BEAT_SECONDS:
+            state = "waiting"
+        elif self.idle >= SILENT_SECONDS:
+            state = f"idle in {self['activity']}"
+        shown = ("step", "step_ms", "wait", "memory")
+        return {"rank": self.rank, "host": self["host"], "pid": self["pid"], "state": state} | {
+            name: self[name] for name in shown if self[name] is not None
+        }
 
 
 class Heartbeats:
@@ -28,18 +83,33 @@ class Heartbeats:
 
     Args:
         folder: where the files are; the same for all ranks.
+        pace: what this rank does.
+        tell: receives reports about all ranks, and warnings; None: another rank reports them.
         clock: seconds, for the age of heartbeats as seen from here: clocks of machines are not compared.
     """
 
-    def __init__(self, folder: Path, rank: int, size: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        rank: int,
+        size: int,
+        pace: Pace | None = None,
+        tell: EventSink | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._folder, self.rank, self.size, self._clock = folder, rank, size, clock
+        self._pace, self._tell = pace or Pace(), tell
         self._beats: dict[int, tuple[int, float]] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._known = {"pid": os.getpid(), "started": process_started(os.getpid()), "host": host_name()}
+        self._changes, self._active_at = 0, clock()
+        self._lagging, self._idle_ranks = Lagging(), set[int]()
+        self._reported_at = -math.inf
 
     def start(self) -> None:
-        """Write the file and touch it from now on."""
+        """Write the file, and again every second from now on."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._write({})
         self._thread.start()
@@ -54,39 +124,85 @@ class Heartbeats:
     def lost(self) -> str | None:
         """A sentence about the first rank that is lost; None while all others live or are done."""
         for rank in range(self.size):
-            if rank != self.rank and (problem := self._problem(rank)) is not None:
+            if rank != self.rank and (problem := self._problem(self.beat_of(rank))) is not None:
                 return problem
         return None
 
-    def _problem(self, rank: int) -> str | None:
+    def beat_of(self, rank: int) -> Beat:
+        """The heartbeat of a rank, as it stands."""
         path = self._folder / f"{rank}.json"
         try:
             written, known = path.stat().st_mtime_ns, json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):  # not there yet, or being replaced
             written, known = 0, {}
-        name = f"rank {rank} (pid {known['pid']} on {known['host']})" if known else f"rank {rank}"
-        if known.get("failure"):
-            return f"{name} failed: {known['failure']}"
-        if known.get("is_done"):
-            return None
-        if known and known["host"] == host_name() and not process_is_alive(known["pid"], known["started"]):
-            return f"{name} died"
         before, since = self._beats.get(rank, (-1, 0.0))
         now = self._clock()
         if written != before:
             self._beats[rank] = written, now
-        elif now - since >= SILENT_SECONDS:
-            return f"{name} has not responded for {now - since:.0f} s"
+            since = now
+        return Beat(rank, known, now - since)
+
+    def report(self) -> None:
+        """Reports all ranks, and warns about those that do nothing or lag."""
+        assert self._tell is not None
+        beats = [self.beat_of(rank) for rank in range(self.size)]
+        now = self._clock()
+        if now - self._reported_at >= REPORT_SECONDS * math.ceil(self.size / RANKS_OF_A_REPORT):
+            self._reported_at = now
+            rows = [beat.described() for beat in beats if beat.known]
+            self._tell(RanksEvent(sorted(rows, key=lambda row: (-row.get("step_ms", 0.0), row["rank"]))))
+        kept = any(beat["waiting"] and beat["waiting"] >= SILENT_SECONDS for beat in beats)
+        idle = {beat.rank: beat for beat in beats if kept and beat.idle >= SILENT_SECONDS}
+        for rank in idle.keys() - self._idle_ranks:
+            activity = idle[rank]["activity"]
+            self._tell(WarningEvent(f"{idle[rank]} has done nothing for {idle[rank].idle:.0f} s in {activity!r}, and others wait for it"))  # fmt: skip
+        self._idle_ranks = set(idle)
+        times = {beat.rank: beat["step_ms"] for beat in beats if beat["step_ms"] is not None}
+        measured = min([beat["measured"] or 0 for beat in beats])
+        for rank, others in self._lagging.found(times, measured) if len(times) == self.size else ():
+            self._tell(WarningEvent(
+                f"{beats[rank]} lags: its steps take {times[rank]:.3g} ms apart from waits, those of the others {others:.3g} ms"
+            ))  # fmt: skip
+
+    def _problem(self, beat: Beat) -> str | None:
+        known = beat.known
+        if known.get("failure"):
+            return f"{beat} failed: {known['failure']}"
+        if known.get("is_done"):
+            return None
+        if known and known["host"] == host_name() and not process_is_alive(known["pid"], known["started"]):
+            return f"{beat} died"
+        if beat.age >= SILENT_SECONDS:
+            return f"{beat} has not responded for {beat.age:.0f} s"
+        may_wait = known.get("is_asynchronous") or known.get("activity") != STEP
+        if beat.idle >= (LONGEST_IDLE_SECONDS if may_wait else SILENT_SECONDS):
+            return f"{beat} is stuck: it has done nothing for {beat.idle:.0f} s in {known['activity']!r}"
         return None
 
     def _beat(self) -> None:
+        activity = Activity()
         while not self._ended.wait(BEAT_SECONDS):
-            with suppress(OSError):  # the run directory is gone or full: the others will say so
-                os.utime(self._folder / f"{self.rank}.json")
+            if activity.is_seen() or self._pace.changes != self._changes:
+                self._changes, self._active_at = self._pace.changes, self._clock()
+            self._write(self._status())
+            if self._tell is not None:
+                with suppress(TrainerError, OSError):  # a full disk: the loop says so
+                    self.report()
+
+    def _status(self) -> dict[str, Any]:
+        pace, status = self._pace, dict[str, Any]()
+        step_ms, share = pace.step_ms(), pace.wait_share()
+        if step_ms is not None and share is not None:
+            status = {"step_ms": round(step_ms, 3), "wait": round(share, 4)}
+        return {
+            "step": pace.step, "measured": pace.measured, **status, "memory": resident_bytes(),
+            "phase": pace.phase, "activity": pace.activity, "waiting": round(pace.waiting, 1),
+            "idle": round(self._clock() - self._active_at, 1), "is_asynchronous": pace.is_asynchronous,
+        }  # fmt: skip
 
     def _write(self, fields: dict[str, Any]) -> None:
         path = self._folder / f"{self.rank}.json"
         aside = path.with_suffix(f".{os.getpid()}")
-        with suppress(OSError):
+        with suppress(OSError):  # the run directory is gone or full: the others will say so
             aside.write_text(json.dumps({**self._known, **fields}), encoding="utf-8")
             os.replace(aside, path)

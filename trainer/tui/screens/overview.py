@@ -107,6 +107,8 @@ class Overview(RunScreen):
             self.dashboard.action_metrics()
         elif panel.id == "samples":
             self.dashboard.action_samples()
+        elif panel.id == "ranks":
+            self.dashboard.action_ranks()
         else:
             super().clicked(panel, x, y, is_double=is_double)
 

@@ -1,0 +1,71 @@
+"""Whether this process does anything: computes, waits for a disk, or waits for a process that does."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+BUSY_SHARE = 0.05
+"""A process that uses less of a core computes nothing; threads that look after the run use less."""
+
+_BUSY_STATES = frozenset("RD")
+"""Of a thread that runs or could run (the machine is busy), or that waits for a disk; see proc(5)."""
+
+
+class Activity:
+    """The activity of this process and of those that it has started, from one call to the next.
+
+    A process that is slow (a large step, a compilation, a busy machine, a slow disk) is active, one that waits for a
+    lock, a network or a GPU is not. Threads' states are read on Linux alone.
+    """
+
+    def __init__(self) -> None:
+        self._time, self._seconds = time.monotonic(), time.process_time()
+        self._children: dict[int, float] = {}
+
+    def is_seen(self) -> bool:
+        """Whether there was any since the last call, apart from the calling thread's."""
+        now, seconds = time.monotonic(), time.process_time() - time.thread_time()
+        share = (seconds - self._seconds) / max(now - self._time, 1e-9)
+        most = BUSY_SHARE * (now - self._time)
+        self._time, self._seconds = now, seconds
+        return share >= BUSY_SHARE or _has_busy_thread() or self._has_busy_child(most)
+
+    def _has_busy_child(self, most: float) -> bool:
+        """Whether processes started from here, such as those that load data, used `most` seconds, or wait for a
+        disk.
+        """
+        import psutil
+
+        before, self._children, is_busy = self._children, {}, False
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error), child.oneshot():  # it may just have ended
+                times = child.cpu_times()
+                self._children[child.pid] = seconds = times.user + times.system
+                is_busy |= child.status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
+                is_busy |= seconds - before.get(child.pid, 0.0) >= most
+        return is_busy
+
+
+def _has_busy_thread() -> bool:
+    own = str(threading.get_native_id())
+    try:
+        threads = os.listdir("/proc/self/task")
+    except OSError:  # not Linux
+        return False
+    for thread in threads:
+        with suppress(OSError):  # it may just have ended
+            text = Path(f"/proc/self/task/{thread}/stat").read_text(encoding="ascii", errors="replace")
+            if thread != own and text.rpartition(")")[2].split()[0] in _BUSY_STATES:
+                return True
+    return False
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds, in bytes."""
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
