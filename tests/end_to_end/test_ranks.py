@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.slurm_cluster import SlurmCluster, missing_commands
 from trainer.learner.checkpoints import first_difference, read_checkpoint
 from trainer.rundir import EndEvent, MetricEvent, read_events, without_superseded
 from trainer.rundir.processes import process_is_alive
@@ -116,6 +117,26 @@ def test_a_run_of_four_processes_is_resumed_by_one(folder: Path) -> None:
     run(folder, "config.yaml", "train.steps=4", "train.processes=4", "--run-dir", "four")
     run(folder, "--resume", "four", "train.steps=8", "train.processes=1")
     assert_same(folder, "four")
+
+
+def test_divided_optimizer_state_comes_to_the_same_bits_and_is_resumed_by_more(folder: Path) -> None:
+    divided = "train.shard_optimizer=true"
+    run(folder, "config.yaml", divided, "train.steps=4", "train.processes=2", "--run-dir", "divided")
+    run(folder, "--resume", "divided", divided, "train.steps=8", "train.processes=4")
+    assert_same(folder, "divided")
+
+
+@pytest.mark.skipif(bool(missing_commands()), reason=f"SLURM is not installed: no {', '.join(missing_commands())}")
+def test_srun_starts_the_processes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SlurmCluster(tmp_path / "slurm") as cluster:
+        monkeypatch.setenv("SLURM_CONF", str(cluster.config))
+        words = ["run", "config.yaml", "train.steps=8", "--run-dir", "slurm", "--plain"]
+        found = subprocess.run(
+            ["srun", "--mpi=pmi2", "--overcommit", "-n", "2", sys.executable, "-m", "trainer.cli", *words],
+            cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE,
+        )  # fmt: skip
+        assert found.returncode == 0, found.stdout + found.stderr
+    assert_same(folder, "slurm")
 
 
 def beaten(root: Path, rank: int) -> dict[str, Any]:

@@ -17,35 +17,42 @@ import pytest
 from trainer import TrainerError
 from trainer.cli.launchers import launched
 from trainer.configs import RunConfig
+from trainer.engine import nn
+from trainer.learner.optimizers import Adam, Muon
+from trainer.learner.optimizers.partition import Partition, partitioned
 from trainer.learner.ranks import Group
+from trainer.learner.ranks.activity import Activity
 from trainer.learner.ranks.agreement import shards_for
 from trainer.learner.ranks.heartbeats import SILENT_SECONDS, Heartbeats
+from trainer.learner.ranks.lagging import Lagging
+from trainer.learner.ranks.pace import DATA, RECENT_STEPS, STEP, Pace
 from trainer.learner.ranks.start import abandon
 from trainer.learner.ranks.tree import SMALL_BYTES, add_up
+from trainer.rundir import PhaseEvent
 
 
 class Thread(Group):
     """A rank whose messages go through queues."""
 
-    def __init__(self, rank: int, size: int, queues: dict[tuple[int, int], queue.Queue[Any]]) -> None:
+    def __init__(self, rank: int, size: int, queues: dict[tuple[int, int, int], queue.Queue[Any]]) -> None:
         super().__init__()
         self.rank, self.size, self._queues = rank, size, queues
 
     def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray) -> None:
-        self._queues[self.rank, partner].put(given.copy())
-        taken[:] = self._queues[partner, self.rank].get(timeout=10)
+        self._queues[self.rank, partner, 0].put(given.copy())
+        taken[:] = self._queues[partner, self.rank, 0].get(timeout=10)
 
-    def _send(self, value: Any, ranks: Any) -> None:
+    def _send(self, value: Any, ranks: Any, tag: int = 1) -> None:
         for rank in ranks:
-            self._queues[self.rank, rank].put(value)
+            self._queues[self.rank, rank, tag].put(value)
 
-    def _receive(self, rank: int) -> Any:
-        return self._queues[rank, self.rank].get(timeout=10)
+    def _receive(self, rank: int, tag: int = 1) -> Any:
+        return self._queues[rank, self.rank, tag].get(timeout=10)
 
 
 def in_ranks(size: int, work: Callable[[Thread], Any]) -> list[Any]:
     """What `work` returns in each of `size` ranks, or the error that it raises."""
-    queues = {(a, b): queue.Queue[Any]() for a in range(size) for b in range(size)}
+    queues = {(a, b, tag): queue.Queue[Any]() for a in range(size) for b in range(size) for tag in range(4)}
     found: list[Any] = [None] * size
 
     def run(rank: int) -> None:
@@ -87,6 +94,51 @@ def test_sums_over_ranks_are_those_of_a_balanced_tree(size: int) -> None:
             assert one.tobytes() == np.asarray(other).tobytes()
 
 
+@pytest.mark.parametrize("size", [2, 8])
+def test_arrays_of_their_owners_reach_all_ranks(size: int) -> None:
+    owners = [0, size - 1, 1, 0, size // 2]
+
+    def work(rank: Thread) -> list[np.ndarray]:
+        arrays = [np.full(1 + place, rank.rank * 100 + place) for place in range(len(owners))]
+        rank.gather(arrays, owners)
+        return arrays
+
+    for arrays in in_ranks(size, work):
+        for place, (array, owner) in enumerate(zip(arrays, owners, strict=True)):
+            assert array.tolist() == [owner * 100 + place] * (1 + place)
+
+
+def test_the_first_rank_asks_others_that_wait_for_it() -> None:
+    def work(rank: Thread) -> Any:
+        rank.answer = lambda: [f"{rank.rank}a", f"{rank.rank}b"][: rank.rank]
+        found = [*rank.ask(), *rank.ask()] if rank.is_first else None
+        return found, rank.from_first("next")
+
+    found = in_ranks(3, work)
+    assert found == [(["1a", "2a", "2b"] * 2, "next"), (None, "next"), (None, "next")]
+
+
+def test_the_largest_parameters_go_to_the_least_loaded_process() -> None:
+    sizes = {"a": 10, "b": 100, "c": 60, "d": 45}
+    assert Partition(0, 2).owners(sizes) == {"b": 0, "c": 1, "d": 1, "a": 0}
+    assert set(Partition().owners(sizes).values()) == {0}
+
+
+@pytest.mark.parametrize("make", [Adam, Muon])
+def test_each_process_keeps_the_moments_of_its_parameters(make: Any) -> None:
+    def made(partition: Partition) -> Any:
+        with partitioned(partition):
+            return make(nn.Sequential(nn.Linear(6, 16), nn.Linear(16, 4)), 0.1)
+
+    whole = set(made(Partition()).named_states())
+    first, second = (made(Partition(process, 2)) for process in range(2))
+    shared = {"step_count", "skipped_steps", *first.learning_rate.named_states()}
+    assert first.named_states().keys() & second.named_states().keys() == shared
+    for optimizer in (first, second):
+        assert optimizer.states_elsewhere() and len(optimizer.named_states()) > len(shared)
+        assert {*optimizer.named_states(), *optimizer.states_elsewhere()} == whole
+
+
 def test_values_of_ranks_reach_the_first_and_all() -> None:
     def work(rank: Thread) -> tuple[Any, ...]:
         return rank.from_first(10 * rank.rank), rank.to_all(rank.rank), rank.joined([rank.rank])
@@ -124,6 +176,100 @@ def test_launchers_are_recognized_by_their_variables() -> None:
     assert launched({"SLURM_STEP_NUM_TASKS": "2"}) == (2, "srun")
     assert launched({"WORLD_SIZE": "8", "RANK": "0"}) == (8, "torchrun")
     assert launched({"SLURM_STEP_NUM_TASKS": "1"}) == launched({}) == (1, "")
+
+
+def test_a_rank_that_does_nothing_in_a_step_is_stuck_and_one_that_loads_data_is_not(tmp_path: Path) -> None:
+    rank = Heartbeats(tmp_path, 0, 2)
+    name = f"rank 1 (pid {os.getpid()} on elsewhere)"
+
+    def told(**fields: Any) -> str | None:
+        known = {"pid": os.getpid(), "started": None, "host": "elsewhere", "waiting": 0.0, **fields}
+        (tmp_path / "1.json").write_text(json.dumps(known))
+        return rank.lost()
+
+    assert told(activity=STEP, idle=4.9) is None
+    assert told(activity=STEP, idle=5.2) == f"{name} is stuck: it has done nothing for 5 s in 'step'"
+    assert told(activity=STEP, idle=5.2, waiting=5.2) is None  # it waits for another rank
+    assert told(activity=STEP, idle=30.0, is_asynchronous=True) is None  # its GPU computes
+    assert told(activity="compile", idle=30.0) is told(activity=DATA, idle=599.0) is None
+    assert told(activity=DATA, idle=600.0) == f"{name} is stuck: it has done nothing for 600 s in 'data'"
+
+
+def test_the_first_rank_reports_all_and_warns_once_of_one_that_is_waited_for(tmp_path: Path) -> None:
+    events: list[Any] = []
+    now = [0.0]
+    rank = Heartbeats(tmp_path, 0, 3, tell=events.append, clock=lambda: now[0])
+
+    def beat(number: int, **fields: Any) -> None:
+        known = {"pid": number, "host": "here", "phase": "train", "activity": DATA, "memory": 1 << 20, **fields}
+        (tmp_path / f"{number}.json").write_text(json.dumps(known))
+
+    beat(0, step=7, step_ms=10.0, wait=0.5, waiting=6.0)
+    beat(1, step=7, step_ms=30.0, wait=0.0, idle=6.0)
+    rank.report()
+    now[0] += 1.0
+    rank.report()
+    reported, warned = events
+    assert [(row["rank"], row["state"]) for row in reported.ranks] == [(1, "idle in data"), (0, "waiting")]
+    assert reported.ranks[0] == {
+        "rank": 1, "host": "here", "pid": 1, "state": "idle in data", "step": 7, "step_ms": 30.0, "wait": 0.0,
+        "memory": 1 << 20,
+    }  # fmt: skip
+    assert warned.message == "rank 1 (pid 1 on here) has done nothing for 6 s in 'data', and others wait for it"
+    beat(0, waiting=0.0)
+    beat(1, idle=60.0)
+    now[0] += 1.0
+    rank.report()
+    assert [type(event).__name__ for event in events[2:]] == ["RanksEvent"]
+
+
+def test_a_rank_lags_if_its_steps_are_slow_for_long() -> None:
+    lagging = Lagging()
+    slow, equal = {0: 10.0, 1: 11.0, 2: 16.0, 3: 10.0}, dict.fromkeys(range(4), 10.0)
+    found = [
+        lagging.found(times, RECENT_STEPS * count)
+        for count, times in enumerate([slow, slow, equal, slow, slow, slow, slow], start=1)
+    ]
+    assert found == [[], [], [], [], [], [(2, 10.0)], []]  # named once
+    assert lagging.found(slow, RECENT_STEPS * 7 + 1) == []
+    assert [Lagging().found({0: 10.0, 1: 10.0}, RECENT_STEPS)] == [[]]
+
+
+def test_the_pace_leaves_out_waits() -> None:
+    now = [0.0]
+    pace = Pace(clock=lambda: now[0])
+    assert (pace.activity, pace.phase, pace.step_ms(), pace.wait_share()) == ("start", "start", None, None)
+    told: list[Any] = []
+    sink = pace.listening(told.append)
+    sink(PhaseEvent("train", "started"))
+    with pace.during(STEP), pace.wait():
+        now[0] += 2.0
+        assert (pace.activity, pace.phase, pace.waiting) == (STEP, "train", 2.0)
+    for seconds, waited in ((9.0, 0.0), (1.0, 0.25), (1.0, 0.75)):  # the first compiles
+        pace.note_step(pace.step + 1, seconds, waited)
+    assert (pace.step, pace.waiting, pace.step_ms(), pace.wait_share()) == (3, 0.0, 750.0, 1 / 11)
+    sink(PhaseEvent("train", "finished"))
+    assert pace.activity == "start" and len(told) == 2
+
+
+def test_a_thread_that_computes_is_activity_and_one_that_waits_is_not() -> None:
+    activity, is_over = Activity(), threading.Event()
+
+    def compute() -> None:
+        while not is_over.is_set():
+            pass
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    assert any(activity.is_seen() for _ in range(100))
+    is_over.set()
+    thread.join()
+    may_end = threading.Event()
+    waiting = threading.Thread(target=may_end.wait)
+    waiting.start()
+    assert not all(activity.is_seen() for _ in range(100))
+    may_end.set()
+    waiting.join()
 
 
 def test_a_rank_that_dies_fails_or_falls_silent_is_named(tmp_path: Path) -> None:

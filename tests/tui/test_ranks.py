@@ -35,7 +35,9 @@ def test_a_row_has_what_is_known_of_a_process() -> None:
     rows = rank_rows(view_of(RANKS))
     assert rows[0].cells == ("2", "node2", "4002", "train", "120", "262.4", "0%", "1.5 GB")
     assert rows[4].role == "bad"
-    first, damaged = rank_rows(view_of(RanksEvent([{"rank": 0, "state": "idle in data"}, {"rank": "x", "wait": "nan"}])))
+    first, damaged = rank_rows(
+        view_of(RanksEvent([{"rank": 0, "state": "idle in data"}, {"rank": "x", "wait": "nan"}]))
+    )
     assert first.cells == ("0", "-", "-", "idle in data", "-", "-", "-", "-") and first.role == "warn"
     assert damaged.cells[0] == "-"
 
@@ -65,6 +67,8 @@ async def test_the_screen_lists_all_of_them(tmp_path: Path, clock: Clock) -> Non
         await pilot.press("9")
         text = await until("ranks  5, the slowest first", app, pilot)
         lines = [line.split() for line in text.splitlines() if "node" in line]
-        assert [line[line.index(f"node{rank}") - 1] for line, rank in zip(lines, (2, 0, 1, 3, 4), strict=True)] == list("20134")
+        assert [line[line.index(f"node{rank}") - 1] for line, rank in zip(lines, (2, 0, 1, 3, 4), strict=True)] == list(
+            "20134"
+        )
         await pilot.press("s")
         await until("rankv", app, pilot)

@@ -45,6 +45,7 @@ EFFECTS: dict[str, str | None] = {
     "train.watchdog_minutes": None,
     "train.accumulate": "the number of steps per epoch changes, and each step uses another number of items",
     "train.processes": None,
+    "train.shard_optimizer": None,
     "train.shards": "the remaining steps sum gradients and statistics in another order",
     "train.precision": "the remaining steps round differently from the previous ones",
     "train.gradient_clip_norm": "the remaining steps are clipped differently from the previous ones",

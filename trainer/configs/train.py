@@ -83,6 +83,12 @@ class TrainConfig(Section):
         "of two that divides `shards`. Needs the extra `distributed` (mpi4py). Results are those of one process. "
         "Under mpiexec, srun or torchrun, the launcher sets the number and this key is ignored.",
     )
+    shard_optimizer: bool = Field(
+        False,
+        description="Divide the optimizer's state (momentum, averages) among the processes (ZeRO stage 1): each keeps "
+        "and updates that of a part of the parameters, and the updated parameters are exchanged. Saves memory, costs "
+        "an exchange per step. Results and checkpoints are the same. false: each process keeps all of it.",
+    )
     precision: Literal["float32", "bfloat16", "float16"] = Field(
         "float32",
         description="Data type of matrix products and convolutions; weights are always float32. bfloat16 is faster "

@@ -24,10 +24,13 @@ RANDOM_SHIFT = 16
 
 
 class Exchange(Protocol):
-    """Sums over the processes that hold the other shards."""
+    """Sums over the processes that hold the other shards, and values of one of them for all."""
 
     def add_up(self, arrays: Sequence[np.ndarray]) -> None:
         """Replace flat arrays by their sums over all processes: a balanced tree over ranks, the lower operand first."""
+
+    def gather(self, arrays: Sequence[np.ndarray], owners: Sequence[int]) -> None:
+        """Replace each flat array by that of its owner, a process."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,11 @@ class Shards:
         """Number of shards of this process."""
         assert self.local is not None
         return self.local
+
+    @property
+    def process(self) -> int:
+        """Number of this process, in the order of their shards."""
+        return self.first // self.size
 
     def rows(self, batch_size: int) -> slice:
         """The rows of a batch of all shards that this process computes.

@@ -76,6 +76,7 @@ class Keeping:
         self._measuring.settle_within(LATE_VALUES_SECONDS)
         if verdict is None and not (progress.micro_batch and progress.is_saved_whole):
             verdict = self._saving.save("stopped", wait=True)
+        self._group.from_first()  # which may ask the others for their part of the state until then
         if verdict is not None and not self._goes_back(verdict):
             raise verdict.failure
 

@@ -26,6 +26,7 @@ from trainer.learner.dry_run import DryRun, dry_run
 from trainer.learner.hooks import Hook, hooks_for
 from trainer.learner.inbox import Inbox, Stopped, TakeRequests
 from trainer.learner.measuring import naming_items
+from trainer.learner.optimizers.partition import Partition, partitioned
 from trainer.learner.outcome import DONE, Outcome, outcome_of, tell_end
 from trainer.learner.phases import Phase, phase
 from trainer.learner.plan import DataSplits, Plan
@@ -227,7 +228,9 @@ class Learner:
                 loader.take_rows(shards.rows(loader.batch_size))
         self.inbox.check()
         with phase("model", self._sink):
-            self.task.build()
+            is_divided = self.config.train.shard_optimizer
+            with partitioned(Partition(self.group.rank, self.group.size) if is_divided else Partition()):
+                self.task.build()
             if self.resume is None:  # a checkpoint replaces them
                 for line in start_from(self.config.model, parts_of(self.task).modules, self.task.head):
                     self._sink(LogEvent(line))

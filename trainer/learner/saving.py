@@ -6,7 +6,7 @@ save: copy the state → a thread writes it → tell: hooks are called once it i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,6 +20,7 @@ from trainer.learner.checkpoints import DISK, CheckpointKeeper, Copied, Disk, Ke
 from trainer.learner.deferred_actions import DeferredActions, Read, Snapshot
 from trainer.learner.phases import phase
 from trainer.learner.progress import Progress
+from trainer.learner.ranks import ALONE, Group
 from trainer.learner.stopwatch import Stopwatch
 from trainer.learner.verdict import Verdict
 from trainer.rundir import EventSink, RunPaths, WarningEvent
@@ -40,6 +41,9 @@ class Saved(Protocol):
 
     def described(self, progress: Progress) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
         """The rest of the state at `progress`: for JSON, and arrays by file stem and name."""
+
+    def states_elsewhere(self) -> set[str]:
+        """The names of the training states that other processes keep."""
 
     def snapshot(self) -> Snapshot:
         """The values that the guard reads."""
@@ -69,7 +73,9 @@ class Saving:
         guard: Callable[[Read], Verdict | None],
         on_complete: Callable[[str], object],
         disk: Disk = DISK,
+        group: Group = ALONE,
     ) -> None:
+        self._group = group
         self._saved, self._config, self._event = saved, config, tell
         self._deferred, self._stopwatch, self._guard, self._on_complete = deferred, stopwatch, guard, on_complete
         self.keeper: CheckpointKeeper | None = None
@@ -87,21 +93,30 @@ class Saving:
         with self._stopwatch.paused(), phase("checkpoint", self._event):
             with self._as_configured():
                 self.keeper.wait()
+            elsewhere = dict(self._group.ask()) if saved.states_elsewhere() else {}
             copied = self.keeper.copy(saved.groups(), since=started)
         saved.progress.best_is_unsaved = False
-        write = partial(self._write, copied, replace(saved.progress), reasons, self._watched(), read)
+        write = partial(self._write, copied, elsewhere, replace(saved.progress), reasons, self._watched(), read)
         verdict = self._deferred.add(write)
         if wait and verdict is None and (verdict := self._deferred.settle()) is None:
             self.finish()
         return verdict
 
     def _write(
-        self, copied: Copied, progress: Progress, reasons: tuple[str, ...], watched: float | None, read: Read
+        self,
+        copied: Copied,
+        elsewhere: Mapping[str, np.ndarray],
+        progress: Progress,
+        reasons: tuple[str, ...],
+        watched: float | None,
+        read: Read,
     ) -> Verdict | None:
-        """Starts writing the copy of the state at `progress`."""
+        """Starts writing the copy of the state at `progress`, with the training states of other processes."""
         if (verdict := self._guard(read)) is not None:
             return verdict
         state, further = self._saved.described(progress)
+        if elsewhere:
+            further = {**further, "training": dict(elsewhere)}
         assert self.keeper is not None
         self.keeper.save(progress.step, copied, state, reasons=reasons, further=further, value=watched)
         self._saved.progress.note_saved(progress)

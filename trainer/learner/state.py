@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,18 @@ class TrainingState:
             groups["ema"] = self.ema.averages
         return groups
 
+    def states_elsewhere(self) -> set[str]:
+        """The names of the training states that other processes keep (`train.shard_optimizer`)."""
+        optimizers = self.parts.optimizers.items()
+        return {f"{prefix}.{name}" for prefix, optimizer in optimizers for name in optimizer.states_elsewhere()}
+
+    def own_share(self) -> Iterator[tuple[str, np.ndarray]]:
+        """The states of optimizers that this process alone keeps, by name."""
+        for prefix, optimizer in self.parts.optimizers.items():
+            for name, moments in optimizer.moments.items():
+                for moment, state in moments.items():
+                    yield f"{prefix}.{name}.{moment}", state.numpy().copy()
+
     def described(self, progress: Progress) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
         """The remaining dependencies of the step after `progress`: for JSON, and arrays by file stem and name."""
         meter = self._measuring.train
@@ -110,6 +123,14 @@ class TrainingState:
                                found=f"{type(error).__name__}: {error}"[:200]) from error  # fmt: skip
         folded = checkpoint.arrays.get("metrics", {})
         self._measuring.train.keep({name: array.values for name, array in folded.items()})
+        elsewhere = self.states_elsewhere()
+        if not elsewhere <= checkpoint.arrays["training"].keys():
+            raise TrainerError(
+                "the checkpoint belongs to another model", where=str(folder),
+                found=f"no {min(elsewhere - checkpoint.arrays['training'].keys())}",
+            )  # fmt: skip
+        for name in elsewhere:
+            del checkpoint.arrays["training"][name]
         restore(checkpoint, self.groups(), where=str(folder))
         self.number.set_value(np.asarray(self.progress.step))
         self.lower_learning_rates()

@@ -72,13 +72,14 @@ class Training:
         self.listeners: list[Callable[[Event], None]] = []
         state = self.state = TrainingState(task, splits, plan, self.measuring, self.tell)
         self.metrics = state.metrics
+        group.answer = state.own_share
         self.hooks = hooks_for(config if group.is_first else config.model_copy(update={"hooks": ()}), hooks)
         self._sink = sink
         tally = self.measuring.train.tally
         guard = NanGuard(config.train, state, tally, self.tell)
         self.saving = Saving(
             state, config.checkpoint, paths, tell=self.tell, deferred=self.deferred, stopwatch=self.stopwatch,
-            guard=guard, disk=disk,
+            guard=guard, disk=disk, group=group,
             on_complete=lambda path: self._notify("after_checkpoint", checkpoint=path),
         )  # fmt: skip
         self._train_program = train_program(

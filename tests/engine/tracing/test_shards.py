@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, nn
+from trainer.engine.functions.shards import from_process
 from trainer.engine.sharding import Shards
 
 ROWS = 8
@@ -224,6 +225,37 @@ def test_dice_over_the_batch_is_that_of_all_shards() -> None:
         parts = engine.trace(nn.dice_loss, shards=Shards(4))(logits, labels)
     for part in parts:
         np.testing.assert_allclose(float(part), float(whole), rtol=1e-6)
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_a_process_gives_its_values_and_takes_those_of_others(device: str) -> None:
+    given: list[list[np.ndarray]] = []
+    theirs = np.arange(24, dtype=np.float32)
+
+    class Exchange:
+        def add_up(self, arrays: Sequence[np.ndarray]) -> None:
+            """The other process has zeros."""
+
+        def gather(self, arrays: Sequence[np.ndarray], owners: Sequence[int]) -> None:
+            assert owners == [0, 1]
+            given.append([array.copy() for array in arrays])
+            arrays[1][:] = theirs
+
+    own, other = (State(np.full((4, 3, 2, 1), -0.0, np.float32)) for _ in range(2))
+
+    def step(x: Tensor) -> Tensor:
+        gradient = engine.shard_sum(engine.reshape(engine.sum(x, axis=0), (4, 3, 2, 1)))
+        own.assign(from_process(own - gradient, gradient, 0))
+        other.assign(from_process(other, gradient, 1))
+        return engine.sum(own + other)  # read after the exchange
+
+    x = np.random.default_rng(0).normal(size=(4, 24)).astype(np.float32)
+    with engine.device(device):
+        found = engine.trace(step, shards=Shards(4, 0, 2, Exchange()))(x)
+    assert given[0][0].tobytes() == own.numpy().tobytes()
+    np.testing.assert_allclose(own.numpy().ravel(), -x.sum(0), rtol=1e-5, atol=1e-6)
+    assert other.numpy().ravel().tolist() == theirs.tolist()
+    np.testing.assert_allclose(found[1].numpy(), (theirs - x.sum(0)).sum(), rtol=1e-5)
 
 
 def test_shards_are_a_power_of_two() -> None:

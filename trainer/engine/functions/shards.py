@@ -48,3 +48,14 @@ def shard_gather(x: Tensor) -> Tensor:
         return one
     is_own = arange(count, dtype=int32) == wrapped(sharding.shard_number())
     return total(where(reshape(is_own, (count, *(1,) * x.ndim)), one, 0))
+
+
+def from_process(x: Tensor, needed: Tensor, process: int) -> Tensor:
+    """The value that `x` has in a process of the training, in all of them.
+
+    Args:
+        x: the same in all shards. In other processes it only gives shape and dtype, and is not computed.
+        needed: what `x` is computed from in its process: the sums over shards that it depends on are those of all.
+        process: the number of the process.
+    """
+    return wrapped(p.from_process(x.node, needed.node, process), x)

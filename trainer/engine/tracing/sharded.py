@@ -6,6 +6,8 @@ stored and read by a later program is decided as inside one program (`program.pa
 
     [once] → [each shard] → tree over local shards → exchange with other processes → [once] → [each shard] → … → update
 
+A value that one process computes and gives to the others (`from_process`) splits the step as a sum does.
+
 The split needs nothing of a device but programs, so shards run on every device, and in the order of one thread.
 """
 
@@ -24,7 +26,7 @@ from trainer.engine.graph.common import merged
 from trainer.engine.graph.dtypes import int32
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node, topological
-from trainer.engine.graph.primitives.shards import SHARD_SUM
+from trainer.engine.graph.primitives.shards import CROSSING, FROM_PROCESS, SHARD_SUM
 from trainer.engine.graph.rewrite import on, rebuilt, replaced
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Layout, Storage
@@ -39,12 +41,14 @@ Progress = Callable[[int, int, str], None]
 class _Stage:
     """A program that computes `targets` from `reads`, values of earlier stages, and from arguments of the step.
 
-    `level` counts the sums over the shards before it. No later stage reads the values in `ends`.
+    `level` counts the sums over the shards before it, `is_sum` and `is_gathered` tell stages that cross the shards or
+    the processes. No later stage reads the values in `ends`.
     """
 
     level: int
     is_split: bool = False
     is_sum: bool = False
+    is_gathered: bool = False
     targets: dict[Node, None] = field(default_factory=dict)
     reads: dict[Node, None] = field(default_factory=dict)
     arguments: list[Storage] = field(default_factory=list)
@@ -92,7 +96,7 @@ class ShardedProgram:
                 )
         self._updates = [(storage, node) for (storage, _), node in zip(updates, news, strict=True)]
         settle_layouts(order, self._updates)
-        sums = [node for node in order if node.operation is SHARD_SUM]
+        sums = [node for node in order if node.operation in CROSSING]
         self._stored = set(partition(order, [*outputs, *(node.inputs[0] for node in sums)], Policy()).roots)
         self.stages = self._planned(sums)
         self._compile(device, progress)
@@ -109,8 +113,15 @@ class ShardedProgram:
         once = [_Stage(number) for number in levels]
         each = [_Stage(number, is_split=True) for number in levels]
         added = [_Stage(number, is_sum=True) for number in levels]
+        gathered = [_Stage(number, is_gathered=True) for number in levels]
         update = _Stage(highest, targets=dict.fromkeys(news))
         for node in sums:
+            if node.operation is FROM_PROCESS:
+                gathered[level[node]].targets[node] = None
+                if node.attributes[0] == self.shards.process:
+                    gathered[level[node]].reads[node.inputs[0]] = None
+                    once[level[node.inputs[0]]].targets[node.inputs[0]] = None
+                continue
             added[level[node]].targets[node] = None
             added[level[node]].reads[node.inputs[0]] = None
             each[level[node.inputs[0]]].targets[node.inputs[0]] = None
@@ -122,7 +133,9 @@ class ShardedProgram:
             self._find_reads(stage, lambda node: once[level[node]])
         computed = {node for stage in once for node in stage.targets}
         self._find_reads(update, lambda node: once[level[node]] if node in computed else update)
-        ordered = [stage for number in levels for stage in (added[number], once[number], each[number])]
+        ordered = [
+            stage for number in levels for stage in (added[number], gathered[number], once[number], each[number])
+        ]
         stages = [stage for stage in (*ordered, update) if stage.targets]
         later = set(self._results)
         for stage in reversed(stages):
@@ -135,7 +148,7 @@ class ShardedProgram:
         visited = dict.fromkeys(stage.targets)
         waiting = list(visited)
         for node in waiting:  # which grows
-            if node.operation is SHARD_SUM:
+            if node.operation in CROSSING:
                 stage.reads[node] = None
                 continue
             if node in self._stored and not node.is_bundle and (owner := stage_of(node)) is not stage:
@@ -152,7 +165,9 @@ class ShardedProgram:
     def _compile(self, device: targets.Device, progress: Progress | None) -> None:
         stands: dict[Node, Node] = {}
         for stage in self.stages:
-            if stage.is_sum:
+            if stage.is_gathered:
+                layouts: Sequence[Layout] = [Layout.row_major(node.ndim) for node in stage.targets]
+            elif stage.is_sum:
                 layouts = self._compile_sum(stage, device, stands, progress)
             else:
                 layouts = self._compile_stage(stage, device, stands, progress)
@@ -205,7 +220,9 @@ class ShardedProgram:
         ]
         values: dict[Node, list[Storage]] = {}  # of each local shard
         for stage in self.stages:
-            if stage.is_sum:
+            if stage.is_gathered:
+                values.update(zip(stage.targets, self._gathered(stage, values), strict=True))
+            elif stage.is_sum:
                 values.update(zip(stage.targets, self._added(stage, values), strict=True))
             else:
                 count = len(given) if stage.is_split else 1
@@ -234,6 +251,19 @@ class ShardedProgram:
         if self.shards.exchange is not None:
             self.shards.exchange.add_up([total.flat() for total in totals])
         return [[total] * self.shards.size for total in totals]
+
+    def _gathered(self, stage: _Stage, values: Mapping[Node, list[Storage]]) -> list[list[Storage]]:
+        """The values of a stage as the processes that have them give them, row-major, for each local shard."""
+        owners = [node.attributes[0] for node in stage.targets]
+        arrays = [
+            np.array(values[node.inputs[0]][0].view(), order="C") if node.inputs[0] in stage.reads
+            else np.empty(node.shape, node.dtype.storage)
+            for node in stage.targets
+        ]  # fmt: skip
+        if self.shards.exchange is not None:
+            self.shards.exchange.gather([array.reshape(-1) for array in arrays], owners)
+        stored = [Storage.of(array, node.dtype) for array, node in zip(arrays, stage.targets, strict=True)]
+        return [[one] * self.shards.size for one in stored]
 
 
 def _tree(values: Sequence[Node]) -> Node:
@@ -274,7 +304,7 @@ def _classified(order: Sequence[Node], of_shards: set[Storage]) -> tuple[set[Nod
             each.operation is SHARD_SUM for each in topological(node.attributes[0].computed)
         ):
             raise _refused(node, "sums over the shards of the batch at each of its steps")
-        is_sum = node.operation is SHARD_SUM
+        is_sum = node.operation in CROSSING
         level[node] = max([level[source] for source in node.inputs], default=0) + is_sum
         is_leaf_of_shard = node.operation.family == "leaf" and node.attributes[0] in of_shards
         if not is_sum and (is_leaf_of_shard or not split.isdisjoint(node.inputs)):

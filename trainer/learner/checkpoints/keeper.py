@@ -135,7 +135,12 @@ class CheckpointKeeper:
         before = [saved for saved in self._history if saved.step < step]
         saved = Saved(step, max((one.number for one in before), default=0) + 1, value)
         self._under_way = [saved]
-        self._writer.start(lambda: self._write(event, saved, before, {**copied.arrays(), **own}, state))
+
+        def arrays() -> dict[str, dict[str, Array]]:
+            states = copied.arrays()
+            return {stem: {**states.get(stem, {}), **own.get(stem, {})} for stem in (*states, *own)}
+
+        self._writer.start(lambda: self._write(event, saved, before, arrays(), state))
 
     def wait(self) -> None:
         """Waits until everything is written.

@@ -42,9 +42,10 @@ class Muon(Optimizer):
         self.momentum, self.nesterov, self.iterations, self.match_adamw = momentum, nesterov, iterations, match_adamw
         self.betas, self.epsilon = (betas[0], betas[1]), epsilon
         super().__init__(target, learning_rate, weight_decay=weight_decay, **common)
-        for name, parameter in self.parameters.items():
-            if len(parameter.shape) > 1:  # one moment is enough for matrices
-                del self.moments[name]["exp_avg_sq"]
+
+    def moments_of(self, parameter: Tensor) -> tuple[str, ...]:
+        """One moment is enough for matrices."""
+        return self.moment_names[:1] if len(parameter.shape) > 1 else self.moment_names
 
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Moments, settings: Settings

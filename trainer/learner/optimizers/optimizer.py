@@ -8,6 +8,7 @@ into one kernel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,12 +18,13 @@ import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, int64
-from trainer.engine.functions.shards import total
+from trainer.engine.functions.shards import from_process, total
 from trainer.engine.nn import Module, Parameter
 from trainer.learner import stepping
 from trainer.learner.optimizers.accumulation import GradientSums
 from trainer.learner.optimizers.clipping import clipped_by_norm, clipped_by_value, squared_norm
 from trainer.learner.optimizers.groups import Group, members_of
+from trainer.learner.optimizers.partition import current
 from trainer.learner.schedules import LearningRate
 
 Target = Module | Mapping[str, Parameter] | Iterable[Parameter]
@@ -83,11 +85,15 @@ class Optimizer:
         self.parameters = {name: member.parameter for name, member in self.members.items()}
         self.gradient_clip_norm, self.gradient_clip_value = gradient_clip_norm, gradient_clip_value
         self.step_count = State(np.zeros((), np.int64), "step_count", int64)
+        self.partition = current()
+        self.owners = self.partition.owners({name: math.prod(one.shape) for name, one in self.parameters.items()})
         self.moments: dict[str, dict[str, State]] = {
             name: {
                 moment: State(np.full(parameter.shape, self.first_moment(moment)), f"{name}.{moment}", parameter.dtype)
-                for moment in self.moment_names
+                for moment in self.moments_of(parameter)
             }
+            if self.owners[name] == self.partition.process
+            else {}
             for name, parameter in self.parameters.items()
         }
         self.skipped_steps = State(np.zeros((), np.int64), "skipped_steps", int64)
@@ -148,7 +154,10 @@ class Optimizer:
                 (number - member.unfreeze_at_step).astype(engine.float64),
                 member.weight_decay,
             )
-            moments = self.moments[name]
+            moments, owner = self.moments[name], self.owners[name]
+            if owner != self.partition.process:
+                member.parameter.assign(engine.stop_gradient(from_process(member.parameter, gradient, owner)))
+                continue
             parameter, updated = self.update(member.parameter, gradient, moments, settings)
             gate = is_finite
             if member.unfreeze_at_step:
@@ -156,6 +165,8 @@ class Optimizer:
                 gate = is_due if gate is None else engine.logical_and(gate, is_due)
             for state, value in ((member.parameter, parameter), *((moments[key], updated[key]) for key in moments)):
                 value = value if gate is None else engine.where(gate, value, state)
+                if state is member.parameter and self.partition.processes > 1:
+                    value = from_process(value, gradient, owner)
                 # A later loss of the same step (a generator's, after its discriminator) uses the given weights.
                 state.assign(engine.stop_gradient(value))
         self.step_count.assign(count)
@@ -175,6 +186,19 @@ class Optimizer:
         """The next values of a parameter and its moments."""
         raise TrainerError(f"{type(self).__name__} has no `update` method")
 
+    def moments_of(self, parameter: Tensor) -> tuple[str, ...]:
+        """The names of the moments of a parameter."""
+        return self.moment_names
+
+    def states_elsewhere(self) -> list[str]:
+        """The names of the moments that other processes keep, as `named_states` of one process has them."""
+        return [
+            f"{name}.{moment}"
+            for name, parameter in self.parameters.items()
+            if self.owners[name] != self.partition.process
+            for moment in self.moments_of(parameter)
+        ]
+
     def first_moment(self, name: str) -> float:
         """The initial value of a moment."""
         return 0.0
@@ -188,7 +212,7 @@ class Optimizer:
         return rates
 
     def named_states(self) -> dict[str, State]:
-        """Everything that the next step depends on, except the parameters, by name.
+        """Everything that the next step depends on, except the parameters and what other processes keep, by name.
 
         Sums of micro-batches are not included: they are empty except in the middle of a step (`states_within_step`).
         """

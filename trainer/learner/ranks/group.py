@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from trainer import TrainerError
 from trainer.learner.failures import TrainingFailure
 from trainer.learner.ranks.pace import Pace
-from trainer.learner.ranks.tree import add_up
+from trainer.learner.ranks.tree import add_up, gather
 
 if TYPE_CHECKING:
     from trainer.learner.ranks.heartbeats import Heartbeats
@@ -24,10 +24,14 @@ LONGEST_SEARCH_SECONDS = 8.0
 """Seconds for which heartbeats are checked after MPI could not reach a rank, so that the rank can be named."""
 
 _RESUME = "Resume the run, with fewer or more processes, from its checkpoint."
-_OBJECT, _ARRAY = 1, 2
+_OBJECT, _ARRAY, _ANSWER = 1, 2, 3
 """Tags of messages."""
 
 _SAME = "Start all of them with the same files, packages and command."
+
+
+class _Question:
+    """A message of rank 0 in place of a value: it needs what `Group.answer` returns before it goes on."""
 
 
 class RankLost(TrainingFailure):
@@ -43,6 +47,7 @@ class Group:
         rank: the number of this process. size: the number of processes.
         heartbeats: those of the ranks, once there is a run directory.
         pace: what this process does, for its heartbeat.
+        answer: returns what rank 0 asks for, one value after the other; see `ask`.
         waited: seconds spent waiting for others.
     """
 
@@ -52,6 +57,7 @@ class Group:
         self.size = 1 if communicator is None else communicator.Get_size()
         self.heartbeats: Heartbeats | None = None
         self.pace = Pace()
+        self.answer: Callable[[], Iterable[Any]] = tuple
         self.waited = 0.0
 
     @property
@@ -64,6 +70,10 @@ class Group:
     def add_up(self, arrays: Sequence[np.ndarray]) -> None:
         """Replace flat arrays by their sums over all ranks, along one balanced tree. See `tree`."""
         add_up(self, arrays)
+
+    def gather(self, arrays: Sequence[np.ndarray], owners: Sequence[int]) -> None:
+        """Replace each flat array by that of its owner, a rank."""
+        gather(self, arrays, owners)
 
     def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray) -> None:
         """Send `given` to a rank, and receive its array of the same dtype into `taken`."""
@@ -84,7 +94,18 @@ class Group:
         if self.is_first:
             self._send(value, range(1, self.size))
             return value
-        return self._receive(0)
+        while isinstance(value := self._receive(0), _Question):
+            for part in self.answer():
+                self._send([part], [0], _ANSWER)
+            self._send([], [0], _ANSWER)
+        return value
+
+    def ask(self) -> Iterator[Any]:
+        """On rank 0: the answers of all others, which give them when they wait for its next value (`from_first`)."""
+        self._send(_Question(), range(1, self.size))
+        for rank in range(1, self.size):
+            while part := self._receive(rank, _ANSWER):
+                yield part[0]
 
     def to_first(self, value: Any) -> list[Any]:
         """On rank 0 the values of all ranks, by rank; on others an empty list."""
@@ -114,15 +135,15 @@ class Group:
                         hint=hint,
                     )
 
-    def _send(self, value: Any, ranks: Sequence[int]) -> None:
-        sending = [self._communicator.isend(value, dest=rank, tag=_OBJECT) for rank in ranks]
+    def _send(self, value: Any, ranks: Sequence[int], tag: int = _OBJECT) -> None:
+        sending = [self._communicator.isend(value, dest=rank, tag=tag) for rank in ranks]
         self._wait(lambda: all(request.test()[0] for request in sending))
 
-    def _receive(self, rank: int) -> Any:
+    def _receive(self, rank: int, tag: int = _OBJECT) -> Any:
         found: list[Any] = []
 
         def is_there() -> bool:
-            message = self._communicator.improbe(source=rank, tag=_OBJECT)
+            message = self._communicator.improbe(source=rank, tag=tag)
             if message is not None:
                 found.append(message.recv())
             return bool(found)

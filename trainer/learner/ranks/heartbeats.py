@@ -154,14 +154,17 @@ class Heartbeats:
         kept = any(beat["waiting"] and beat["waiting"] >= SILENT_SECONDS for beat in beats)
         idle = {beat.rank: beat for beat in beats if kept and beat.idle >= SILENT_SECONDS}
         for rank in idle.keys() - self._idle_ranks:
-            activity = idle[rank]["activity"]
-            self._tell(WarningEvent(f"{idle[rank]} has done nothing for {idle[rank].idle:.0f} s in {activity!r}, and others wait for it"))  # fmt: skip
+            beat = idle[rank]
+            self._tell(WarningEvent(
+                f"{beat} has done nothing for {beat.idle:.0f} s in {beat['activity']!r}, and others wait for it"
+            ))  # fmt: skip
         self._idle_ranks = set(idle)
         times = {beat.rank: beat["step_ms"] for beat in beats if beat["step_ms"] is not None}
         measured = min([beat["measured"] or 0 for beat in beats])
         for rank, others in self._lagging.found(times, measured) if len(times) == self.size else ():
             self._tell(WarningEvent(
-                f"{beats[rank]} lags: its steps take {times[rank]:.3g} ms apart from waits, those of the others {others:.3g} ms"
+                f"{beats[rank]} lags: its steps take {times[rank]:.3g} ms apart from waits, those of the others "
+                f"{others:.3g} ms"
             ))  # fmt: skip
 
     def _problem(self, beat: Beat) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Protocol
 
 import numpy as np
@@ -45,6 +46,24 @@ def add_up(transport: Transport, arrays: Sequence[np.ndarray]) -> None:
         for array in together:
             array[:] = joined[start : start + array.size]
             start += array.size
+
+
+def gather(transport: Transport, arrays: Sequence[np.ndarray], owners: Sequence[int]) -> None:
+    """Replace each flat array by that of its owner, a rank: at distances 1, 2, 4, … two ranks exchange what they have.
+
+    The number of ranks is a power of two. An array is sent once to each rank.
+    """
+    nothing = np.empty(0, np.uint8)
+    distance = 1
+    while distance < transport.size:
+        partner = transport.rank ^ distance
+        given, taken = (
+            [array for array, owner in zip(arrays, owners, strict=True) if owner // distance == rank // distance]
+            for rank in (transport.rank, partner)
+        )
+        for one, other in zip_longest(given, taken, fillvalue=nothing):
+            transport.exchange(partner, one, other)
+        distance *= 2
 
 
 def _double(transport: Transport, array: np.ndarray) -> None:

@@ -40,7 +40,7 @@ from trainer.engine.graph.primitives.reduction import (
 )  # fmt: skip
 from trainer.engine.graph.primitives.resampling import resample
 from trainer.engine.graph.primitives.scan import scan
-from trainer.engine.graph.primitives.shards import shard_sum
+from trainer.engine.graph.primitives.shards import from_process, shard_sum
 from trainer.engine.graph.primitives.sources import (
     NEGATIVE_ZERO, become_leaf, buffer, canonical, constant, iota, random_bits,
 )  # fmt: skip

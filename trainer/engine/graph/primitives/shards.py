@@ -1,6 +1,6 @@
-"""The sum over the shards of a batch.
+"""Values that cross the shards of a batch or the processes that compute them.
 
-The primitive is in no table: a step with shards is split at it into programs (`tracing.sharded`), which no device
+The primitives are in no table: a step with shards is split at them into programs (`tracing.sharded`), which no device
 computes and no file of a program holds.
 """
 
@@ -11,7 +11,24 @@ from trainer.engine.graph.primitives.table import NUMERIC, first_dtype, first_sh
 
 SHARD_SUM = Primitive("shard_sum", "reduction", first_shape, first_dtype("shard_sum", NUMERIC), lambda attributes, x: x)
 
+FROM_PROCESS = Primitive(
+    "from_process",
+    "movement",
+    first_shape,
+    lambda inputs, attributes: inputs[0].dtype,
+    lambda attributes, x, needed: x,
+    ("process",),
+)
+CROSSING = (SHARD_SUM, FROM_PROCESS)
+
 
 def shard_sum(x: Node) -> Node:
     """The sum of `x` over all shards: one balanced tree over their numbers, the lower operand first."""
     return make_node(SHARD_SUM, (x,))
+
+
+def from_process(x: Node, needed: Node, process: int) -> Node:
+    """The value that `x` has in a process, in all of them, which all compute the sums over shards that `needed` depends
+    on. `x` is the same in all shards; in other processes it only gives shape and dtype.
+    """
+    return make_node(FROM_PROCESS, (x, needed), (process,))
