@@ -11,6 +11,7 @@ import pytest
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, nn
 from trainer.engine.functions.shards import from_process
+from trainer.engine.graph.storage import Storage
 from trainer.engine.sharding import Shards
 
 ROWS = 8
@@ -233,8 +234,9 @@ def test_a_process_gives_its_values_and_takes_those_of_others(device: str) -> No
     theirs = np.arange(24, dtype=np.float32)
 
     class Exchange:
-        def add_up(self, arrays: Sequence[np.ndarray]) -> None:
+        def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
             """The other process has zeros."""
+            return lambda: None
 
         def gather(self, arrays: Sequence[np.ndarray], owners: Sequence[int]) -> None:
             assert owners == [0, 1]
