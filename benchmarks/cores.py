@@ -37,7 +37,7 @@ from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.control_block import REPEAT
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.executable import Program
-from trainer.engine.targets.cpu.peaks import peaks
+from trainer.engine.targets.cpu.peaks import measure
 from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, SINGLE, Pool
 from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, Recording, room
 
@@ -52,7 +52,7 @@ ROUNDS = 3
 NETWORK_OF = {"transformer": "decoder"}
 """Names of `untuned_networks.py`; the others are those of `ours.py`."""
 
-MEETINGS, CLAIMS, WAKINGS, REPETITIONS = 2000, 100_000, 50, 7
+MEETINGS, CLAIMS, WAKINGS, REPETITIONS = 50, 20_000, 50, 200
 PAUSE = 2e-4
 """Seconds between steps, for which the threads sleep."""
 
@@ -197,10 +197,11 @@ class Network:
 @functools.cache
 def costs() -> Costs:
     """The costs of two threads on this machine."""
-    alone, two = peaks(Pool(1)).bandwidth, Pool(2)
+    one, two = Pool(1), Pool(2)
     meeting = _tape(MEETINGS, 1, SINGLE | BARRIER)
-    barrier = (_fastest(two, meeting, 2) - _fastest(two, meeting, 1)) / MEETINGS
-    claim = _fastest(two, _tape(1, CLAIMS, 0), 2) / CLAIMS
+    barrier = (min(_seconds(two, meeting, 2)) - min(_seconds(two, meeting, 1))) / MEETINGS
+    # the fastest are those in which the other thread came too late to claim anything
+    claim = statistics.median(_seconds(two, _tape(1, CLAIMS, 0), 2)) / CLAIMS
     second = Recording(two).clock().seconds_per_tick
     wakings = []
     for _ in range(WAKINGS):
@@ -208,7 +209,8 @@ def costs() -> Costs:
         stamps, start = room(2, 1), two.ticks()
         two.run(_tape(1, 1, SINGLE).ctypes.data, 1, stamps=stamps.ctypes.data)
         wakings.append((int(stamps[1, 0, 0]) - start) * second)
-    return Costs(max(barrier, 0.0), claim, statistics.median(wakings), alone, peaks(two).bandwidth)
+    alone, together = (measure(pool).bandwidth for pool in (one, two))
+    return Costs(max(barrier, 0.0), claim, statistics.median(wakings), alone, together)
 
 
 @functools.cache
@@ -219,13 +221,14 @@ def _tape(records: int, tasks: int, flags: int) -> np.ndarray:
     return tape
 
 
-def _fastest(pool: Pool, tape: np.ndarray, threads: int) -> float:
+def _seconds(pool: Pool, tape: np.ndarray, threads: int) -> list[float]:
+    """Of each of several runs."""
     found = []
     for _ in range(REPETITIONS):
         start = time.perf_counter()
         pool.run(tape.ctypes.data, len(tape) // RECORD_WORDS, threads=threads)
         found.append(time.perf_counter() - start)
-    return min(found)
+    return found
 
 
 # --- predictions -----------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ FEWEST_THREADS = 8
 class Machine:
     """Vector registers of 64 bytes, a core's caches, and what multiplies pairs, quads, and by tiles.
 
-    level1_ways: how many lines a set of the first-level data cache holds. threads: the most that tasks are balanced
-    over, a power of two of at least FEWEST_THREADS: kernels for fewer threads are shared by all such numbers.
+    level1_ways: how many lines a set of the first-level data cache holds. threads: tasks are balanced over numbers of
+    threads up to this, a power of two of at least FEWEST_THREADS: pools with fewer threads share their kernels.
     """
 
     vectors: int
@@ -52,7 +52,7 @@ def host_machine() -> Machine:
 
 
 def for_threads(machine: Machine, threads: int) -> Machine:
-    """The machine with a pool of so many threads."""
+    """The machine with a pool of this many threads."""
     return replace(machine, threads=max(FEWEST_THREADS, 1 << (threads - 1).bit_length()))
 
 
