@@ -37,9 +37,9 @@ half of the rounds, or all figures of a family. A figure can't be told where its
 where other processes used the machine.
 """
 RECIPES = """\
-`python benchmarks/recipes.py NAME --seed N`, with `--beside PYTHON` for the relation to PyTorch. Means over seeds on the
-test split, with weights chosen on the validation split. The seconds are those of the slowest run, from the command to its exit. `python benchmarks/recipes.py --table` names the results that are older than
-what they depend on.
+`python benchmarks/recipes.py NAME --seed N`, with `--beside PYTHON` for the relation to PyTorch. Means over seeds on
+the test split, with weights chosen on the validation split. The seconds are those of the slowest run, from the command
+to its exit. `python benchmarks/recipes.py --table` names the results that are older than what they depend on.
 """
 
 
