@@ -314,7 +314,10 @@ def test_an_unknown_place_is_refused(place: str) -> None:
         place_named(place)
 
 
-DIGITS = "train.epochs=null", "schedule.name=constant", "schedule.warmup_fraction=0", "data.batch_size=100", "validate.every_steps=2", "threads=1"
+DIGITS = (
+    "train.epochs=null", "schedule.name=constant", "schedule.warmup_fraction=0", "data.batch_size=100",
+    "validate.every_steps=2", "threads=1",
+)  # fmt: skip
 
 
 def results(folder: Path, run: str) -> dict[str, float]:

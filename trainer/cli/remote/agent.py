@@ -64,7 +64,7 @@ class Agent:
         self._job: FarJob | None = None
         self._sent: dict[str, int] | None = None
         self._received: dict[str, int] = {}
-        self._seen: dict[str, int] = {}
+        self._modified: dict[str, int] = {}
         self._stage, self._scanned_at, self._is_over = "", 0.0, False
 
     def serve(self, requests: int) -> None:
@@ -206,8 +206,8 @@ class Agent:
         assert self._run is not None and self._sent is not None
         found = files_below(self._run, left_out=OF_THIS_MACHINE | {*GROWING, "checkpoints"})
         for name, (size, modified) in found.items():
-            is_settled = are_final or size < LARGE_BYTES or self._seen.get(name) == modified
-            self._seen[name] = modified
+            is_settled = are_final or size < LARGE_BYTES or self._modified.get(name) == modified
+            self._modified[name] = modified
             if is_settled and self._sent.get(name) != modified:
                 self._send_file(name)
 
