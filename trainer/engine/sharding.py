@@ -6,7 +6,7 @@ the shards' numbers, so the bits depend on the number of shards, not on the numb
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -28,6 +28,9 @@ class Exchange(Protocol):
 
     def add_up(self, arrays: Sequence[np.ndarray]) -> None:
         """Replace flat arrays by their sums over all processes: a balanced tree over ranks, the lower operand first."""
+
+    def begin(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
+        """Begin `add_up`; returns what waits for its end. All processes begin the same sums in the same order."""
 
 
 @dataclass(frozen=True)

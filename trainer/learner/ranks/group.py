@@ -11,7 +11,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.learner.failures import TrainingFailure
-from trainer.learner.ranks.tree import add_up
+from trainer.learner.ranks.tree import IsDone, Sum, steps_of
 
 if TYPE_CHECKING:
     from trainer.learner.ranks.heartbeats import Heartbeats
@@ -23,8 +23,8 @@ LONGEST_SEARCH_SECONDS = 8.0
 """Seconds for which heartbeats are checked after MPI could not reach a rank, so that the rank can be named."""
 
 _RESUME = "Resume the run, with fewer or more processes, from its checkpoint."
-_OBJECT, _ARRAY = 1, 2
-"""Tags of messages."""
+_OBJECT, _FIRST_SUM, _SUMS = 1, 2, 1 << 14
+"""Tags of messages: of objects, and of sums, which differ among those at the same time (MPI promises 32,767 tags)."""
 
 _SAME = "Start all of them with the same files, packages and command."
 
@@ -50,6 +50,8 @@ class Group:
         self.size = 1 if communicator is None else communicator.Get_size()
         self.heartbeats: Heartbeats | None = None
         self.waited = 0.0
+        self._sums: list[Sum] = []
+        self._begun = 0
 
     @property
     def is_first(self) -> bool:
@@ -60,13 +62,34 @@ class Group:
 
     def add_up(self, arrays: Sequence[np.ndarray]) -> None:
         """Replace flat arrays by their sums over all ranks, along one balanced tree. See `tree`."""
-        add_up(self, arrays)
+        self.begin(arrays)()
 
-    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray) -> None:
-        """Send `given` to a rank, and receive its array of the same dtype into `taken`."""
-        receiving = self._communicator.Irecv(_bytes(taken), source=partner, tag=_ARRAY)
-        sending = self._communicator.Isend(_bytes(given), dest=partner, tag=_ARRAY)
-        self._wait(lambda: receiving.Test() and sending.Test())
+    def begin(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
+        """Begin `add_up`; returns what waits for its end.
+
+        All ranks begin the same sums in the same order. A sum goes on while this rank begins or waits for another.
+        """
+        self._begun += 1
+        added = Sum(steps_of(self, arrays, _FIRST_SUM + self._begun % _SUMS))
+        self._sums.append(added)
+        self._advance()
+        return lambda: self._finish(added)
+
+    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray, tag: int) -> IsDone:
+        """Begin to send `given` to a rank, and to receive its array of the same dtype into `taken`."""
+        receiving = self._communicator.Irecv(_bytes(taken), source=partner, tag=tag)
+        sending = self._communicator.Isend(_bytes(given), dest=partner, tag=tag)
+        return lambda: receiving.Test() and sending.Test()
+
+    def _advance(self) -> None:
+        self._sums = [added for added in self._sums if not added.advance()]
+
+    def _finish(self, added: Sum) -> None:
+        def is_done() -> bool:
+            self._advance()
+            return added.is_done
+
+        self._wait(is_done)
 
     # Messages
 
