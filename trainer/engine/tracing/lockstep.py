@@ -136,6 +136,7 @@ class _Sums:
         with self._flushing():
             for end in dict.fromkeys([self._ends[node] for node in nodes if node in self._ends]):
                 end()
+                self._ends = {node: other for node, other in self._ends.items() if other is not end}
 
     def _send_bucket(self) -> None:
         bucket, self._bucket = self._bucket, {}
