@@ -29,7 +29,7 @@ CHOSEN, REST = OPTIONS.parse_known_args()
 
 WORKLOAD = str(Path(__file__).parent / "workloads" / "ranks.py")
 CORES = 2
-"""Processes of the figure that compares them with threads."""
+"""Threads of a process, and processes that are compared with them."""
 
 STEPS, STOPPED = 50, 25
 SHARDS = 4
@@ -72,7 +72,11 @@ def differences(recipe: str) -> float:
     with tempfile.TemporaryDirectory(prefix="trainer-scale-") as folder:
 
         def train(name: str, steps: int, processes: int, *, resumes: bool = False) -> None:
-            start = ("--resume", f"{folder}/{name}") if resumes else (str(config), *settings, "--run-dir", f"{folder}/{name}")
+            start = (
+                ("--resume", f"{folder}/{name}")
+                if resumes
+                else (str(config), *settings, "--run-dir", f"{folder}/{name}")
+            )
             words = (*start, f"train.steps={steps}", f"train.processes={processes}", "--plain")
             command = [sys.executable, "-m", "trainer.cli", "run", *words]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=checkout_environment())

@@ -98,7 +98,11 @@ class Words(nn.Module):
 
     def __init__(self) -> None:
         self.embedding, self.norm = nn.Embedding(7, 16), nn.LayerNorm(16)
-        self.attention, self.inner, self.head = nn.MultiheadAttention(16, 2, batch_first=True), nn.Linear(16, 16), nn.Linear(16, 3)
+        self.attention, self.inner, self.head = (
+            nn.MultiheadAttention(16, 2, batch_first=True),
+            nn.Linear(16, 16),
+            nn.Linear(16, 3),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.embedding(engine.minimum(engine.abs(x[:, 0, 0, :]) * 3, 6.0).astype(engine.int32))

@@ -1,7 +1,7 @@
 """The items of one shard as those of several, which one program computes.
 
-A batch is computed in equal parts, the shards (`engine.sharding`). The graph is that of one shard; here its items become
-those of all local shards, one after the other in memory:
+A batch is computed in equal parts, the shards (`engine.sharding`). The graph is that of one shard; here its items
+become those of all local shards, which lie one after the other in memory:
 
 - Element-wise work and reductions get another axis. Contractions and windows over rows get more rows: a row's bits do
   not depend on how many there are.

@@ -9,6 +9,7 @@ shards of this process up to the next sums, and adds them up along the lower par
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -64,12 +65,15 @@ class LockstepProgram(ShardedProgram):
         stands: dict[Node, Node] = {}
         for stage in self.stages:
             updates = self._updates if stage is self.stages[-1] else []
-            built = replaced([*stage.targets, *(node for _, node in updates)], {node: stands[node] for node in stage.reads})
+            built = replaced(
+                [*stage.targets, *(node for _, node in updates)], {node: stands[node] for node in stage.reads}
+            )
             count = len(stage.targets)
             changed = [(storage, node) for (storage, _), node in zip(updates, built[count:], strict=True)]
             inputs = [*(stands[node] for node in stage.reads), *self._arguments_of(stage, built)]
             split = [stands[node].attributes[0] for node in stage.reads if node in self._split]
-            stage.program = device.compile(
+            compiled: Any = device.compile  # takes the shards where a device `computes_shards`
+            stage.program = compiled(
                 built[:count], changed, inputs, flush=True, progress=progress, shards=self.shards.size,
                 split=[*self._rows, self._number, *split],
             )  # fmt: skip

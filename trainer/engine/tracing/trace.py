@@ -28,9 +28,9 @@ from trainer.engine.tensor import Tensor, as_tensor, watcher
 from trainer.engine.tracing.arguments import as_storage, check_objects, flag, name_of
 from trainer.engine.tracing.constants import ARRAYS, PLAIN, is_same_value
 from trainer.engine.tracing.guards import Guards
+from trainer.engine.tracing.lockstep import LockstepProgram
 from trainer.engine.tracing.pytree import flatten, outline, rebuild
 from trainer.engine.tracing.recorder import Graph, Recorder, detached, frozen, outputs_of
-from trainer.engine.tracing.lockstep import LockstepProgram
 from trainer.engine.tracing.sharded import ShardedProgram
 
 Parameters = ParamSpec("Parameters")
