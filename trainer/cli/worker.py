@@ -279,8 +279,12 @@ def main(words: list[str] | None = None) -> int:
     gc.disable()  # the first frame waits for this process, and garbage collection would take a tenth of that time
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the watcher runs, any signal ends the process
     try:
-        from trainer.cli.prepare import prepare
+        from trainer.cli.prepare import is_elsewhere, prepare
 
+        if is_elsewhere(order):
+            from trainer.cli.remote.relay import relay
+
+            return relay(order, report.ready, arguments.parent)
         attempt, loaded = prepare(order)
         complain = _complaining(is_shown=arguments.parent is not None)
         _output_to(attempt.paths.log)

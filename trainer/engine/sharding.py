@@ -12,12 +12,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from trainer import TrainerError
 from trainer.engine.graph import dtypes, lines, row_mixing
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node
+from trainer.engine.graph.storage import Storage
 
 RANDOM_SHIFT = 16
 """The shard's number lies above this many bits of a random counter's second word; micro-steps lie below."""
@@ -26,11 +25,11 @@ RANDOM_SHIFT = 16
 class Exchange(Protocol):
     """Sums over the processes that hold the other shards."""
 
-    def add_up(self, arrays: Sequence[np.ndarray]) -> None:
-        """Replace flat arrays by their sums over all processes: a balanced tree over ranks, the lower operand first."""
-
-    def begin(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
-        """Begin `add_up`; returns what waits for its end. All processes begin the same sums in the same order."""
+    def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
+        """Begin to replace values by their sums over all processes: a balanced tree over ranks, the lower operand
+        first. Call the function that this returns before anything reads them. All processes begin the same sums in the
+        same order.
+        """
 
 
 @dataclass(frozen=True)

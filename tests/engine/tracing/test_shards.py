@@ -10,6 +10,7 @@ import pytest
 
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, nn
+from trainer.engine.graph.storage import Storage
 from trainer.engine.sharding import Shards
 from trainer.engine.targets.cpu.device import CpuDevice
 
@@ -68,12 +69,12 @@ class OneByOne(CpuDevice):
 class Mirrored:
     """Another process that has the same sums as this one."""
 
-    def add_up(self, arrays: Sequence[np.ndarray]) -> None:
-        for array in arrays:
-            array += array
+    def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
+        def finish() -> None:
+            for total in totals:
+                total.view()[...] += total.view()
 
-    def begin(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
-        return lambda: self.add_up(arrays)
+        return finish
 
 
 class Pictures(nn.Module):

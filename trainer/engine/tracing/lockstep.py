@@ -96,7 +96,7 @@ class LockstepProgram(ShardedProgram):
             values.update(zip(stage.targets, run, strict=True))
             del run
             if sums is not None:
-                sums.begin({node: values[node].flat() for node in stage.targets if self._is_exchanged(node)}, number)
+                sums.begin({node: values[node] for node in stage.targets if self._is_exchanged(node)}, number)
             for node in stage.ends:
                 values.pop(node, None)
         if sums is not None:
@@ -121,15 +121,15 @@ class _Sums:
 
         self._exchange, self._stages = exchange, stages
         self._flushing = flushing
-        self._bucket: dict[Node, np.ndarray] = {}
+        self._bucket: dict[Node, Storage] = {}
         self._ends: dict[Node, Callable[[], None]] = {}
 
-    def begin(self, sums: Mapping[Node, np.ndarray], number: int) -> None:
+    def begin(self, sums: Mapping[Node, Storage], number: int) -> None:
         """Take the local sums of stage `number`."""
         following = self._stages[number + 1].reads if number + 1 < len(self._stages) else {}
-        self._send({node: array for node, array in sums.items() if node in following})
-        self._bucket.update({node: array for node, array in sums.items() if node not in following})
-        if sum(array.nbytes for array in self._bucket.values()) >= BUCKET_BYTES:
+        self._send({node: total for node, total in sums.items() if node in following})
+        self._bucket.update({node: total for node, total in sums.items() if node not in following})
+        if sum(total.nbytes for total in self._bucket.values()) >= BUCKET_BYTES:
             self._send_bucket()
 
     def finish(self, nodes: Iterable[Node]) -> None:
@@ -146,7 +146,7 @@ class _Sums:
         bucket, self._bucket = self._bucket, {}
         self._send(bucket)
 
-    def _send(self, sums: Mapping[Node, np.ndarray]) -> None:
+    def _send(self, sums: Mapping[Node, Storage]) -> None:
         if sums:
             with self._flushing():
                 end = self._exchange.begin([*sums.values()])

@@ -14,13 +14,14 @@ from trainer.learner.failures import TrainingFailure
 from trainer.learner.ranks.tree import IsDone, Sum, steps_of
 
 if TYPE_CHECKING:
+    from trainer.engine.graph.storage import Storage
     from trainer.learner.ranks.heartbeats import Heartbeats
 
 CHECK_SECONDS = 0.25
 """Seconds between two checks of the heartbeats of the others while waiting for them."""
 
 LONGEST_SEARCH_SECONDS = 8.0
-"""Seconds for which heartbeats are checked after MPI could not reach a rank, so that the rank can be named."""
+"""Seconds for which heartbeats are checked after a rank could not be reached, so that the rank can be named."""
 
 _RESUME = "Resume the run, with fewer or more processes, from its checkpoint."
 _OBJECT, _FIRST_SUM, _SUMS = 1, 2, 1 << 14
@@ -62,18 +63,22 @@ class Group:
 
     def add_up(self, arrays: Sequence[np.ndarray]) -> None:
         """Replace flat arrays by their sums over all ranks, along one balanced tree. See `tree`."""
-        self.begin(arrays)()
+        self._finish(self._started(arrays))
 
-    def begin(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
-        """Begin `add_up`; returns what waits for its end.
+    def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
+        """As `add_up`, of values in this process's memory; returns what waits for the end.
 
         All ranks begin the same sums in the same order. A sum goes on while this rank begins or waits for another.
         """
+        added = self._started([total.flat() for total in totals])
+        return lambda: self._finish(added)
+
+    def _started(self, arrays: Sequence[np.ndarray]) -> Sum:
         self._begun += 1
         added = Sum(steps_of(self, arrays, _FIRST_SUM + self._begun % _SUMS))
         self._sums.append(added)
         self._advance()
-        return lambda: self._finish(added)
+        return added
 
     def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray, tag: int) -> IsDone:
         """Begin to send `given` to a rank, and to receive its array of the same dtype into `taken`."""
@@ -89,7 +94,7 @@ class Group:
             self._advance()
             return added.is_done
 
-        self._wait(is_done)
+        self.wait(is_done)
 
     # Messages
 
@@ -136,7 +141,7 @@ class Group:
 
     def _send(self, value: Any, ranks: Sequence[int]) -> None:
         sending = [self._communicator.isend(value, dest=rank, tag=_OBJECT) for rank in ranks]
-        self._wait(lambda: all(request.test()[0] for request in sending))
+        self.wait(lambda: all(request.test()[0] for request in sending))
 
     def _receive(self, rank: int) -> Any:
         found: list[Any] = []
@@ -147,10 +152,10 @@ class Group:
                 found.append(message.recv())
             return bool(found)
 
-        self._wait(is_there)
+        self.wait(is_there)
         return found[0]
 
-    def _wait(self, is_done: Callable[[], bool]) -> None:
+    def wait(self, is_done: Callable[[], bool]) -> None:
         """Return once `is_done`.
 
         Raises:
@@ -170,11 +175,11 @@ class Group:
     def _is_done(self, is_done: Callable[[], bool]) -> bool:
         try:
             return is_done()
-        except RuntimeError as error:  # MPI's: it is the first to notice that a process on this machine has died
+        except RuntimeError as error:  # of MPI or NCCL, the first to notice that a process has died
             for _ in range(round(LONGEST_SEARCH_SECONDS / CHECK_SECONDS)):
                 self._look()
                 time.sleep(CHECK_SECONDS)
-            raise RankLost(f"MPI can't reach another process: {error}", hint=_RESUME) from error
+            raise RankLost(f"another process can't be reached: {error}", hint=_RESUME) from error
 
     def _look(self) -> None:
         """Raise if the heartbeat of a rank says that it is lost."""
