@@ -27,7 +27,7 @@ from trainer.learner.ranks.heartbeats import SILENT_SECONDS, Heartbeats
 from trainer.learner.ranks.lagging import Lagging
 from trainer.learner.ranks.pace import DATA, RECENT_STEPS, STEP, Pace
 from trainer.learner.ranks.start import abandon
-from trainer.learner.ranks.tree import SMALL_BYTES, add_up
+from trainer.learner.ranks.tree import SMALL_BYTES
 from trainer.rundir import PhaseEvent
 
 
@@ -38,9 +38,14 @@ class Thread(Group):
         super().__init__()
         self.rank, self.size, self._queues = rank, size, queues
 
-    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray) -> None:
+    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray, tag: int) -> Callable[[], bool]:
         self._queues[self.rank, partner, 0].put(given.copy())
-        taken[:] = self._queues[partner, self.rank, 0].get(timeout=10)
+
+        def is_done() -> bool:
+            taken[:] = self._queues[partner, self.rank, 0].get(timeout=10)
+            return True
+
+        return is_done
 
     def _send(self, value: Any, ranks: Any, tag: int = 1) -> None:
         for rank in ranks:
@@ -86,7 +91,7 @@ def test_sums_over_ranks_are_those_of_a_balanced_tree(size: int) -> None:
 
     def work(rank: Thread) -> list[np.ndarray]:
         arrays = [*(array.copy() for array in given[rank.rank]), counts[rank.rank].copy()]
-        add_up(rank, arrays)
+        rank.add_up(arrays)
         return arrays
 
     for found in in_ranks(size, work):

@@ -12,7 +12,7 @@ import numpy as np
 from trainer import TrainerError
 from trainer.learner.failures import TrainingFailure
 from trainer.learner.ranks.pace import Pace
-from trainer.learner.ranks.tree import add_up, gather
+from trainer.learner.ranks.tree import IsDone, Steps, Sum, gather_steps_of, steps_of
 
 if TYPE_CHECKING:
     from trainer.engine.graph.storage import Storage
@@ -25,8 +25,10 @@ LONGEST_SEARCH_SECONDS = 8.0
 """Seconds for which heartbeats are checked after a rank could not be reached, so that the rank can be named."""
 
 _RESUME = "Resume the run, with fewer or more processes, from its checkpoint."
-_OBJECT, _ARRAY, _ANSWER = 1, 2, 3
-"""Tags of messages."""
+_OBJECT, _ANSWER, _FIRST_SUM, _SUMS = 1, 2, 3, 1 << 14
+"""Tags of messages: of objects, of answers, and of sums, which differ among those at the same time (MPI promises 32,767
+tags).
+"""
 
 _SAME = "Start all of them with the same files, packages and command."
 
@@ -60,6 +62,8 @@ class Group:
         self.pace = Pace()
         self.answer: Callable[[], Iterable[Any]] = tuple
         self.waited = 0.0
+        self._sums: list[Sum] = []
+        self._begun = 0
 
     @property
     def is_first(self) -> bool:
@@ -70,22 +74,45 @@ class Group:
 
     def add_up(self, arrays: Sequence[np.ndarray]) -> None:
         """Replace flat arrays by their sums over all ranks, along one balanced tree. See `tree`."""
-        add_up(self, arrays)
+        self._finish(self._started(steps_of(self, arrays, self._next_tag())))
 
     def gather(self, arrays: Sequence[np.ndarray], owners: Sequence[int]) -> None:
         """Replace each flat array by that of its owner, a rank."""
-        gather(self, arrays, owners)
+        self._finish(self._started(gather_steps_of(self, arrays, owners, self._next_tag())))
 
     def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
-        """As `add_up`, of values in this process's memory."""
-        self.add_up([total.flat() for total in totals])
-        return _do_nothing
+        """As `add_up`, of values in this process's memory; returns what waits for the end.
 
-    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray) -> None:
-        """Send `given` to a rank, and receive its array of the same dtype into `taken`."""
-        receiving = self._communicator.Irecv(_bytes(taken), source=partner, tag=_ARRAY)
-        sending = self._communicator.Isend(_bytes(given), dest=partner, tag=_ARRAY)
-        self.wait(lambda: receiving.Test() and sending.Test())
+        All ranks begin the same sums in the same order. A sum goes on while this rank begins or waits for another.
+        """
+        added = self._started(steps_of(self, [total.flat() for total in totals], self._next_tag()))
+        return lambda: self._finish(added)
+
+    def _next_tag(self) -> int:
+        self._begun += 1
+        return _FIRST_SUM + self._begun % _SUMS
+
+    def _started(self, steps: Steps) -> Sum:
+        added = Sum(steps)
+        self._sums.append(added)
+        self._advance()
+        return added
+
+    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray, tag: int) -> IsDone:
+        """Begin to send `given` to a rank, and to receive its array of the same dtype into `taken`."""
+        receiving = self._communicator.Irecv(_bytes(taken), source=partner, tag=tag)
+        sending = self._communicator.Isend(_bytes(given), dest=partner, tag=tag)
+        return lambda: receiving.Test() and sending.Test()
+
+    def _advance(self) -> None:
+        self._sums = [added for added in self._sums if not added.advance()]
+
+    def _finish(self, added: Sum) -> None:
+        def is_done() -> bool:
+            self._advance()
+            return added.is_done
+
+        self.wait(is_done)
 
     # Messages
 
@@ -192,9 +219,6 @@ class Group:
 
 ALONE = Group()
 """A process that trains by itself."""
-
-
-def _do_nothing() -> None: ...
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
