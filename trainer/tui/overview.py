@@ -100,7 +100,7 @@ def parts_of_body(log_filter: Callable[[], LogFilter] = LogFilter, read: Read = 
             lambda frame: log_filter().title,
             log_version,
         ),
-        Part("ranks", draw_ranks, "ranks, the slowest first", lambda frame: frame.view.ranks),
+        Part("ranks", draw_ranks, "ranks, the slowest first (9)", lambda frame: frame.view.ranks),
     ]
 
 
