@@ -106,7 +106,7 @@ class KilledRanks:
             started.wait()
             return None
         everything = psutil.Process(started.pid).children(recursive=True)
-        victim, begun = ranks[place], time.monotonic()
+        victim, begun, known = ranks[place], time.monotonic(), _known(run, processes)
         victim.kill()
         try:
             code = started.wait(PATIENCE_SECONDS)
@@ -125,9 +125,23 @@ class KilledRanks:
             problem = f"it ended {seconds:.1f} s after the kill"
         elif left:
             problem = f"left behind: {[process.pid for process in left]}"
-        elif ended and ended[-1].status == "failed" and str(victim.pid) not in str(ended[-1].reason):
+        elif victim.pid in known and ended and not _names(str(ended[-1].reason), known[victim.pid], victim.pid):
             problem = f"process {victim.pid} was killed, and the end says: {ended[-1].reason}"
         return phase_of(events), seconds, problem
+
+
+def _known(run: RunPaths, processes: int) -> dict[int, int]:
+    """The ranks by their processes, once all have a heartbeat: before, the launcher ends all of them."""
+    found = {}
+    for path in run.root.glob("ranks/*/*.json"):
+        with contextlib.suppress(OSError, ValueError):
+            found[int(json.loads(path.read_text(encoding="utf-8"))["pid"])] = int(path.stem)
+    return found if len(found) == processes else {}
+
+
+def _names(reason: str, rank: int, pid: int) -> bool:
+    """Whether the reason of an end names a rank. Rank 0 has no time to write one."""
+    return f"rank {rank} (pid {pid} " in reason or (rank == 0 and "rank 0 of the training died" in reason)
 
 
 def _ranks(started: subprocess.Popen[bytes], processes: int) -> list[psutil.Process]:

@@ -189,7 +189,8 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
         if record.attempt == attempt.number and isinstance(record.event, EndEvent)
     ]
     if not ended:
-        print("rank 0 of the training died", file=sys.stderr, flush=True)
+        has_begun = first.exists()
+        print(f"{'rank 0' if has_begun else 'a process'} of the training died", file=sys.stderr, flush=True)
         return FAILURE
     return ended[-1].exit_code
 
