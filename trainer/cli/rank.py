@@ -171,9 +171,12 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
 
     for number in BY_SIGNAL:
         signal.signal(number, forward)
-    deadline = None
+    deadline, failed = None, ranks.failed_at_start(first.parent)
     while launcher.poll() is None:
         time.sleep(LOOK_SECONDS)
+        if failed.exists():
+            launcher.terminate()  # which ends all
+            launcher.wait()
         alive = _alive(first.parent)
         if deadline is None and first.exists() and 0 not in alive:
             deadline = time.monotonic() + SECONDS_TO_END
@@ -183,6 +186,8 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
                     os.kill(pid, signal.SIGKILL)
             launcher.terminate()  # which ends what is left of its own
             launcher.wait()
+    with suppress(OSError):  # most have not failed
+        failed.rmdir()
     ended = [
         record.event
         for record in read_events(attempt.paths.events)

@@ -18,8 +18,10 @@ from typing import Any
 from trainer import TrainerError
 from trainer.learner.ranks.group import Group
 
-_STAYING = '"$@" || { code=$?; [ -e "$0" ] || exit $code; exec sleep 600; }'
-"""A shell's command: the process, and, if it fails after the folder of heartbeats exists, a long wait in its place."""
+_STAYING = '"$@" || { code=$?; [ -e "$0" ] || { mkdir -p "$0.failed"; exit $code; }; exec sleep 600; }'
+"""A shell's command: the process, and, if it fails after the folder of heartbeats exists, a long wait in its place.
+Before, it leaves `failed_at_start`: MPICH's launcher does not end the others, which wait for one that never came.
+"""
 
 
 def from_launcher(count: int, launcher: str) -> Group:
@@ -57,6 +59,11 @@ def command(count: int, arguments: Sequence[str], heartbeats: Path) -> list[str]
     found = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False).stdout
     options = [] if "HYDRA" in found else ["--oversubscribe"]  # Open MPI counts cores
     return [launcher, *options, "-n", str(count), "sh", "-c", _STAYING, str(heartbeats), sys.executable, *arguments]
+
+
+def failed_at_start(heartbeats: Path) -> Path:
+    """The folder that exists once a process of `command` has failed before the folder of heartbeats existed."""
+    return heartbeats.with_name(f"{heartbeats.name}.failed")
 
 
 def end(group: Group) -> None:
