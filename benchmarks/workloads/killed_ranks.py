@@ -27,7 +27,7 @@ LONGEST_SECONDS = 10.0
 
 PROCESSES = (2, 4)
 RESUMED = (1, 2, 4)
-WORDS = ("digits", *SETTINGS, "train.shards=4", "data.workers=0", "autotune.mode=off")
+WORDS = ("digits", *SETTINGS, "data.valid_batch_size=128", "train.shards=4", "data.workers=0", "autotune.mode=off")
 RANK = "trainer.cli.rank"
 
 
@@ -55,7 +55,8 @@ class KilledRanks:
         self._folder, self._seed = folder, seed
         self._lives: dict[int, float] = {}
         self._whole = RunPaths(folder / "whole")
-        self._run(self._whole.root, 1)
+        if code := self._run(self._whole.root, 1):
+            raise RuntimeError(f"the run that is not killed ended with {code}: {self._whole.root}")
 
     def kill(self, number: int) -> KilledRank:
         """One more kill; a training that had ended before does not count."""
