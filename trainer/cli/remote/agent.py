@@ -72,7 +72,7 @@ class Agent:
         self._job = self._known_job(None)
         self._send({
             "folder": str(self._folder), "data": str(sent_data()), "host": host_name(),
-            "package": str(Path(trainer.__file__).resolve().parent), "exists": self._folder.is_dir(),
+            "package": str(Path(trainer.__file__).resolve().parent), "exists": self._job.has_started(),
         })  # fmt: skip
         reader = FrameReader()
         while True:
