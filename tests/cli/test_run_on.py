@@ -19,16 +19,19 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Commands, ended, eventually
+import trainer
+from tests.cli.conftest import SCRIPTED, Commands, ended, eventually
 from tests.cli.slurm_cluster import SlurmCluster, missing_commands
 from trainer import TrainerError, __version__, cli
 from trainer.cli.order import Order
 from trainer.cli.prepare import prepare
 from trainer.cli.remote.frames import MARK, FrameReader, file_frames, frame, take_file
 from trainer.cli.remote.mirror import Mirror
+from trainer.cli.remote.parcel import parcel_of
 from trainer.cli.remote.places import Connection, place_named
 from trainer.cli.remote.record import RemoteAttempt, as_here, here, how_to_continue, there, unfinished
 from trainer.cli.remote.relay import relay
+from trainer.configs import dump_resolved, load
 from trainer.rundir import (
     EndEvent,
     EventWriter,
@@ -256,6 +259,30 @@ def test_options_that_contradict_each_other_are_refused(
     assert message in capsys.readouterr().err
 
 
+def test_a_parcel_holds_code_and_what_is_named(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(SCRIPTED, project, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pictures/a.txt", "pictures/b.py", "runs/old/task.py", "venv/lib/x.py", ".git/x.py", "parts/net.py"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    (project / "venv" / "pyvenv.cfg").touch()
+    (tmp_path / "elsewhere").mkdir()
+    loaded = load(str(project / "config.yaml"), [f"data.root={project}/pictures"])
+    package = str(Path(trainer.__file__).resolve().parent)
+    about = {"folder": "/far/run", "data": "/far/sent", "package": package}
+    parcel = parcel_of(loaded, [str(project / "pictures"), str(tmp_path / "elsewhere")], about, is_remote=True)
+    code = "/far/run/code/0/project"
+    assert parcel.code == {f"{code}/{name}": project / name for name in ("options.py", "task.py", "parts/net.py")}
+    copy, other = parcel.data
+    assert copy.startswith("/far/sent/") and copy.endswith("/pictures") and parcel.links == {f"{code}/pictures": copy}
+    assert f"task: {code}/task.py:Scripted" in parcel.config and f"root: {copy} " in parcel.config
+    assert other.endswith("/elsewhere")
+    shared = parcel_of(loaded, [], about, is_remote=False)
+    assert shared.config == dump_resolved(loaded) and not shared.code
+    with pytest.raises(TrainerError, match="no such file or folder to send"):
+        parcel_of(loaded, ["nothing"], about, is_remote=True)
+
+
 @pytest.mark.full
 def test_data_is_transferred_once_and_the_config_points_to_the_copy(far: Far) -> None:
     data = far.commands.folder / "pictures"
@@ -273,8 +300,6 @@ def test_data_is_transferred_once_and_the_config_points_to_the_copy(far: Far) ->
         copy: node for copy, node in before.items() if copy.name == "a.txt"
     }
     assert str(data) in (far.commands.folder / "runs/scripted/config-1.yaml").read_text()
-    refused = ended(far.run("finish", "--send", "nothing"))
-    assert refused.returncode == 2 and "no such file or folder to send" in refused.stderr
 
 
 def test_frames_arrive_in_any_pieces(tmp_path: Path) -> None:
