@@ -266,13 +266,13 @@ def test_a_thread_that_computes_is_activity_and_one_that_waits_is_not() -> None:
 
     thread = threading.Thread(target=compute)
     thread.start()
-    assert any(activity.is_seen() for _ in range(100))
+    assert any(activity.has_any() for _ in range(100))
     is_over.set()
     thread.join()
     may_end = threading.Event()
     waiting = threading.Thread(target=may_end.wait)
     waiting.start()
-    assert not all(activity.is_seen() for _ in range(100))
+    assert not all(activity.has_any() for _ in range(100))
     may_end.set()
     waiting.join()
 

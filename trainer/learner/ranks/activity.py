@@ -26,7 +26,7 @@ class Activity:
         self._time, self._seconds = time.monotonic(), time.process_time()
         self._children: dict[int, float] = {}
 
-    def is_seen(self) -> bool:
+    def has_any(self) -> bool:
         """Whether there was any since the last call, apart from the calling thread's."""
         now, seconds = time.monotonic(), time.process_time() - time.thread_time()
         share = (seconds - self._seconds) / max(now - self._time, 1e-9)

@@ -41,7 +41,7 @@ LONGEST_IDLE_SECONDS = 600.0
 """
 
 REPORT_SECONDS, RANKS_OF_A_REPORT = 2.0, 16
-"""Seconds between two reports of so many ranks; reports of more ranks are longer, and rarer."""
+"""Seconds between two reports of up to RANKS_OF_A_REPORT ranks; those of more ranks are longer, and rarer."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Heartbeats:
     def _beat(self) -> None:
         activity = Activity()
         while not self._ended.wait(BEAT_SECONDS):
-            if activity.is_seen() or self._pace.changes != self._changes:
+            if activity.has_any() or self._pace.changes != self._changes:
                 self._changes, self._active_at = self._pace.changes, self._clock()
             self._write(self._status())
             if self._tell is not None:
