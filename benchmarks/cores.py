@@ -1,15 +1,15 @@
 """Training steps on more cores than this machine has: predictions, and how well they meet one and two threads here.
 
 python benchmarks/cores.py [resnet50_2 …] [--json] [--rounds N]
-python benchmarks/cores.py --table [resnet50 mlp …] [--cores N] [--limit GB/S] [--rows N]
+python benchmarks/cores.py --table [resnet50 mlp …] [--at N] [--cores N] [--limit GB/S] [--rows N]
 
     NETWORK_1, NETWORK_2     the difference of the predicted from the measured step on one and two threads, in percent
 
 A step is measured task by task on one thread. `simulation.py` says how a prediction is made of that and of what two
 threads cost here: a barrier, a claim of a task, waking, bytes a second. `--table` predicts 1 to 64 threads, and names
-the launches that lose most time at MANY. `--cores`: tasks are cut as on a machine with so many (default 8, as on
-fewer). `--limit` is the bandwidth of the memory of the machine to predict; without it bandwidth grows with the cores,
-as on a server with enough channels.
+the launches that lose most time on N threads (`--at`, default 64). `--cores`: tasks are cut as on a machine with so
+many (default 8, as on fewer). `--limit` is the bandwidth of the memory of the machine to predict; without it
+bandwidth grows with the cores, as on a server with enough channels.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ sys.path.insert(0, str(Path(__file__).parent / "workloads"))
 STEPS = {"resnet50": 4, "mlp": 200, "transformer": 4, "lsgan": 4}
 """Networks, and how many steps of each are measured at a time."""
 
-MEASURED, PREDICTED, MANY = (1, 2), (1, 2, 4, 8, 16, 32, 64), 64
+MEASURED, PREDICTED = (1, 2), (1, 2, 4, 8, 16, 32, 64)
 BAR = 10.0
 ROUNDS = 3
 NETWORK_OF = {"transformer": "decoder"}
@@ -252,20 +252,20 @@ network = functools.cache(Network)
 
 
 def measured(name: str, threads: Sequence[int], cores: int = FEWEST_THREADS) -> Measured:
-    """The fastest of several steps with each number of threads, and of each task, in alternation: whatever else runs
-    makes them slower.
-    """
-    seconds, outside = dict.fromkeys(threads, math.inf), math.inf
-    fastest: list[np.ndarray] = []
+    """Medians over several steps with each number of threads, and of each task, in alternation."""
+    seconds: dict[int, list[float]] = {count: [] for count in threads}
+    outside: list[float] = []
+    tasks: list[list[np.ndarray]] = []
     for _ in range(STEPS[name]):
         spent, found = network(name, 1, cores).tasks()
-        outside = min(outside, spent)
-        tasks = [each for _, each in found]
-        fastest = [np.minimum(*pair) for pair in zip(fastest, tasks, strict=True)] if fastest else tasks
+        outside.append(spent)
+        tasks.append([each for _, each in found])
         for count in threads:
-            seconds[count] = min(seconds[count], network(name, count, cores).seconds())
-    programs = [by_task.described(each) for (by_task, _), each in zip(found, fastest, strict=True)]
-    return Measured(seconds, outside, programs)
+            seconds[count].append(network(name, count, cores).seconds())
+    usual = [np.median(each, axis=0) for each in zip(*tasks, strict=True)]
+    programs = [by_task.described(each) for (by_task, _), each in zip(found, usual, strict=True)]
+    medians = {count: statistics.median(each) for count, each in seconds.items()}
+    return Measured(medians, statistics.median(outside), programs)
 
 
 def difference(name: str, threads: int) -> float:
@@ -281,8 +281,8 @@ FIGURES = [
 ]
 
 
-def table(name: str, found: Measured, costs: Costs, rows: int) -> Iterator[str]:
-    """Lines about a network: predictions, and the launches that lose most at MANY threads."""
+def table(name: str, found: Measured, costs: Costs, many: int, rows: int) -> Iterator[str]:
+    """Lines about a network: predictions, and the launches that lose most with `many` threads."""
     one = found.predicted(1, costs)
     launches = [launch for program in found.programs for launch in program]
     yield f"{name}: {len(launches)} launches, {sum(len(launch.tasks) for launch in launches)} tasks"
@@ -293,12 +293,12 @@ def table(name: str, found: Measured, costs: Costs, rows: int) -> Iterator[str]:
         yield f"{threads:9}{1e3 * seconds:10.2f}{one / seconds:9.2f}{1e3 * known if known else math.nan:10.2f}".replace(
             "nan", "  -"
         )
-    ends = [end for program in found.programs for end in predicted(program, MANY, costs).launches]
-    lost = sorted(zip(ends, launches, strict=True), key=lambda pair: pair[1].seconds / MANY - pair[0])
-    yield f"lost ms at {MANY}{'of 1 thread':>14}{'tasks':>8}  launch"
+    ends = [end for program in found.programs for end in predicted(program, many, costs).launches]
+    lost = sorted(zip(ends, launches, strict=True), key=lambda pair: pair[1].seconds / many - pair[0])
+    yield f"lost ms at {many:2}{'of 1 thread':>14}{'tasks':>8}  launch"
     for end, launch in lost[:rows]:
         yield (
-            f"{1e3 * (end - launch.seconds / MANY):13.3f}{1e3 * launch.seconds:13.3f}{len(launch.tasks):8}"
+            f"{1e3 * (end - launch.seconds / many):13.3f}{1e3 * launch.seconds:13.3f}{len(launch.tasks):8}"
             f"  {launch.name[:90]}"
         )
 
@@ -307,6 +307,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--limit", type=float, help="GB/s")
+    parser.add_argument("--at", type=int, default=PREDICTED[-1])
     parser.add_argument("--cores", type=int, default=FEWEST_THREADS)
     parser.add_argument("--rows", type=int, default=12)
     own, others = parser.parse_known_args()
@@ -321,7 +322,7 @@ def main() -> int:
         f"{1e-9 * known.together:.1f} together"
     )
     for name in others or STEPS:
-        print("\n".join(table(name, measured(name, MEASURED, own.cores), known, own.rows)), flush=True)
+        print("\n".join(table(name, measured(name, MEASURED, own.cores), known, own.at, own.rows)), flush=True)
     return 0
 
 
