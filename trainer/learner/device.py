@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,7 +17,13 @@ def device_for(config: RunConfig) -> Any:
 
         return CpuDevice(threads=config.threads, numerics=numerics.class_, bfloat16=numerics.bfloat16)
     if config.device.startswith("cuda") and numerics.class_ == "fast":
-        from trainer.engine.targets.cuda.device import CudaDevice
-
-        return CudaDevice(int(config.device.partition(":")[2] or 0), numerics="fast")
+        return _fast_gpu(int(config.device.partition(":")[2] or 0))
     return config.device
+
+
+@functools.cache
+def _fast_gpu(index: int) -> Any:
+    """One device for each GPU: kernels, memory and streams are its own."""
+    from trainer.engine.targets.cuda.device import CudaDevice
+
+    return CudaDevice(index, numerics="fast")
