@@ -5,9 +5,10 @@ Usage: python benchmarks/gpu.py [--device cuda:N] [--peer-python PATH] [--json F
 One command, in less than ten minutes:
 
 1. the tests of the engine that apply on a GPU (`TESTS`), on the GPU;
-2. short trainings of recipes, with the time of a step;
-3. training steps next to PyTorch, eager, with channels-last, compiled, and both, in float32 and with bfloat16 products;
-4. an element-wise step as a share of the speed of a copy, and the share of a step's time in which nothing is launched.
+2. where there are two GPUs, a training in a process for each, whose metrics have the bits of one process;
+3. short trainings of recipes, with the time of a step;
+4. training steps next to PyTorch, eager, with channels-last, compiled, and both, in float32 and with bfloat16 products;
+5. an element-wise step as a share of the speed of a copy, and the share of a step's time in which nothing is launched.
 
 What is left when the time is up is listed as not measured. Without a GPU it says why and ends with 2. `--emulated` runs
 the command itself without one: tests in the emulator, no timings.
@@ -16,6 +17,7 @@ the command itself without one: tests in the emulator, no timings.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -127,20 +129,47 @@ def recipes(clock: Clock, device: str) -> list[Row]:
     """Milliseconds of a step of each recipe's short training, without the first ones."""
     rows = []
     for name in RECIPES:
-        with tempfile.TemporaryDirectory() as folder:
-            words = [f"device={device}", f"train.steps={RECIPE_STEPS}", "train.epochs=null", "train.log_every_steps=10",
-                     "schedule.name=constant", "validate.batches=1", "--json"]  # fmt: skip
-            command = [sys.executable, "-P", "-m", "trainer.cli", "run", name, *words]
-            try:
-                done = subprocess.run(
-                    command, cwd=folder, env=checkout_environment(), capture_output=True, text=True, timeout=clock.left
-                )
-            except subprocess.TimeoutExpired:
-                rows.append(Row(f"recipe {name}", "ms", None, note="not over in time"))
-                continue
-        events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        rows.append(_recipe_row(name, events, done.stderr))
+        try:
+            rows.append(_recipe_row(name, *_trained(clock, name, f"device={device}")))
+        except subprocess.TimeoutExpired:
+            rows.append(Row(f"recipe {name}", "ms", None, note="not over in time"))
     return rows
+
+
+def two_gpus(clock: Clock, gpus: int) -> list[Row]:
+    """Whether two processes on two GPUs, which exchange sums by NCCL, train with the bits of one on one GPU."""
+    row = functools.partial(Row, "two GPUs with the bits of one", "passed", bar=1.0)
+    if gpus < 2:
+        return [row(None, note="there is one GPU")]
+    found, times, errors = [], [], ""
+    for processes in (1, 2):
+        try:
+            words = ("device=cuda", "train.shards=2", f"train.processes={processes}")
+            events, errors = _trained(clock, "digits", *words)
+        except subprocess.TimeoutExpired:
+            return [row(None, note="not over in time")]
+        found.append([(event["step"], event["values"]) for event in events if event["kind"] == "metric"])
+        times.append(_recipe_row("digits", events, errors))
+    if not all(time.value for time in times):
+        return [row(0.0, note="; ".join(time.note for time in times if time.note))]
+    ms = "one {:.3g} ms, two {:.3g} ms a step".format(*(time.value for time in times))
+    return [row(float(found[0] == found[1] != []), note=ms)]
+
+
+def _trained(clock: Clock, name: str, *settings: str) -> tuple[list[dict[str, Any]], str]:
+    """The events of a short training of a recipe, and what it wrote to standard error.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer than the time that is left.
+    """
+    words = [f"train.steps={RECIPE_STEPS}", "train.epochs=null", "train.log_every_steps=10",
+             "schedule.name=constant", "validate.batches=1", "--json"]  # fmt: skip
+    command = [sys.executable, "-P", "-m", "trainer.cli", "run", name, *settings, *words]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            command, cwd=folder, env=checkout_environment(), capture_output=True, text=True, timeout=clock.left
+        )
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")], done.stderr
 
 
 def _recipe_row(name: str, events: Sequence[dict[str, Any]], errors: str) -> Row:
@@ -263,6 +292,7 @@ def main() -> int:
     if not arguments.emulated:
         rows += bandwidth(index)
         rows += comparisons(clock, arguments.device, arguments.peer_python)
+        rows += two_gpus(clock, len(driver.available()))
         rows += recipes(clock, arguments.device)
     print(f"{gpu.name}, {gpu.processor}\n{table(rows)}")
     if arguments.json is not None:

@@ -9,8 +9,9 @@ A benchmark is a script that lists its figures:
     if __name__ == "__main__":
         raise SystemExit(run_figures(FIGURES))
 
-and is called as `python benchmarks/mlp.py [name …] [--json] [--peer-python PATH] [--rounds N] [--resume FILE]`. With
-`--resume`, results are added to FILE, and figures that it has are not measured again.
+and is called as `python benchmarks/mlp.py [name …] [--json] [--peer-python PATH] [--rounds N] [--record]`. With
+`--record`, results are appended to results/figures/mlp.jsonl (`recording.py`), and figures that were recorded of the
+same commit on the same machine are not measured again.
 
 How a figure is measured:
 
@@ -45,9 +46,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from load import Watch
+
+if TYPE_CHECKING:
+    from recording import Recording
 
 ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
@@ -247,26 +251,33 @@ def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None =
     parser.add_argument("--json", action="store_true", help="one JSON object a figure and line")
     parser.add_argument("--peer-python", help="the interpreter of an environment that has the peers")
     parser.add_argument("--rounds", type=int, help="how many undisturbed rounds (default: each figure's own)")
-    parser.add_argument("--resume", type=Path, metavar="FILE", help="add results to FILE and skip those that it has")
+    parser.add_argument(
+        "--record", action="store_true",
+        help="append to benchmarks/results/figures, without measuring again what it has of this commit and machine",
+    )  # fmt: skip
     arguments = parser.parse_args(argv)
-    known_results = _read(arguments.resume)
     names = set(arguments.names)
     unknown = names - set(_names(figures))
     if unknown:
         parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     measured: list[Result] = []
+    kept = _recording(arguments.peer_python) if arguments.record else None
+    known_results = kept.known() if kept else {}
 
     def run(figure: Figure | Family, *, is_wanted: bool) -> Result | None:
         is_wanted |= figure.name in names
         if isinstance(figure, Family):
             results = [result for part in figure.figures if (result := run(part, is_wanted=is_wanted))]
             result = summarise_family(figure, results) if is_wanted else None
+            if kept and result:
+                kept.add(result)
         else:
             result = known_results.get(figure.name) if is_wanted else None
             if is_wanted and result is None:
                 with contextlib.redirect_stdout(sys.stderr if arguments.json else sys.stdout):
                     result = measure(figure, arguments.peer_python, arguments.rounds)
-                _add(arguments.resume, result)
+                if kept:
+                    kept.add(result)
         if result:
             measured.append(result)
             print(as_json(vars(result)) if arguments.json else describe(result, figure), flush=True)
@@ -277,17 +288,11 @@ def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None =
     return exit_code((result.ok for result in measured), lacks_peer=any(result.lacks_peer for result in measured))
 
 
-def _read(file: Path | None) -> dict[str, Result]:
-    """Results by name that an earlier call has added to a file."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else []
-    return {result.name: result for line in lines if (result := Result(**json.loads(line)))}
+def _recording(peer_python: str | None) -> Recording:
+    """Where the results of the benchmark that runs are kept."""
+    from recording import recording  # imports this module
 
-
-def _add(file: Path | None, result: Result) -> None:
-    """Keep a result, unless it lacks its peer and so would not be measured with one later."""
-    if file is not None and not result.lacks_peer:
-        with file.open("a", encoding="utf-8") as lines:
-            print(as_json(vars(result)), file=lines)
+    return recording(Path(sys.argv[0]).stem, peer_python)
 
 
 def exit_code(verdicts: Iterable[bool | None], *, lacks_peer: bool = False) -> int:

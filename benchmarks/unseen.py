@@ -1,6 +1,6 @@
 """Networks that nobody tuned the engine for, compared with PyTorch's best: training, inference, losses, first steps.
 
-python benchmarks/unseen.py [densenet swin_train training …] --peer-python PATH [--json] [--rounds N] [--resume FILE]
+python benchmarks/unseen.py [densenet swin_train training …] --peer-python PATH [--json] [--rounds N] [--record]
 python benchmarks/unseen.py NETWORK --launches --peer-python PATH [--bfloat16] [--rows N]
 python benchmarks/unseen.py --draw
 
@@ -12,7 +12,7 @@ A network's name stands for all of its figures:
     NAME_first_step_cold, …_warm            seconds of the first training step, kernels compiled or cached
 
 PyTorch runs contiguous, channels-last, and the faster of both compiled (that needs a C++ compiler); the fastest counts.
-Measuring a network takes several minutes: with `--resume FILE` a run that ends early is taken up again.
+Measuring a network takes several minutes: with `--record` a run that ends early is taken up again.
 
 `--launches` tells where the time of a training step goes: each launch with its share, its fraction of the roofline and
 its module, and of each module PyTorch's time, the largest possible gains first.
@@ -38,7 +38,7 @@ from typing import Any
 from harness import Companion, Family, Figure, checkout_environment, largest, run_figures
 from steps import FastestWay
 
-from trainer.engine.targets.cpu.pool import available_threads
+from trainer.engine.targets.cpu.topology import available_threads
 
 SCRIPT = str(Path(__file__).parent / "workloads" / "untuned.py")
 NETWORKS = ("densenet", "efficientnet", "convnext", "swin", "detector", "hourglass", "dcgan", "superresolution",

@@ -32,6 +32,26 @@ def test_a_recipes_step_is_timed_between_its_first_and_last_record() -> None:
     assert gpu._recipe_row("digits", [], "error: unknown\nmore").note == "error: unknown"
 
 
+def test_two_gpus_are_held_against_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    (missing,) = gpu.two_gpus(gpu.Clock(60), 1)
+    assert missing.is_reached is None and missing.note == "there is one GPU"
+
+    def losses(*values: float) -> tuple[list[Any], str]:
+        metrics = [
+            {"kind": "metric", "split": "train", "step": step, "time": step, "values": {"loss": value}}
+            for step, value in enumerate(values)
+        ]
+        return [*metrics, {"kind": "end", "status": "done"}], ""
+
+    for other, is_reached in (((0.5, 0.25), True), ((0.5, 0.26), False)):
+        runs = iter([losses(0.5, 0.25), losses(*other)])
+        monkeypatch.setattr(gpu, "_trained", lambda *_, runs=runs: next(runs))
+        assert gpu.two_gpus(gpu.Clock(60), 2)[0].is_reached is is_reached
+    monkeypatch.setattr(gpu, "_trained", lambda *_: ([{"kind": "end", "status": "failed", "reason": "no NCCL"}], ""))
+    (failed,) = gpu.two_gpus(gpu.Clock(60), 2)
+    assert failed.is_reached is False and "no NCCL" in failed.note
+
+
 def test_without_a_gpu_the_command_says_why(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

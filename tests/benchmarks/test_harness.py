@@ -30,6 +30,7 @@ from harness import (
     summarise,
     summarise_family,
 )
+from recording import Recording, newest
 
 
 @pytest.fixture(autouse=True)
@@ -194,16 +195,35 @@ def test_a_mistyped_figure_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     assert "there are x" in capsys.readouterr().err
 
 
-def test_figures_of_an_earlier_call_are_not_measured_again(tmp_path: Path) -> None:
+def test_recorded_figures_are_not_measured_again_on_the_same_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[str] = []
 
     def counted(name: str) -> Figure:
         return Figure(name, lambda: float(len(calls.append(name) or calls)), bar=10.0, rounds=1, is_timing=False)
 
-    file = tmp_path / "results.jsonl"
-    assert run_figures([counted("x"), counted("y")], ["x", f"--resume={file}"]) == 0
-    assert run_figures([Family("both", (counted("x"), counted("y")), 1.0)], [f"--resume={file}"]) == 0
-    assert calls == ["x", "y"] and len(file.read_text().splitlines()) == 2
+    def record(revision: str) -> None:
+        origin = {"command": "python benchmarks/x.py", "date": "2026-01-01", "revision": revision, "machine": {},
+                  "versions": {}, "peer_versions": {}}  # fmt: skip
+        monkeypatch.setattr("harness._recording", lambda _: Recording(tmp_path / "x.jsonl", origin))
+
+    record("abc")
+    assert run_figures([counted("x"), counted("y")], ["x", "--record"]) == 0
+    assert run_figures([Family("both", (counted("x"), counted("y")), 1.0)], ["--record"]) == 0
+    assert calls == ["x", "y"]
+    record("def")
+    assert run_figures([counted("x")], ["--record"]) == 0
+    assert calls == ["x", "y", "x"]
+    lines = newest(tmp_path)["x"]
+    assert {name: line["ours"] for name, line in lines.items()} == {"x": 3.0, "y": 2.0, "both": pytest.approx(2**0.5)}
+    assert lines["x"]["command"] == "python benchmarks/x.py x"
+
+
+def test_a_result_without_its_peer_is_not_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    Recording(file, {"command": "x"}).add(summarise(figure(), rounds([1.0], [1.0]), peer_missing=True))
+    assert not file.exists()
 
 
 def test_a_companion_answers_each_time_from_one_process() -> None:

@@ -38,10 +38,11 @@ def test_the_caches_are_listed_with_what_is_in_them(folder: Path, capsys: pytest
     assert lines[1].startswith(f"autotuning decisions  {folder / 'tuning'}: ") and lines[1].endswith(", 1 decisions")
     assert lines[2] == f"tokenized documents   {folder / 'tokens'}: 0 files, 0.0 MB"
     assert lines[3] == f"downloaded weights    {folder / 'weights'}: 0 files, 0.0 MB"
-    assert lines[4].split() == ["abcdef01", "1.500", "1.000", "ms", "matmul", "3x4x5"]
+    assert lines[4] == f"received data         {folder / 'sent'}: 0 files, 0.0 MB"
+    assert lines[5].split() == ["abcdef01", "1.500", "1.000", "ms", "matmul", "3x4x5"]
     run("doctor", "cache", "--json", "--decisions")
     told = json.loads(capsys.readouterr().out)
-    assert [cache["decisions"] for cache in told["caches"]] == [None, 1, None, None]
+    assert [cache["decisions"] for cache in told["caches"]] == [None, 1, None, None, None]
     assert told["entries"][0]["parameters"] == {"rows": 2}
 
 
@@ -49,7 +50,7 @@ def test_the_caches_are_cleared_on_demand_only(folder: Path, capsys: pytest.Capt
     assert run("doctor", "cache") == 0 and (folder / "objects" / "kernel.o").exists()
     assert run("doctor", "cache", "--clear") == 0
     assert [path for path in folder.rglob("*") if path.is_file()] == []
-    assert capsys.readouterr().out.count("deleted") == 4
+    assert capsys.readouterr().out.count("deleted") == 5
 
 
 def test_what_belongs_to_the_cache_is_asked_of_the_cache(capsys: pytest.CaptureFixture[str]) -> None:

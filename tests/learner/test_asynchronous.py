@@ -48,7 +48,7 @@ def compute_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compute]:
 
     def choose(device: Device) -> None:
         devices.append(device)
-        monkeypatch.setattr(loop, "device_for", lambda config: device)
+        monkeypatch.setattr(loop, "device_for", lambda config, group: device)
 
     yield choose
     for device in devices:

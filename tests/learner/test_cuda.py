@@ -43,7 +43,7 @@ Choose = Callable[[Device], None]
 @pytest.fixture
 def compute_on(monkeypatch: pytest.MonkeyPatch) -> Choose:
     """Makes trainings compute on a device of the test."""
-    return lambda device: monkeypatch.setattr(loop, "device_for", lambda config: device)
+    return lambda device: monkeypatch.setattr(loop, "device_for", lambda config, group: device)
 
 
 @pytest.mark.full

@@ -20,6 +20,7 @@ class CacheFolder:
 
 def caches() -> list[CacheFolder]:
     """The caches of this user, in TRAINER_CACHE_DIR or ~/.cache."""
+    from trainer.cli.remote.agent import sent_data
     from trainer.datasets.readers.documents import cache_folder
     from trainer.engine.autotune.cache import TuningCache, cache_path
     from trainer.engine.targets.disk_cache import cache_directory
@@ -32,6 +33,7 @@ def caches() -> list[CacheFolder]:
         _folder("autotuning decisions", tuning, decisions),
         _folder("tokenized documents", cache_folder()),
         _folder("downloaded weights", weights_cache()),
+        _folder("received data", sent_data()),
     ]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainer import TrainerError
 from trainer.cli.attempt import Attempt
-from trainer.cli.exit_codes import ALL, BY_SIGNAL, FAILURE, USER_MISTAKE
+from trainer.cli.exit_codes import ALL, BY_SIGNAL, FAILURE, TERMINATED, USER_MISTAKE
 from trainer.cli.output import print_error
 from trainer.rundir import (
     EndEvent,
@@ -42,6 +42,10 @@ def settle(attempt: Attempt, returncode: int, last_words: str) -> None:
     remove_dead_lock(attempt.paths)  # a worker that is killed before its signal handlers are installed leaves it
     if end_of(attempt) is not None:
         return
+    if _remote_place(attempt) is not None:
+        if last_words:
+            print_error(last_words)
+        return  # it goes on there
     end = explain(returncode, last_words, _log_tail(attempt))
     try:
         with attempt.writer() as write:
@@ -141,6 +145,10 @@ def report(attempt: Attempt) -> int:
     if error := gone(attempt.paths.root):
         raise error
     end = end_of(attempt)
+    if end is None and (place := _remote_place(attempt)) is not None:
+        command = f"trainer run --resume {shlex.quote(str(attempt.paths.root))}"
+        print(f"{attempt.paths.root} continues on {place}; `{command}` continues to receive it", file=sys.stderr)
+        return TERMINATED
     if end is None:
         print_error(f"{attempt.paths.events} has no end event")
         return FAILURE
@@ -155,6 +163,16 @@ def report(attempt: Attempt) -> int:
         if is_unused:
             shutil.rmtree(attempt.paths.root, ignore_errors=True)  # a failing disk is part of the error above
     return end.exit_code if end.exit_code in ALL else FAILURE
+
+
+def _remote_place(attempt: Attempt) -> str | None:
+    """The other machine on which the attempt still trains; None if it has ended, or trains here."""
+    if not (attempt.paths.root / f"remote-{attempt.number}.json").exists():
+        return None
+    from trainer.cli.remote.record import unfinished
+
+    record = unfinished(attempt.paths)
+    return None if record is None else record.place
 
 
 def _log_tail(attempt: Attempt) -> str:

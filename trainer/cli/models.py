@@ -58,10 +58,13 @@ def load_model(
         except TrainerError as error:
             error.hint = error.hint or "A model is a run, a checkpoint, or a file that `trainer export` wrote."
             raise
+    from trainer.cli.remote.record import as_here
     from trainer.learner.inference.loading import model_from
+    from trainer.rundir import RunPaths
 
     folder, chosen = checkpoint_of(path, weights)
     state = _state(folder)
+    state["config"] = as_here(RunPaths(folder.parent.parent), state["config"])
     overrides: dict[str, Any] = {}
     if device is not None:
         overrides["device"] = device

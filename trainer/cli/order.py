@@ -22,7 +22,7 @@ class Order(NamedTuple):
     """The arguments of `trainer run`, as given.
 
     `pid` is the command's process; time 0 is its start, or `started` (in seconds since 1970). `command`
-    is the full command line, for the record.
+    is the full command line, for the record. `on`, `python` and `sent` are the options of a run on another machine.
     """
 
     words: tuple[str, ...]
@@ -34,6 +34,9 @@ class Order(NamedTuple):
     debug: bool = False
     force: bool = False
     started: float | None = None
+    on: str | None = None
+    python: str | None = None
+    sent: tuple[str, ...] = ()
 
     @property
     def run_name(self) -> str:
@@ -48,4 +51,5 @@ class Order(NamedTuple):
     @staticmethod
     def from_json(text: str) -> Order:
         fields = json.loads(text)
-        return Order(**{**fields, "words": tuple(fields["words"]), "command": tuple(fields["command"])})
+        lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+        return Order(**{**fields, **lists})

@@ -60,14 +60,15 @@ def attempt_of(
     else:
         assert target is not None
         surroundings = Surroundings()
-        loaded = configs.load(target, overrides, rules=[surroundings.problems])
+        rules = [] if order.on else [surroundings.problems]  # or it concerns the files of the other machine
+        loaded = configs.load(target, overrides, rules=rules)
         if surroundings.is_detected:
             print(surroundings.line, file=sys.stderr, flush=True)
         if order.resume == AUTO:
             paths = _named_run(order, loaded.config.name)
-            loaded = _with_batch_size(loaded, paths)
+            loaded = loaded if order.on else _with_batch_size(loaded, paths)
         else:
-            loaded = _with_batch_size(loaded)
+            loaded = loaded if order.on else _with_batch_size(loaded)
             name = order.name or loaded.config.name or default_name(loaded.task)
             paths = create_run_at(order.run_dir) if order.run_dir else create_run(RUNS, name)
     lock = RunLock(paths, notice=lambda text: print(text, file=sys.stderr, flush=True))
@@ -78,6 +79,7 @@ def attempt_of(
             if last == 0:
                 raise TrainerError("this run has no config to resume", where=str(paths.root))
             loaded = _with_batch_size(configs.load(str(paths.config(last).absolute()), overrides), paths)
+        _refuse_unfinished(paths, last)
         if last > 0 and (overrides or order.resume == AUTO):
             before = configs.load_resolved(paths.config(last)).config
             model = loaded.config.model.with_records_of(before.model)
@@ -171,6 +173,31 @@ def _with_batch_size(loaded: configs.Loaded, paths: RunPaths | None = None) -> c
         return with_batch_size(loaded)
     earlier = configs.load_resolved(paths.config(last)).config.data.items_per_batch
     return with_batch_size(loaded, earlier)
+
+
+def is_elsewhere(order: Order) -> bool:
+    """Whether the run trains on another machine: the order names one, or resumes what still trains there."""
+    if order.on is not None or order.resume is None:
+        return order.on is not None
+    named = [Path(folder) for folder in (order.resume, order.run_dir) if folder]
+    if not any(any(root.glob("remote-*.json")) for root in (*named, *Path(RUNS).glob("*"))):
+        return False  # saves the import
+    from trainer.cli.remote.relay import unfinished_run
+
+    return unfinished_run(order) is not None
+
+
+def _refuse_unfinished(paths: RunPaths, last: int) -> None:
+    """Refuses to train a run that still trains on another machine."""
+    if not (paths.root / f"remote-{last}.json").exists():
+        return
+    from trainer.cli.remote.record import unfinished
+
+    if (record := unfinished(paths)) is not None:
+        raise TrainerError(
+            "this run still trains, or its results have not arrived", where=str(paths.root),
+            found=f"on {record.place}", hint=f"`trainer run --resume {paths.root}` continues to receive it.",
+        )  # fmt: skip
 
 
 def _refuse_another_meaning(order: Order, paths: RunPaths, before: configs.RunConfig, loaded: configs.Loaded) -> None:

@@ -24,7 +24,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +72,7 @@ class RecordedSink:
         if isinstance(event, EndEvent) and self.ended is not None:
             return  # a signal arrived after the end
         if isinstance(event, EndEvent) and (error := gone(self._attempt.paths.root)):
-            event = replace(event, status="failed", exit_code=USER_MISTAKE, reason=str(error))
+            event = event.replaced(status="failed", exit_code=USER_MISTAKE, reason=str(error))
         if isinstance(event, MetricEvent):
             self.step = max(event.step, self.step or 0)  # slow evaluations may report late
         self._write(event)
@@ -279,8 +278,12 @@ def main(words: list[str] | None = None) -> int:
     gc.disable()  # the first frame waits for this process, and garbage collection would take a tenth of that time
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the watcher runs, any signal ends the process
     try:
-        from trainer.cli.prepare import prepare
+        from trainer.cli.prepare import is_elsewhere, prepare
 
+        if is_elsewhere(order):
+            from trainer.cli.remote.relay import relay
+
+            return relay(order, report.ready, arguments.parent)
         attempt, loaded = prepare(order)
         complain = _complaining(is_shown=arguments.parent is not None)
         _output_to(attempt.paths.log)

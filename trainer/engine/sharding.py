@@ -6,18 +6,17 @@ the shards' numbers, so the bits depend on the number of shards, not on the numb
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from trainer import TrainerError
 from trainer.engine.graph import dtypes, lines, row_mixing
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node
+from trainer.engine.graph.storage import Storage
 
 RANDOM_SHIFT = 16
 """The shard's number lies above this many bits of a random counter's second word; micro-steps lie below."""
@@ -26,8 +25,10 @@ RANDOM_SHIFT = 16
 class Exchange(Protocol):
     """Sums over the processes that hold the other shards."""
 
-    def add_up(self, arrays: Sequence[np.ndarray]) -> None:
-        """Replace flat arrays by their sums over all processes: a balanced tree over ranks, the lower operand first."""
+    def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
+        """Begin to replace values by their sums over all processes: a balanced tree over ranks, the lower operand
+        first. Call the function that this returns before anything reads them.
+        """
 
 
 @dataclass(frozen=True)

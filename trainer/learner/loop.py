@@ -199,7 +199,7 @@ class Learner:
         """
         with ExitStack() as entered:
             with phase("device", self._sink):
-                entered.enter_context(engine.device(device_for(self.config)))
+                entered.enter_context(engine.device(device_for(self.config, self.group)))
                 if autotune is not None:
                     entered.enter_context(tuned(autotune, self._sink, self.inbox.check))
             yield

@@ -1,6 +1,7 @@
 """The folder through which a command hands orders to its pilots, on a file system that all machines share.
 
-owner             rewritten by the command every second; without it, the pilots end
+owner             rewritten by the command every second; without it, the pilots end. LASTING: nobody rewrites it, and
+                  the pilots end when no order is left
 N.order           an order that no pilot has taken
 N.taken-P         the same, taken by pilot P: renaming a file succeeds for one of several processes
 N.end             the command wants the run of the order to end
@@ -21,8 +22,16 @@ from trainer.rundir import write_error
 
 SECONDS_BETWEEN_LOOKS = 0.1
 SECONDS_BETWEEN_BEATS = 1.0
+LAST_CHARACTERS = 2000
+LASTING = "lasting"
 SECONDS_WITHOUT_OWNER = 60.0
 """Seconds without a sign of the command after which its pilots end; a file system may show changes seconds later."""
+
+
+def last_printed(folder: Path) -> str:
+    """The end of what the pilots printed, in pilot-N.log next to their orders."""
+    texts = [log.read_text(encoding="utf-8", errors="replace") for log in sorted(folder.glob("pilot-*.log"))]
+    return "\n".join(texts)[-LAST_CHARACTERS:].strip()
 
 
 class Orders:
@@ -34,8 +43,11 @@ class Orders:
 
     # --- the command --------------------------------------------------------------------------------------------------
 
-    def create(self) -> None:
+    def create(self, *, is_lasting: bool = False) -> None:
         """Replaces the folder, which ends the pilots of an earlier command.
+
+        Args:
+            is_lasting: the pilots carry out their orders without this command.
 
         Raises:
             TrainerError: it can't be written.
@@ -43,7 +55,10 @@ class Orders:
         self.delete()
         try:
             self.root.mkdir(parents=True)
-            self.beat()
+            if is_lasting:
+                self._write("owner", LASTING)
+            else:
+                self.beat()
         except OSError as error:
             raise write_error(self.root, error) from error
 
@@ -81,6 +96,10 @@ class Orders:
         except FileNotFoundError:
             return None
 
+    def is_taken(self, number: int) -> bool:
+        """Whether a pilot has the order, or had it."""
+        return any(self.root.glob(f"{number}.taken-*"))
+
     def put_back(self, number: int, living: set[int]) -> None:
         """Hands out an order again whose pilot is not among the living."""
         for file in self.root.glob(f"{number}.taken-*"):
@@ -95,6 +114,8 @@ class Orders:
             sign = (self.root / "owner").read_text(encoding="ascii")
         except OSError:
             return True
+        if sign == LASTING:
+            return False
         now = time.monotonic()
         if sign != self._sign:
             self._sign, self._moved_at = sign, now
@@ -112,6 +133,12 @@ class Orders:
             except FileNotFoundError:
                 continue  # another pilot was faster
         return None
+
+    def is_carried_out(self) -> bool:
+        """Whether no further order will come: the folder outlives its command, and every order is done."""
+        if not any(self.root.glob("*.order")) and (self.root / "owner").exists():
+            return (self.root / "owner").read_text(encoding="ascii") == LASTING
+        return False
 
     def is_to_end(self, number: int) -> bool:
         """Whether the command wants this run to end."""

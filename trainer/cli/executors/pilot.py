@@ -20,6 +20,8 @@ def serve(orders: Orders, number: int, executor: Executor | None = None) -> None
     executor = executor or LocalProcesses()
     while not orders.is_abandoned():
         taken = orders.take(number)
+        if taken is None and orders.is_carried_out():
+            return
         if taken is None:
             time.sleep(SECONDS_BETWEEN_LOOKS)
             continue

@@ -44,6 +44,22 @@ class Launcher(Protocol):
         """What the pilots printed last."""
 
 
+class LastingLauncher(Launcher, Protocol):
+    """Starts pilots that outlive this process.
+
+    Attributes:
+        job: the scheduler's name of what was launched, with which another process finds it.
+    """
+
+    job: str
+
+    def find(self, job: str, logs: Path) -> None:
+        """Continues with one pilot that another process has launched; `logs` is the folder of its orders."""
+
+    def forget(self) -> None:
+        """Removes what the scheduler keeps of a pilot that has ended."""
+
+
 class Pilots:
     """An executor whose runs train on pilots, which are started with the first order.
 

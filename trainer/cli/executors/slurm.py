@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainer import TrainerError
+from trainer.cli.executors.orders import last_printed
 from trainer.cli.starting import worker_environment
 
-LAST_CHARACTERS = 2000
 FORGOTTEN = "Invalid job id"
 """What squeue says of a job that ended some minutes ago."""
 SECONDS_FOR_CHECKPOINT = 60
@@ -31,7 +31,7 @@ class SlurmArray:
 
     def __init__(self, partition: str, name: str, threads: int | None) -> None:
         self._partition, self._name, self.threads = partition, name, threads or 1
-        self._job, self._logs, self._living = "", Path(), set[int]()
+        self.job, self._logs, self._living = "", Path(), set[int]()
 
     def launch(self, command: Sequence[str], count: int) -> None:
         """Submits the array; task N writes its output to pilot-N.log in the folder of orders."""
@@ -43,8 +43,28 @@ class SlurmArray:
             f"--job-name={self._name}", f"--cpus-per-task={self.threads}", f"--output={log}", "--open-mode=append",
             f"--signal=B:TERM@{SECONDS_FOR_CHECKPOINT}", "--requeue", f"--wrap={script}",
         ]  # fmt: skip
-        self._job = _answer(words, self._partition).partition(";")[0]
+        self.job = _answer(words, self._partition).partition(";")[0]
         self._living = set(range(count))
+
+    def check(self) -> None:
+        """Looks for the partition.
+
+        Raises:
+            TrainerError: SLURM isn't installed, doesn't answer, or has no such partition.
+        """
+        known = _answer(["sinfo", "--noheader", "--format=%R"], self._partition).split()
+        if self._partition not in known:
+            raise TrainerError(
+                "SLURM has no such partition", where=f"--on slurm:{self._partition}", found=self._partition,
+                expected=", ".join(sorted({*known})),
+            )  # fmt: skip
+
+    def find(self, job: str, logs: Path) -> None:
+        """Continues with a job that another process has submitted."""
+        self.job, self._logs, self._living = job, logs, {0}
+
+    def forget(self) -> None:
+        """Leaves nothing to do: SLURM forgets jobs that have ended."""
 
     def living(self) -> set[int]:
         """The array's tasks that are queued or run; those of the last answer if the controller doesn't answer.
@@ -52,7 +72,7 @@ class SlurmArray:
         An order is handed out again only if its pilot is known to have ended.
         """
         listed = subprocess.run(
-            ["squeue", "--noheader", "--array", f"--job={self._job}", "--format=%K"],
+            ["squeue", "--noheader", "--array", f"--job={self.job}", "--format=%K"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if listed.returncode == 0:
@@ -63,12 +83,11 @@ class SlurmArray:
 
     def end(self) -> None:
         """Cancels the array; the runs end with a checkpoint."""
-        subprocess.run(["scancel", self._job], capture_output=True, check=False)
+        subprocess.run(["scancel", self.job], capture_output=True, check=False)
 
     def last_words(self) -> str:
         """The end of the tasks' logs."""
-        texts = [log.read_text(encoding="utf-8", errors="replace") for log in sorted(self._logs.glob("pilot-*.log"))]
-        return "\n".join(texts)[-LAST_CHARACTERS:].strip() or f"job {self._job} without output"
+        return last_printed(self._logs) or f"job {self.job} without output"
 
 
 def _answer(words: Sequence[str], partition: str) -> str:
@@ -86,5 +105,9 @@ def _answer(words: Sequence[str], partition: str) -> str:
             hint="Run the command on a login node of the cluster.",
         ) from error  # fmt: skip
     if done.returncode:
-        raise TrainerError("SLURM refuses the jobs", where=where, found=done.stderr.strip())
+        raise TrainerError(
+            "SLURM refuses the jobs" if words[0] == "sbatch" else "SLURM does not answer",
+            where=where,
+            found=done.stderr.strip(),
+        )
     return done.stdout.strip()

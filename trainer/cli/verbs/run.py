@@ -24,10 +24,16 @@ EXAMPLES = (
     """start it
   trainer run --resume digits-2 optimizer.learning_rate=0.01 --force
   trainer run config.yaml """
+    """--on ssh:gpu1             train on the host gpu1; the run directory is here
+  trainer run config.yaml """
+    """--on ssh:gpu1 --send ~/data/cells --python /opt/venv/bin/python
+  trainer run config.yaml """
+    """--on slurm:gpu threads=8  as a SLURM job; --on ray:auto: on a Ray cluster
+  trainer run config.yaml """
     """--in-process              train in this process, for a debugger
 """
 )
-_OF_RUNS = ("detach", "in_process", "name", "run_dir", "resume")
+_OF_RUNS = ("detach", "in_process", "name", "run_dir", "resume", "on")
 """Options that concern a run directory or the worker."""
 HINT = "Set values as key=value, for instance train.epochs=3. "
 
@@ -54,6 +60,20 @@ def describe(parser: argparse.ArgumentParser) -> None:
         "TRAINER_PICTURES)",
     )  # fmt: skip
     parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal, for selecting text")
+    parser.add_argument(
+        "--on", metavar="PLACE",
+        help="train on another machine, with the run directory here: ssh:HOST (as in ~/.ssh/config), slurm:PARTITION "
+        "or ray:ADDRESS, which share this folder, or ssh:HOST,slurm:PARTITION",
+    )  # fmt: skip
+    parser.add_argument(
+        "--send", action="append", metavar="PATH", default=[],
+        help="with --on ssh:HOST: transfer this file or folder, and let the config's paths below it point to the copy; "
+        "later runs transfer only what has changed; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--python", metavar="PATH",
+        help="with --on ssh:HOST: the Python there that has trainer installed (default: python3)",
+    )  # fmt: skip
     parser.add_argument("--in-process", action="store_true", help="train in this process, for a debugger")
     parser.add_argument("--name", help="name of the run: its directory is runs/NAME")
     parser.add_argument("--run-dir", metavar="DIR", help="directory of the run; new or empty")
@@ -84,6 +104,12 @@ def execute(arguments: argparse.Namespace) -> int:
         found := [f"--{name.replace('_', '-')}" for name in _OF_RUNS if getattr(arguments, name)]
     ):
         raise TrainerError("--dry-run creates no run", found=" ".join(found), expected="a config, key=value and --json")
+    if arguments.on == "local":
+        arguments.on = None
+    if arguments.on is None and (arguments.send or arguments.python):
+        raise TrainerError("--send and --python need --on ssh:HOST")
+    if arguments.on is not None and arguments.in_process:
+        raise TrainerError("--in-process trains in this process", found=f"--on {arguments.on}", expected="one of both")
     order = Order(
         tuple(arguments.words),
         os.getpid(),
@@ -93,6 +119,9 @@ def execute(arguments: argparse.Namespace) -> int:
         resume=arguments.resume,
         debug=arguments.debug,
         force=arguments.force,
+        on=arguments.on,
+        python=arguments.python,
+        sent=tuple(arguments.send),
     )
     if arguments.dry_run:
         from trainer.cli.dry_run import run_dry
@@ -100,6 +129,9 @@ def execute(arguments: argparse.Namespace) -> int:
         return run_dry(order, as_json=arguments.json)
     form = Form.JSON if arguments.json else Form.PLAIN
     count, launcher = launched()
+    if count > 1 and order.on is not None:
+        raise TrainerError("a launcher starts processes of one run here", found=f"{launcher} with --on {order.on}",
+                           expected="train.processes in the config, for processes there")  # fmt: skip
     if count > 1:
         return launch.train_in_ranks(order, form, count, launcher)
     if arguments.in_process:

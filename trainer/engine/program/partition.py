@@ -233,7 +233,7 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         return _merged_layout(node, cost, plan) or default
     if node.name == "convolution_weight_gradient":
         return WEIGHTS
-    if node.name == "output" and node.ndim == 4 and node.inputs[0].name in ATTENTIONS:
+    if node.name == "output" and node.ndim == 4 and node.inputs[0].name in ATTENTIONS and node.attributes[0] < 3:
         return TOKENS
     if node.name in ("convolution", "convolution_input_gradient", *WINDOWS):
         return CHANNELS_LAST

@@ -78,6 +78,14 @@ class Device(Protocol):
     ) -> Any:  # fmt: skip
         """A program whose `run(storages of inputs)` gives a `Run` with `results` and stores `updates` in place."""
 
+    def exchange(self, messages: Any) -> Any:
+        """The `sharding.Exchange` with the devices of other processes: by their messages, where memory is the host's.
+
+        Raises:
+            TrainerError: the devices can't exchange values.
+        """
+        return messages
+
     def problem_of(self, source: str, name: str, pointers: int) -> str | None:
         """The reason why LLVM IR defines no function `name` with `pointers` pointers and a number, or None."""
         return None

@@ -96,7 +96,10 @@ class ShardedProgram:
         self._stored = set(partition(order, [*outputs, *(node.inputs[0] for node in sums)], Policy()).roots)
         self.stages = self._planned(sums)
         self._compile(device, progress)
+        self._early = {node for stage in self.stages[:-1] for node in stage.reads}
         self._numbers = [Storage.of(np.asarray(shards.first + place, np.int32), int32) for place in range(shards.size)]
+        for storage in self._numbers:
+            storage.move(device.memory)
 
     # Planning
 
@@ -204,9 +207,14 @@ class ShardedProgram:
             for of_shard, number in zip(rows, self._numbers, strict=True)
         ]
         values: dict[Node, list[Storage]] = {}  # of each local shard
+        begun: dict[Node, Callable[[], None]] = {}
         for stage in self.stages:
+            for finish in {begun.pop(node) for node in stage.reads if node in begun}:
+                finish()
             if stage.is_sum:
-                values.update(zip(stage.targets, self._added(stage, values), strict=True))
+                totals = self._totals(stage, values)
+                values.update(zip(stage.targets, [[total] * self.shards.size for total in totals], strict=True))
+                begun.update(self._begin(dict(zip(stage.targets, totals, strict=True))))
             else:
                 count = len(given) if stage.is_split else 1
                 runs = [
@@ -222,18 +230,33 @@ class ShardedProgram:
                 del runs
             for node in stage.ends:
                 values.pop(node, None)
+        for finish in {*begun.values()}:
+            finish()
         return [[values[node][place] for node in self._results] for place in range(len(given))]
 
-    def _added(self, stage: _Stage, values: Mapping[Node, list[Storage]]) -> list[list[Storage]]:
-        """The sums of a stage over all shards, for each local one."""
+    def _begin(self, totals: Mapping[Node, Storage]) -> dict[Node, Callable[[], None]]:
+        """Begin the exchange with other processes; gives what ends it. First come the sums that other stages than the
+        update read; gradients are exchanged while the backward pass goes on.
+        """
+        exchange = self.shards.exchange
+        if exchange is None:
+            return {}
+        begun: dict[Node, Callable[[], None]] = {}
+        for is_early in (True, False):
+            part = [node for node in totals if (node in self._early) is is_early]
+            if part:
+                begun.update(dict.fromkeys(part, exchange.begin([totals[node] for node in part])))
+        return begun
+
+    def _totals(self, stage: _Stage, values: Mapping[Node, list[Storage]]) -> list[Storage]:
+        """The sums of a stage over the local shards."""
         operands = [values[node.inputs[0]] for node in stage.targets]
         if stage.program is None:
-            totals = [operand[0].copied() for operand in operands]
-        else:
-            totals = stage.program.run([each[place] for place in range(self.shards.size) for each in operands])
-        if self.shards.exchange is not None:
-            self.shards.exchange.add_up([total.flat() for total in totals])
-        return [[total] * self.shards.size for total in totals]
+            return [operand[0].copied() for operand in operands]
+        found: list[Storage] = stage.program.run(
+            [each[place] for place in range(self.shards.size) for each in operands]
+        )
+        return found
 
 
 def _tree(values: Sequence[Node]) -> Node:

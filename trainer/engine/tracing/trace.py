@@ -71,6 +71,8 @@ class _Entry:
         return [self._filled(results) for results in found], self.program.fence
 
     def _filled(self, results: Sequence[Storage]) -> Any:
+        for storage in results:
+            storage.owner.fetch(storage.block)
         tensors = [Tensor(p.buffer(storage)) for storage in results]
         filled = [value if position is None else tensors[position] for position, value in self.leaves]
         return rebuild(self.returned, iter(filled))

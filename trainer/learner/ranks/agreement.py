@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
+from trainer.engine import targets
 from trainer.engine.sharding import Shards
 from trainer.learner.progress import config_hash, versions
 from trainer.learner.ranks.group import Group
+from trainer.rundir import host_name
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
@@ -19,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def shards_for(config: RunConfig, group: Group) -> Shards:
-    """The shards of this process: equally many consecutive ones in each.
+    """The shards of this process, on the current device: equally many consecutive ones in each process.
 
     Raises:
-        TrainerError: the number of processes does not divide that of shards.
+        TrainerError: the number of processes does not divide that of shards; their GPUs can't exchange values.
     """
     count = config.train.shards
     if count % group.size:
@@ -33,7 +36,14 @@ def shards_for(config: RunConfig, group: Group) -> Shards:
             expected="a number of shards that is a multiple of the number of processes",
         )
     local = count // group.size
-    return Shards(count, group.rank * local, local, group if group.size > 1 else None)
+    return Shards(count, group.rank * local, local, targets.current().exchange(group) if group.size > 1 else None)
+
+
+def local_rank(group: Group) -> tuple[int, int]:
+    """The number of this process among those on this machine that see the same GPUs, and how many they are."""
+    own = host_name(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    found = group.to_all(own)
+    return found[: group.rank].count(own), found.count(own)
 
 
 def what_must_agree(task: Task, config: RunConfig, splits: DataSplits) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from trainer.learner.failures import TrainingFailure
 from trainer.learner.ranks.tree import add_up
 
 if TYPE_CHECKING:
+    from trainer.engine.graph.storage import Storage
     from trainer.learner.ranks.heartbeats import Heartbeats
 
 CHECK_SECONDS = 0.25
 """Seconds between two checks of the heartbeats of the others while waiting for them."""
 
 LONGEST_SEARCH_SECONDS = 8.0
-"""Seconds for which heartbeats are checked after MPI could not reach a rank, so that the rank can be named."""
+"""Seconds for which heartbeats are checked after a rank could not be reached, so that the rank can be named."""
 
 _RESUME = "Resume the run, with fewer or more processes, from its checkpoint."
 _OBJECT, _ARRAY = 1, 2
@@ -62,11 +63,16 @@ class Group:
         """Replace flat arrays by their sums over all ranks, along one balanced tree. See `tree`."""
         add_up(self, arrays)
 
+    def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
+        """As `add_up`, of values in this process's memory."""
+        self.add_up([total.flat() for total in totals])
+        return _do_nothing
+
     def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray) -> None:
         """Send `given` to a rank, and receive its array of the same dtype into `taken`."""
         receiving = self._communicator.Irecv(_bytes(taken), source=partner, tag=_ARRAY)
         sending = self._communicator.Isend(_bytes(given), dest=partner, tag=_ARRAY)
-        self._wait(lambda: receiving.Test() and sending.Test())
+        self.wait(lambda: receiving.Test() and sending.Test())
 
     # Messages
 
@@ -113,7 +119,7 @@ class Group:
 
     def _send(self, value: Any, ranks: Sequence[int]) -> None:
         sending = [self._communicator.isend(value, dest=rank, tag=_OBJECT) for rank in ranks]
-        self._wait(lambda: all(request.test()[0] for request in sending))
+        self.wait(lambda: all(request.test()[0] for request in sending))
 
     def _receive(self, rank: int) -> Any:
         found: list[Any] = []
@@ -124,10 +130,10 @@ class Group:
                 found.append(message.recv())
             return bool(found)
 
-        self._wait(is_there)
+        self.wait(is_there)
         return found[0]
 
-    def _wait(self, is_done: Callable[[], bool]) -> None:
+    def wait(self, is_done: Callable[[], bool]) -> None:
         """Return once `is_done`.
 
         Raises:
@@ -147,11 +153,11 @@ class Group:
     def _is_done(self, is_done: Callable[[], bool]) -> bool:
         try:
             return is_done()
-        except RuntimeError as error:  # MPI's: it is the first to notice that a process on this machine has died
+        except RuntimeError as error:  # of MPI or NCCL, the first to notice that a process has died
             for _ in range(round(LONGEST_SEARCH_SECONDS / CHECK_SECONDS)):
                 self._look()
                 time.sleep(CHECK_SECONDS)
-            raise RankLost(f"MPI can't reach another process: {error}", hint=_RESUME) from error
+            raise RankLost(f"another process can't be reached: {error}", hint=_RESUME) from error
 
     def _look(self) -> None:
         """Raise if the heartbeat of a rank says that it is lost."""
@@ -161,6 +167,9 @@ class Group:
 
 ALONE = Group()
 """A process that trains by itself."""
+
+
+def _do_nothing() -> None: ...
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -160,6 +160,7 @@ class Recorder:
         self.driver = SimpleNamespace(CUDADriverError=CUDADriverError)
         self.memory = SimpleNamespace(OutOfMemoryError=OutOfMemoryError)
         self.function = SimpleNamespace(Module=lambda: Module(self))
+        self.nccl: Any = SimpleNamespace(available=False)
 
     # What a device calls
 

@@ -3,5 +3,6 @@
 driver    CuPy, or the recording driver of the tests: the only module that imports it; errors as sentences
 memory    blocks in the GPU's memory, and copies to and from the host
 program   compiled programs: launches one by one, or a step as one CUDA graph
+exchange  sums over the GPUs of several processes, by NCCL
 device    the device: compiling, and the cache of kernels
 """

@@ -18,6 +18,7 @@ from trainer.engine.program.state_layouts import settle_layouts
 from trainer.engine.program.work import KernelSource
 from trainer.engine.targets import Device, Run
 from trainer.engine.targets.cuda.driver import open_gpu
+from trainer.engine.targets.cuda.exchange import Messages, NcclExchange
 from trainer.engine.targets.cuda.memory import Allocation, CudaMemory
 from trainer.engine.targets.cuda.program import Program, Step
 from trainer.engine.targets.eager import CACHED_PROGRAMS, EagerProgram
@@ -81,6 +82,14 @@ class CudaDevice(Device):
             else:
                 self._programs.move_to_end(key)
             return program.run(arguments)
+
+    def exchange(self, messages: Messages) -> NcclExchange:
+        """Sums over the GPUs of several processes, by NCCL.
+
+        Raises:
+            TrainerError: CuPy has no NCCL, or the processes have different GPUs.
+        """
+        return NcclExchange(self.memory, messages, self._eager)
 
     def _eager(self, outputs: Sequence[Node], inputs: Sequence[Node]) -> Program:
         return self._compiled(Program, outputs, (), inputs, False, None)

@@ -157,6 +157,23 @@ def _cupy() -> Any:
         ) from error
 
 
+def load_nccl(cuda: Any) -> Any:
+    """NCCL of CuPy's `cuda`.
+
+    Raises:
+        TrainerError: CuPy finds no NCCL.
+    """
+    found = getattr(cuda, "nccl", None) or importlib.import_module(f"{cuda.__name__}.nccl")
+    if not found.available:
+        raise TrainerError(
+            "training on several GPUs needs NCCL",
+            found="a CuPy that finds no NCCL",
+            expected="NCCL 2.18 or later",
+            hint="pip install nvidia-nccl-cu12, or train in one process.",
+        )
+    return found
+
+
 @functools.cache
 def _emulated() -> Any:
     checkout = Path(trainer.__file__).parent.parent

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,15 +55,17 @@ class Block:
 class Ending(Fence):
     """An event of a stream."""
 
-    def __init__(self, gpu: Gpu, event: Any, doing: str) -> None:
-        self._gpu, self._event, self._doing = gpu, event, doing
+    def __init__(self, memory: CudaMemory, event: Any, doing: str) -> None:
+        self._memory, self._event, self._doing = memory, event, doing
 
     @property
     def is_ready(self) -> bool:
         return bool(self._event.done)
 
     def wait(self) -> None:
-        with self._gpu.used(self._doing):
+        if self._memory.wait_for is not None:
+            self._memory.wait_for(self._event)
+        with self._memory.gpu.used(self._doing):
             self._event.synchronize()
 
 
@@ -96,7 +99,7 @@ class Transaction:
                     )
                 event = memory.mark(memory.reading)
                 memory.keep(event, self._pinned, parts)
-            self._ending = Ending(memory.gpu, event, "copying to the host")
+            self._ending = Ending(memory, event, "copying to the host")
         return self._ending
 
     def array(self, place: int, block: Block) -> np.ndarray:
@@ -113,6 +116,8 @@ class CudaMemory:
         with gpu.used("starting") as cuda:
             self._pool = cuda.MemoryPool()
             self.compute, self.copies, self.reading = (cuda.Stream(non_blocking=True) for _ in range(3))
+        self.wait_for: Callable[[Any], None] | None = None
+        """Waits for an event that depends on other processes; raises if one of them is lost."""
         self._live: weakref.WeakSet[Allocation] = weakref.WeakSet()
         self._kept: deque[tuple[Any, tuple[Any, ...]]] = deque()
         self._fetched: Transaction | None = None

@@ -5,7 +5,7 @@ where they are, inputs and results have a place each. A run of it is
 
     copies    ▸ the batch, from pinned memory to a staging place, as soon as the previous batch has left that
     compute   ▸ staging place to the inputs' place ▸ the graph ▸ the results' place to leased memory
-    reading   ▸ the results to the host, in one transaction
+    reading   ▸ results that the host reads, in one transaction that begins before the next step
 
 and waits for nothing: the next batch is copied while the graph runs.
 """
@@ -24,7 +24,7 @@ from trainer.engine.graph.storage import HOST, Storage, moves
 from trainer.engine.program.plan import MemoryPlan, plan_memory
 from trainer.engine.program.work import Buffer
 from trainer.engine.targets import Run
-from trainer.engine.targets.cuda.memory import ALIGNMENT, Allocation, Block, CudaMemory, Ending, Transaction
+from trainer.engine.targets.cuda.memory import ALIGNMENT, Allocation, Block, CudaMemory, Ending
 from trainer.engine.targets.ptx.launch import Address, Launch
 from trainer.engine.targets.ptx.target import Lowered
 
@@ -43,7 +43,7 @@ class ProgramDevice(Protocol):
 
 
 class Program:
-    """Kernels on given buffers. `run_at` launches them one by one."""
+    """Kernels on given buffers. `run_at` launches them one by one. `layouts` are those of the results."""
 
     def __init__(
         self, device: ProgramDevice, lowered: Lowered, functions: Sequence[Any], inputs: Sequence[Node],
@@ -52,7 +52,7 @@ class Program:
         self.device, self.flush = device, flush
         self.launches: list[Launch] = lowered.launches
         self.memory: MemoryPlan = plan_memory(self.launches)
-        self._functions, self._shapes, self._layouts = list(functions), list(shapes), lowered.layouts
+        self._functions, self._shapes, self.layouts = list(functions), list(shapes), lowered.layouts
         self.results: list[Buffer] = lowered.results
         self._arguments: list[list[np.ndarray]] = []
         in_arena: list[tuple[np.ndarray, int]] = []
@@ -82,25 +82,27 @@ class Program:
 
     def run_at(self, addresses: Sequence[int]) -> Run:
         """Run on inputs that lie at these addresses of the GPU's memory."""
-        self._bind()
-        for places, address in zip(self._inputs, addresses, strict=True):
-            _place(places, address)
         memory = self.device.memory
         blocks = [memory.allocate(buffer.size, buffer.dtype) for buffer in self.results]
-        for places, block in zip(self._results, blocks, strict=True):
-            _place(places, block.address)
         with memory.gpu.used("running kernels"):
-            self._launch(memory)
+            self.launch_at(addresses, [block.address for block in blocks], memory.compute)
         return self._run_of(blocks)
 
-    def _launch(self, memory: CudaMemory) -> None:
+    def launch_at(self, inputs: Sequence[int], results: Sequence[int], stream: Any) -> None:
+        """Launch the kernels on a stream, with inputs and results at these addresses. Inside of `gpu.used`."""
+        self._bind()
+        for places, address in zip((*self._inputs, *self._results), (*inputs, *results), strict=True):
+            _place(places, address)
+        self._launch(stream)
+
+    def _launch(self, stream: Any) -> None:
         for launch, function, arguments in zip(self.launches, self._functions, self._arguments, strict=True):
             if launch.blocks:
-                function((launch.blocks,), (launch.threads,), arguments, stream=memory.compute)
+                function((launch.blocks,), (launch.threads,), arguments, stream=stream)
 
     def _run_of(self, blocks: Sequence[Block]) -> Run:
         run = Run()
-        for block, shape, layout in zip(blocks, self._shapes, self._layouts, strict=True):
+        for block, shape, layout in zip(blocks, self._shapes, self.layouts, strict=True):
             storage = Storage(shape, block.dtype)
             storage.put(block, layout, self.device.memory)
             run.append(storage)
@@ -116,6 +118,7 @@ class Program:
                 argument[0] = arena + offset
         if self._moves != moves[0]:
             for storage, places in self._bound:
+                changed |= storage.owner is not memory
                 storage.move(memory)
                 assert storage.block is not None
                 changed |= _place(places, storage.block.address)
@@ -135,8 +138,8 @@ class Step(Program):
         super().__init__(device, lowered, functions, inputs, shapes, flush=flush)
         memory = device.memory
         self._graph: Any = None
-        sizes = [node.size * node.dtype.itemsize for node in inputs]
-        self._input_offsets, self._input_bytes = _offsets(sizes)
+        self._input_sizes = [node.size * node.dtype.itemsize for node in inputs]
+        self._input_offsets, self._input_bytes = _offsets(self._input_sizes)
         self._result_offsets, self._result_bytes = _offsets([buffer.nbytes for buffer in self.results])
         self._input: Allocation = memory.take(self._input_bytes, "batches")
         self._staging: Allocation = memory.take(self._input_bytes, "batches")
@@ -164,7 +167,7 @@ class Step(Program):
         leased = memory.take(self._result_bytes, "results of steps")
         with memory.gpu.used("running a step", memory.held) as cuda:
             if pinned is not None:
-                self._send(cuda, pinned)
+                self._send(cuda, pinned, [place for place, each in enumerate(inputs) if each.owner is not memory])
             for storage, offset in zip(inputs, self._input_offsets, strict=True):
                 if storage.owner is memory:
                     block: Block = storage.block
@@ -176,16 +179,21 @@ class Step(Program):
             if self.results:
                 kind, source = cuda.runtime.memcpyDeviceToDevice, self._result.address
                 memory.move(kind, leased.address, source, self._result_bytes, memory.compute)
-            ending = Ending(memory.gpu, memory.mark(memory.compute), "running a step")
+            ending = Ending(memory, memory.mark(memory.compute), "running a step")
         self._runs += 1
-        run = self._run_of(self._leased(leased))
+        run = self._run_of(
+            [
+                Block(leased, buffer.size, buffer.dtype, offset)
+                for buffer, offset in zip(self.results, self._result_offsets, strict=True)
+            ]
+        )
         run.fence = ending
         return run
 
     def _capture(self, memory: CudaMemory) -> None:
         memory.compute.begin_capture()
         try:
-            self._launch(memory)
+            self._launch(memory.compute)
         except BaseException:
             with suppress(memory.gpu.cuda.runtime.CUDARuntimeError):
                 memory.compute.end_capture()
@@ -212,32 +220,22 @@ class Step(Program):
                 np.frombuffer(pinned, values.dtype, values.size, offset)[...] = values
         return pinned
 
-    def _send(self, cuda: Any, pinned: Any) -> None:
-        """Copy pinned memory to the inputs' place, by the staging place."""
-        memory, size = self.device.memory, self._input_bytes
+    def _send(self, cuda: Any, pinned: Any, places: Sequence[int]) -> None:
+        """Copy inputs from pinned memory to their places, by the staging place."""
+        memory = self.device.memory
+        parts = [(self._input_offsets[place], self._input_sizes[place]) for place in places]
         memory.copies.wait_event(self._staging_is_free)
-        memory.move(cuda.runtime.memcpyHostToDevice, self._staging.address, pinned.ptr, size, memory.copies)
+        kind, target = cuda.runtime.memcpyHostToDevice, self._staging.address
+        for offset, size in parts:
+            memory.move(kind, target + offset, pinned.ptr + offset, size, memory.copies)
         sent = memory.mark(memory.copies)
-        self._slots[self._runs % SLOTS] = (pinned, Ending(memory.gpu, sent, "copying a batch to the GPU"))
+        self._slots[self._runs % SLOTS] = (pinned, Ending(memory, sent, "copying a batch to the GPU"))
         memory.keep(sent, pinned)
         memory.compute.wait_event(sent)
         kind = cuda.runtime.memcpyDeviceToDevice
-        memory.move(kind, self._input.address, self._staging.address, size, memory.compute)
+        for offset, size in parts:
+            memory.move(kind, self._input.address + offset, self._staging.address + offset, size, memory.compute)
         self._staging_is_free = memory.mark(memory.compute)
-
-    def _leased(self, leased: Allocation) -> list[Block]:
-        """The results' blocks, on their way to the host."""
-        transaction = Transaction(self.device.memory)
-        blocks = [
-            Block(leased, buffer.size, buffer.dtype, offset)
-            for buffer, offset in zip(self.results, self._result_offsets, strict=True)
-        ]
-        if blocks:
-            start = transaction.add(leased.address, self._result_bytes, leased)
-            for block, offset in zip(blocks, self._result_offsets, strict=True):
-                block.arrival = transaction, start + offset
-            transaction.begin()
-        return blocks
 
 
 def _place(places: Sequence[tuple[np.ndarray, int]], address: int) -> bool:

@@ -1,0 +1,85 @@
+"""Figures that are kept, a file a benchmark: results/figures/NAME.jsonl, whose lines only grow (`ledger.py`).
+
+A line is a figure's result with the command that measures it, the date, the commit, the machine, and the versions on
+both sides. `published.py` makes docs/results.md of the newest line of each figure.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import ledger
+import provenance
+from harness import Result
+
+FIGURES = Path(__file__).parent / "results" / "figures"
+PEERS = ("torch", "torchvision", "timm", "numpy", "scikit-learn", "mpi4py")
+"""Distributions whose versions are kept of the peer's environment, as far as it has them."""
+_VERSIONS = """
+import importlib.metadata, json, sys
+found = {}
+for name in sys.argv[1:]:
+    try: found[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError: pass
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The file of a benchmark, and what a figure that is measured now is of."""
+
+    file: Path
+    origin: Mapping[str, Any]
+
+    def known(self) -> dict[str, Result]:
+        """Results by name that were told (`ok` is not None), of this commit, on this machine."""
+        same = ("revision", "machine", "versions", "peer_versions")
+        lines = [line for line in ledger.read(self.file) if all(line[key] == self.origin[key] for key in same)]
+        names = [field.name for field in fields(Result)]
+        return {
+            line["name"]: Result(**{name: line[name] for name in names}) for line in lines if line["ok"] is not None
+        }
+
+    def add(self, result: Result) -> None:
+        """Append a result, unless it lacks its peer: the next call measures it with one."""
+        if not result.lacks_peer:
+            command = f"{self.origin['command']} {result.name}"
+            ledger.append(self.file, {**self.origin, "command": command, **vars(result)})
+
+
+def recording(benchmark: str, peer_python: str | None, folder: Path = FIGURES) -> Recording:
+    """The recording of a benchmark, by its name.
+
+    Raises:
+        SystemExit: the checkout has changes, so that no commit names what is measured.
+    """
+    if (revision := provenance.revision()).endswith("+"):
+        raise SystemExit("the checkout has changes in trainer or benchmarks: commit them before figures are recorded")
+    return Recording(
+        folder / f"{benchmark}.jsonl",
+        {
+            "command": f"python benchmarks/{benchmark}.py{' --peer-python PYTHON' if peer_python else ''}",
+            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "revision": revision,
+            "machine": provenance.machine(),
+            "versions": provenance.versions(),
+            "peer_versions": _versions_of(peer_python) if peer_python else {},
+        },
+    )
+
+
+def newest(folder: Path = FIGURES) -> dict[str, dict[str, ledger.Line]]:
+    """By benchmark and figure, the line that was recorded last."""
+    return {file.stem: {line["name"]: line for line in ledger.read(file)} for file in sorted(folder.glob("*.jsonl"))}
+
+
+def _versions_of(python: str, distributions: Sequence[str] = PEERS) -> dict[str, str]:
+    command = (python, "-c", _VERSIONS, *distributions)
+    return dict(json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout))
