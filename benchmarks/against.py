@@ -30,7 +30,7 @@ import contractions
 from harness import ROOT, Companion, Family, Figure, run_figures
 from steps import STEPS
 
-from trainer.engine.targets.cpu.pool import available_threads
+from trainer.engine.targets.cpu.topology import available_threads
 
 WORKLOADS = Path("benchmarks/workloads")
 NO_SLOWER = 0.99

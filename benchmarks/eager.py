@@ -24,7 +24,7 @@ from pathlib import Path
 from against import WORKLOADS, Checkout, check
 from harness import ROOT, Companion, Family, Figure, checkout_environment, run_figures
 
-from trainer.engine.targets.cpu.pool import available_threads
+from trainer.engine.targets.cpu.topology import available_threads
 
 OPERATIONS = ("add", "number", "exp", "sum", "less")
 CHAINS = ("chain", "number_chain")

@@ -21,7 +21,7 @@ import sys
 
 from harness import ROOT, BestPolicy, Companion, Family, Figure, checkout_environment, run_figures
 
-from trainer.engine.targets.cpu.pool import available_threads
+from trainer.engine.targets.cpu.topology import available_threads
 
 SCRIPT = str(ROOT / "benchmarks" / "workloads" / "operations.py")
 IN_NUMPY = ("sort", "argsort", "top_k", "unique", "cumulative_sum", "gather", "scatter", "boolean_selection")

@@ -24,7 +24,7 @@ from lowered import program_digest
 
 from trainer.configs import Span, load
 from trainer.engine.targets.cpu import native
-from trainer.engine.targets.cpu.pool import available_threads
+from trainer.engine.targets.cpu.topology import available_threads
 from trainer.learner import Plan
 
 PACKAGE = ROOT / "trainer"

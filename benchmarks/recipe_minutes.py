@@ -23,7 +23,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO
 
-from trainer.engine.targets.cpu.pool import available_threads
+from trainer.engine.targets.cpu.topology import available_threads
 from trainer.learner.task import model_states
 from trainer.learner.training import Training
 

@@ -31,7 +31,7 @@ from typing import Any
 
 from harness import Figure, largest
 
-from trainer.engine.targets.cpu.pool import available_threads
+from trainer.engine.targets.cpu.topology import available_threads
 
 FOLDER = Path(__file__).parent / "workloads"
 sys.path.insert(0, str(FOLDER))

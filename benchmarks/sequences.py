@@ -35,7 +35,7 @@ import tempfile
 
 from harness import ROOT, BestPolicy, Companion, Figure, run_figures
 
-from trainer.engine.targets.cpu.pool import available_threads
+from trainer.engine.targets.cpu.topology import available_threads
 
 WORKLOADS = ROOT / "benchmarks" / "workloads"
 RECURRENT, ATTENTION = str(WORKLOADS / "sequences.py"), str(WORKLOADS / "attention.py")

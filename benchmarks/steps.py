@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness import POLICIES, Companion, Figure, checkout_environment
 
-from trainer.engine.targets.cpu.pool import available_threads
+from trainer.engine.targets.cpu.topology import available_threads
 
 FOLDER = Path(__file__).parent / "workloads"
 STEPS = {"conv_bn_relu_conv": 5, "mlp": 50, "resnet50": 1, "pix2pix": 1, "lsgan": 1}

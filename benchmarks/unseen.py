@@ -38,7 +38,7 @@ from typing import Any
 from harness import Companion, Family, Figure, checkout_environment, largest, run_figures
 from steps import FastestWay
 
-from trainer.engine.targets.cpu.pool import available_threads
+from trainer.engine.targets.cpu.topology import available_threads
 
 SCRIPT = str(Path(__file__).parent / "workloads" / "untuned.py")
 NETWORKS = ("densenet", "efficientnet", "convnext", "swin", "detector", "hourglass", "dcgan", "superresolution",

@@ -12,9 +12,10 @@ import pytest
 
 from tests.cli.conftest import Commands
 from trainer.cli import main
-from trainer.cli.examination import DISTRIBUTION, Findings, examine, name_clashes
+from trainer.cli.examination import DISTRIBUTION, Findings, described, examine, name_clashes
 from trainer.cli.verbs import DEFAULTS, GROUPS, VERBS, verbs_in
 from trainer.cli.verbs.doctor import report_lines
+from trainer.engine.targets.cpu.topology import Topology
 
 HEAVY = ("numpy", "llvmlite", "textual", "importlib.metadata")
 
@@ -148,8 +149,20 @@ def test_doctor_tells_versions_processor_threads_and_caches(monkeypatch: pytest.
     (tmp_path / "objects").mkdir()
     (tmp_path / "objects" / "kernel").write_bytes(b"x" * 1_500_000)
     facts = examine().facts
-    assert {"trainer", "python", "numpy", "cpu", "cpu features", "threads", "gpus"} <= set(facts)
+    assert {"trainer", "python", "numpy", "cpu", "cpu features", "cores", "threads", "gpus"} <= set(facts)
     assert facts["kernel cache"].endswith("1 files, 1.5 MB")
+
+
+def test_doctor_describes_the_processors_that_may_be_used() -> None:
+    cores = tuple((n, n + 4) for n in range(4))
+    server = Topology(cores, {2: cores, 3: (tuple(range(8)),)}, ((0, 4, 1, 5), (2, 6, 3, 7)), frozenset({3, 7}), 2.5)
+    assert described(server, 16) == (
+        "4 physical (1 slower), 8 of 16 logical processors (affinity), level-2 cache shared by 2, "
+        "level-3 cache shared by 8, 2 memory nodes (NUMA), a quota of 2.5 (control group)"
+    )
+    assert described(Topology(((0,), (1,)), {2: ((0,), (1,))}, ((0, 1),), frozenset(), None), 2) == (
+        "2 physical, 2 of 2 logical processors"
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are POSIX's")

@@ -6,6 +6,8 @@ import json
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,9 +16,10 @@ from trainer.cli.attempt import Attempt
 from trainer.cli.ending import explain, summary
 from trainer.cli.order import Order
 from trainer.cli.prepare import split_words
-from trainer.cli.system import SystemSampler, available_threads
+from trainer.cli.rank import share_of_threads
+from trainer.cli.system import SystemSampler
 from trainer.cli.worker import RecordedSink, Report
-from trainer.rundir import EndEvent, Event, MetricEvent, RunPaths
+from trainer.rundir import EndEvent, Event, MetricEvent, RunPaths, host_name
 
 
 def test_an_order_is_the_same_on_the_other_side() -> None:
@@ -83,7 +86,6 @@ def test_a_sample_has_memory_and_processor_use() -> None:
     sample = SystemSampler().sample()
     assert sample.memory is not None and sample.memory > 1e6
     assert sample.cpu is not None and sample.cpu >= 0
-    assert 1 <= available_threads() <= (os.cpu_count() or 1)
 
 
 def test_the_summary_says_the_final_numbers_and_how_to_go_on(tmp_path: Path) -> None:
@@ -124,3 +126,18 @@ def test_the_summary_leads_with_the_best_value_and_says_what_to_type_next(tmp_pa
     commands = "\n".join(lines[5:])
     assert (f"next     trainer predict '{root}' IMAGE" in commands) == predicts
     assert f"trainer report '{root}'" in commands and "--resume" not in commands
+
+
+def test_ranks_share_the_cores_that_several_of_them_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    topology = "trainer.engine.targets.cpu.topology."
+    monkeypatch.setattr(topology + "affinity", lambda: {0, 1, 2, 3})
+    monkeypatch.setattr(topology + "available_threads", lambda: 4)
+
+    def share(*others: tuple[str, list[int]]) -> int:
+        group: Any = SimpleNamespace(to_all=lambda own: [own, *others])
+        return share_of_threads(group)
+
+    here = host_name()
+    assert share() == share((here, [4, 5, 6, 7])) == share(("elsewhere", [0, 1, 2, 3])) == 4
+    assert share((here, [0, 1, 2, 3])) == 2
+    assert share((here, [3]), *[(here, [0, 1, 2, 3])] * 7) == 1

@@ -11,7 +11,7 @@ from trainer import TrainerError
 from trainer.configs import RunConfig, config_from
 from trainer.datasets import ArrayDataset, Batch, Cached, Draws, Pipeline, Subset, loaders, split
 from trainer.datasets.transforms import Resize, VerticalFlip
-from trainer.datasets.workers import processors
+from trainer.engine.targets.cpu.topology import available_processors
 
 
 def mark(batch: Batch, draws: Draws) -> Batch:
@@ -68,7 +68,8 @@ def test_workers_are_shared_and_many_only_for_items_that_are_read() -> None:
     assert (made["train"].workers.kind, made["train"].workers.workers) == ("thread", 1)
     made = of({}, train=split(Files(40), {"a": 30, "b": 10})["a"], valid=Files(10))
     assert made["train"].workers is made["valid"].workers
-    assert (made["train"].workers.kind, made["train"].workers.workers) == ("process", max(1, min(8, processors() - 1)))
+    workers = made["train"].workers
+    assert (workers.kind, workers.workers) == ("process", max(1, min(8, available_processors() - 1)))
     made["train"].close()
     made = of({"workers": 2, "worker_kind": "thread", "prefetch": 3}, train=Files(40))
     assert (made["train"].workers.kind, made["train"].workers.ahead) == ("thread", 6)

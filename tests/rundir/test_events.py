@@ -1,6 +1,5 @@
 """The lines of events.jsonl: the documented form, and tolerance for what others write."""
 
-import dataclasses
 import json
 import math
 import re
@@ -57,9 +56,20 @@ def test_every_kind_comes_back_equal() -> None:
         "Mapping[str, int]": {"x": 2}, "Sequence[str]": ("a", "b"), "Sequence[Mapping[str, float]]": ({"use": 1.0},),
     }  # fmt: skip
     for kind in KINDS.values():
-        event = kind(*(samples[str(item.type).removesuffix(" | None")] for item in dataclasses.fields(kind)))
+        event = kind(*(samples[kind.__annotations__[name].removesuffix(" | None")] for name in kind._fields))
         record = decode(encode(event, time=0, since_start=0, attempt=1))
         assert record is not None and record.event == event
+
+
+def test_an_event_is_immutable_and_takes_its_fields_alone() -> None:
+    event = PhaseEvent("load", "started", now="weights")
+    assert event == PhaseEvent(name="load", state="started", now="weights") != event.replaced(now="data")
+    assert hash(event) == hash(event.replaced()) and repr(event).startswith("PhaseEvent(name='load', state='started'")
+    with pytest.raises(AttributeError, match="immutable"):
+        event.now = "data"  # type: ignore[misc]
+    for wrong in ({"name": "load"}, {"name": "load", "state": "started", "colour": 1}):
+        with pytest.raises(TypeError, match="has the fields name, state"):
+            PhaseEvent(**wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

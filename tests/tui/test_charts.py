@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,7 +68,7 @@ def test_a_taller_chart_has_more_ticks(height: int, least: int) -> None:
 
 def test_the_first_transient_does_not_flatten_the_rest_and_is_marked_at_the_edge() -> None:
     values = [900.0, 400.0, 90.0] + [1.0 + 0.5 * math.sin(step / 9) for step in range(200)]
-    robust, whole = drawn(chart_of(values)), drawn(chart_of(values, window=replace(WHOLE, is_robust=False)))
+    robust, whole = drawn(chart_of(values)), drawn(chart_of(values, window=WHOLE._replace(is_robust=False)))
     assert max(labels(robust)) <= 2 and "▲" in robust[0] and "▲ outside the range" in robust[-1]
     assert max(labels(whole)) >= 900 and "▲" not in "".join(whole)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,7 +52,7 @@ async def test_it_is_what_the_app_draws_first(
         app.is_first = True
         app.draw()
         await pilot.pause()
-        drawn = draw_overview(replace(app.frame(), pane="phases"), *size)
+        drawn = draw_overview(app.frame()._replace(pane="phases"), *size)
         shown = screen_text(app)
     for on_empty in (True, False):
         terminal = Screen(*size)

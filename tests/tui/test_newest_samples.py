@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,7 +68,7 @@ async def test_texts_and_files_that_are_gone_are_told_of(shown: RunPaths, clock:
     app = dashboard(shown, clock)
     frame = app.frame()
     lines = plain(
-        draw_newest(replace(frame, is_first=False), 60, 8, lambda event: read_sample(shown.root / event.file))
+        draw_newest(frame._replace(is_first=False), 60, 8, lambda event: read_sample(shown.root / event.file))
     )
     assert "can't be read" in lines and "to be or not to be," in lines
     assert draw_newest(frame, 60, 8, lambda event: None) == []  # the first frame waits for nothing

@@ -72,7 +72,6 @@ def test_braille_dots_are_numbered_as_unicode_numbers_them() -> None:
 
 
 def test_the_cross_hair_moves_without_painting_the_chart_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
 
     from trainer.tui import plot
     from trainer.tui.charts import WHOLE, Chart, Layer
@@ -87,7 +86,7 @@ def test_the_cross_hair_moves_without_painting_the_chart_again(monkeypatch: pyte
     monkeypatch.setattr(plot, "paint", lambda *given: painted.append("") or paint(*given))
 
     def draw(cursor: float | None, width: int = 60) -> list[object]:
-        chart = Chart("loss", (Layer("loss", series, "line", "train"),), window=replace(WHOLE, cursor=cursor))
+        chart = Chart("loss", (Layer("loss", series, "line", "train"),), window=WHOLE._replace(cursor=cursor))
         return list(plot.draw_chart(chart, width, 12, UNICODE))
 
     without = draw(None)

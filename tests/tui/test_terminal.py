@@ -81,9 +81,10 @@ def test_the_parts_of_the_app_leave_little_to_import_for_its_first_frame() -> No
     assert "numpy" not in loaded
 
 
-def test_preparing_imports_a_part_of_textual_and_stops_when_that_is_enough() -> None:
+def test_preparing_imports_the_app_and_stops_when_that_is_enough() -> None:
     assert "textual" not in loaded_by("from trainer.tui import prepare_dashboard; prepare_dashboard(lambda: True)")
-    assert "textual" in loaded_by("from trainer.tui import prepare_dashboard; prepare_dashboard(lambda: False)")
+    loaded = loaded_by("from trainer.tui import prepare_dashboard; prepare_dashboard(lambda: False)")
+    assert "trainer.tui.app" in loaded and "numpy" not in loaded
 
 
 def test_what_is_shown_of_a_run_that_is_not_there_yet_waits_for_nothing_heavy() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer import __version__
-from trainer.cli.system import available_threads, gpu_names
+from trainer.cli.system import gpu_names
 from trainer.rundir import EventSink, WarningEvent
 
 PACKAGES = (
@@ -52,6 +52,8 @@ def complete_environment(path: Path) -> None:
         OSError: the file can't be written.
     """
     import platform
+
+    from trainer.engine.targets.cpu.topology import available_threads
 
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     found = {

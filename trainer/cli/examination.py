@@ -8,10 +8,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trainer
 from trainer.cli.environment import cpu_features, cpu_name, package_versions
-from trainer.cli.system import available_threads, gpu_names
+from trainer.cli.system import gpu_names
+
+if TYPE_CHECKING:
+    from trainer.engine.targets.cpu.topology import Topology
 
 TELLING_FEATURES = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8", "asimd", "sve")
 """Processor features that decide which kernels are used."""
@@ -63,12 +67,32 @@ def _names(findings: Findings) -> None:
 
 
 def _processor(findings: Findings) -> None:
+    from trainer.engine.targets.cpu.topology import Topology
+
     features = set(cpu_features())
     findings.facts["cpu"] = cpu_name()
     findings.facts["cpu features"] = " ".join(name for name in TELLING_FEATURES if name in features) or "not listed"
-    cores = os.cpu_count() or 1
-    usable = available_threads()
-    findings.facts["threads"] = f"{usable} of {cores}" + ("" if usable == cores else " (affinity and control group)")
+    topology = Topology.read()
+    findings.facts["cores"] = described(topology, os.cpu_count() or 1)
+    findings.facts["threads"] = f"{topology.threads} by default"
+
+
+def described(topology: Topology, installed: int) -> str:
+    """The usable processors of a machine that has so many, as a line."""
+    cores, processors = len(topology.cores), sum(map(len, topology.cores))
+    slower = sum(not topology.slower.isdisjoint(core) for core in topology.cores)
+    parts = [f"{cores} physical" + (f" ({slower} slower)" if slower else "")]
+    parts.append(f"{processors} of {installed} logical processors" + (" (affinity)" if processors < installed else ""))
+    parts += [
+        f"level-{level} cache shared by {' and '.join(map(str, sorted({len(group) for group in groups})))}"
+        for level, groups in topology.caches.items()
+        if any(len(group) > 1 for group in groups)
+    ]
+    if len(topology.nodes) > 1:
+        parts.append(f"{len(topology.nodes)} memory nodes (NUMA)")
+    if topology.quota is not None:
+        parts.append(f"a quota of {topology.quota:g} (control group)")
+    return ", ".join(parts)
 
 
 def _gpus(findings: Findings) -> None:

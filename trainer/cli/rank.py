@@ -125,10 +125,14 @@ def heartbeats_of(root: Path, attempt: int) -> Path:
 
 
 def share_of_threads(group: Group) -> int:
-    """An equal share of this machine's cores for each of its ranks. Waits for all ranks."""
-    from trainer.engine.targets.cpu.pool import available_threads
+    """An equal share of the physical cores that this rank may use, for each rank of this machine that may use some of
+    them too: launchers often bind ranks to cores of their own. Waits for all ranks.
+    """
+    from trainer.engine.targets.cpu.topology import affinity, available_threads
 
-    return max(1, available_threads() // group.to_all(host_name()).count(host_name()))
+    own = set(affinity())
+    places = group.to_all((host_name(), sorted(own)))
+    return max(1, available_threads() // sum(host == host_name() and not own.isdisjoint(each) for host, each in places))
 
 
 def with_threads(config: RunConfig, threads: int) -> RunConfig:

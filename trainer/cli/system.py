@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,16 +15,18 @@ class SystemSampler:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         import psutil
 
+        from trainer.engine.targets.cpu.topology import available_processors
+
         self._process = psutil.Process()
         self._process.cpu_percent()
-        self._cores = available_threads()
+        self._processors = available_processors()
         self._gpus = _Gpus()
         self._disk, self._network = Rate(self._disk_bytes, clock), Rate(_network_bytes, clock)
 
     def sample(self) -> SystemEvent:
-        """Processor use in percent of the usable cores, resident memory in bytes, rates, GPUs."""
+        """Processor use in percent of the usable logical processors, resident memory in bytes, rates, GPUs."""
         return SystemEvent(
-            cpu=round(self._process.cpu_percent() / self._cores, 1),
+            cpu=round(self._process.cpu_percent() / self._processors, 1),
             memory=self._process.memory_info().rss,
             disk=self._disk.take(),
             network=self._network.take(),
@@ -66,17 +67,6 @@ def _network_bytes() -> int | None:
     except OSError:
         return None
     return sum(one.bytes_sent + one.bytes_recv for name, one in counters.items() if not name.startswith("lo"))
-
-
-def available_threads() -> int:
-    """Cores that this process may use: its affinity, limited by the control group's quota. At least 1."""
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-            quota, period = file.read().split()
-    except (FileNotFoundError, NotADirectoryError):
-        return affinity
-    return affinity if quota == "max" else max(1, min(affinity, int(quota) // int(period)))
 
 
 class _Gpus:

@@ -84,7 +84,8 @@ class DataConfig(Section):
         ge=0,
         le=256,
         description="Number of data-loading workers (threads or processes); 0: the training loop loads batches "
-        "itself; null: one thread for data in memory, otherwise one fewer than there are processors, from 1 to 8.",
+        "itself; null: one thread for data in memory, otherwise one fewer than there are logical processors, from 1 "
+        "to 8.",
     )
     worker_kind: Literal["auto", "thread", "process"] = Field(
         "auto",

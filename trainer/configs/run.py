@@ -75,7 +75,11 @@ with warnings.catch_warnings():
             "error in the kernels.",
         )
         threads: int | None = Field(
-            None, gt=0, le=1024, description="Number of threads of the cpu device; null: one per available processor."
+            None,
+            gt=0,
+            le=1024,
+            description="Number of threads of the cpu device; null: one per physical core that the process may use "
+            "(affinity and control group).",
         )
         numerics: NumericsConfig = Field(default_factory=NumericsConfig)
         autotune: AutotuneConfig = Field(default_factory=AutotuneConfig)

@@ -93,7 +93,7 @@ class SweepConfig(Section):
         description="Number of runs of each trial, with consecutive seeds; the mean of their metrics counts.",
     )
     parallel: int = Field(
-        1, gt=0, le=256, description="Number of runs at the same time; each gets an equal share of the processors."
+        1, gt=0, le=256, description="Number of runs at the same time; each gets an equal share of the cores."
     )
 
     def contradictions(self) -> Iterable[Contradiction]:

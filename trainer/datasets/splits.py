@@ -29,7 +29,7 @@ from trainer.datasets.samplers import (
 from trainer.datasets.split_words import TRAIN
 from trainer.datasets.transforms import Pipeline
 from trainer.datasets.transforms.build import pipeline_for
-from trainer.datasets.workers import Workers, processors
+from trainer.datasets.workers import Workers
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
@@ -47,6 +47,8 @@ def loaders(
     "train" is shuffled or sampled, and its batches pass `augmentation`; the others are in order. They share workers,
     which start here, so that they are ready before the model is.
     """
+    from trainer.engine.targets.cpu.topology import available_processors  # imports the engine, 60 ms
+
     data = config.data
     _refuse_unread(config)
     _refuse_unmeasured(splits, config)
@@ -57,7 +59,7 @@ def loaders(
     shares = sum(map(len, splits.values()))
     for name, dataset in splits.items():
         if workers is None:
-            workers = 1 if BatchMaker(dataset).is_in_memory else min(max(processors() - 1, 1), MOST_WORKERS)
+            workers = 1 if BatchMaker(dataset).is_in_memory else min(max(available_processors() - 1, 1), MOST_WORKERS)
         prepared = _prepared(
             dataset, data, len(dataset) / shares, workers if isinstance(workers, int) else workers.workers
         )

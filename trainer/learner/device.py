@@ -46,7 +46,7 @@ def _gpu_of(group: Group, first: int) -> int:
         raise TrainerError(
             "there are more processes than GPUs on this machine",
             where="device",
-            found=f"{processes} processes and {max(0, gpus)} GPUs from number {first} on",
+            found=f"{processes} processes; GPUs{f' from number {first} on' if first else ''}: {max(0, gpus)}",
             expected="a GPU for each process",
             hint="Start fewer processes per machine, or set `device: cpu`.",
         )

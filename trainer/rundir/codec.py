@@ -7,7 +7,6 @@ started), `attempt`, and the fields of the kind. Fields that are None are omitte
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -195,11 +194,11 @@ def _readers(kind: type[Event]) -> tuple[tuple[str, Callable[[Any], Any], bool],
     if kind not in _READERS:
         _READERS[kind] = tuple(
             (
-                item.name,
-                _READ_BY_TYPE[str(item.type).removesuffix(" | None")],
-                item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING,
+                name,
+                _READ_BY_TYPE[kind.__annotations__[name].removesuffix(" | None")],
+                not hasattr(kind, name),
             )
-            for item in dataclasses.fields(kind)
+            for name in kind._fields
         )
     return _READERS[kind]
 

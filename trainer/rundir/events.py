@@ -1,24 +1,72 @@
-"""The kinds of events of a run: one frozen dataclass each. codec.py defines their form in the file."""
+"""The kinds of events of a run: one immutable class each. codec.py defines their form in the file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar, dataclass_transform
+
+Kind = TypeVar("Kind", bound="Event")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True)
 class Event:
-    """Base of all kinds; `kind` is the word in the file."""
+    """Base of all kinds; `kind` is the word in the file.
+
+    The annotations of a kind are its fields, as those of a frozen dataclass. Dataclasses compile their methods when
+    they are imported, which would take 7 ms of every command's start.
+    """
 
     kind: ClassVar[str] = ""
+    _fields: ClassVar[tuple[str, ...]] = ()
+    """The names of the fields, in order."""
 
+    _required: ClassVar[frozenset[str]] = frozenset()
+    """The fields without a default."""
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = tuple(
+            name for name, declared in cls.__annotations__.items() if not declared.startswith("ClassVar")
+        )
+        cls._required = frozenset(name for name in cls._fields if name not in vars(cls))
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        given, names = self.__dict__, self._fields
+        given.update(zip(names, values, strict=False))
+        given.update(named)
+        if len(values) > len(names) or not self._required <= given.keys() or not named.keys() <= {*names}:
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(names)}; found {values} and {named}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values of the fields by name."""
+        return {name: getattr(self, name) for name in self._fields}
+
+    def replaced(self: Kind, **changes: Any) -> Kind:
+        """A copy with other values of some fields."""
+        return type(self)(**{**self.to_dict(), **changes})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Event) and type(other) is type(self) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self.to_dict().values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable: {name} can't be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable: {name} can't be deleted")
+
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 EventSink = Callable[[Event], None]
 """Receives the events of producers (the learner, loaders, the tuner)."""
 
 
-@dataclass(frozen=True, slots=True)
 class RunEvent(Event):
     """The start of an attempt: what is trained, by which process, on which device."""
 
@@ -32,7 +80,6 @@ class RunEvent(Event):
     threads: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class PhaseEvent(Event):
     """The progress of a phase.
 
@@ -50,7 +97,6 @@ class PhaseEvent(Event):
     remaining: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class MetricEvent(Event):
     """Metric values at a step. `epoch` is fractional; `split` is train, valid or test (or test/<name>)."""
 
@@ -62,7 +108,6 @@ class MetricEvent(Event):
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class AutotuneEvent(Event):
     """One decision of the kernel tuner; times in milliseconds, `source` is measured or cache."""
 
@@ -78,7 +123,6 @@ class AutotuneEvent(Event):
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class StepEvent(Event):
     """The time of kernels in one run of a program (a training step is one or several), in milliseconds.
 
@@ -90,11 +134,10 @@ class StepEvent(Event):
     program: int
     updates: bool
     ms: float
-    kernels: Mapping[str, float] = field(default_factory=dict)
-    others: Mapping[str, float] = field(default_factory=dict)
+    kernels: Mapping[str, float] = NOTHING
+    others: Mapping[str, float] = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
 class SystemEvent(Event):
     """A sample of the machine.
 
@@ -114,7 +157,6 @@ class SystemEvent(Event):
     step_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class SampleEvent(Event):
     """An image or text in `samples/`; `file` is relative to the run directory."""
 
@@ -126,7 +168,6 @@ class SampleEvent(Event):
     caption: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class ReportEvent(Event):
     """An evaluation result in `reports/`; `file` is relative to the run directory."""
 
@@ -138,7 +179,6 @@ class ReportEvent(Event):
     caption: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class CheckpointEvent(Event):
     """A completed checkpoint; `path` is relative to the run directory, `reasons` are latest, best, requested, …
 
@@ -157,7 +197,6 @@ class CheckpointEvent(Event):
     cpu_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class BadItemEvent(Event):
     """An unusable item of the data set; `action` is skipped or raised, `count` the number so far."""
 
@@ -168,7 +207,6 @@ class BadItemEvent(Event):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
 class WarningEvent(Event):
     """A problem that the user should look at; the run continues."""
 
@@ -178,7 +216,6 @@ class WarningEvent(Event):
     level: str = "warning"
 
 
-@dataclass(frozen=True, slots=True)
 class LogEvent(Event):
     """A line for the log panel."""
 
@@ -188,7 +225,6 @@ class LogEvent(Event):
     level: str = "info"
 
 
-@dataclass(frozen=True, slots=True)
 class RequestEvent(Event):
     """The state of a control request; `state` is received, done or refused."""
 
@@ -199,7 +235,6 @@ class RequestEvent(Event):
     why: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class ResumedEvent(Event):
     """A new attempt resumes from a checkpoint; readers drop earlier attempts' records above `from_step`."""
 
@@ -208,7 +243,6 @@ class ResumedEvent(Event):
     checkpoint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class EndEvent(Event):
     """The last event of an attempt.
 
@@ -221,21 +255,19 @@ class EndEvent(Event):
     exit_code: int
     step: int | None = None
     seconds: float | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = NOTHING
     reason: str | None = None
     traceback: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class UnknownEvent(Event):
     """A line of a kind, or of a form, that is unknown to this version; its fields are kept unchanged."""
 
     kind: str = ""  # type: ignore[misc]  # here the kind is data
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """The result of readers: an event and its time (seconds since 1970; seconds since the process started)."""
 
     event: Event

@@ -6,7 +6,6 @@ import math
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -34,7 +33,7 @@ _scales: OrderedDict[tuple[object, ...], tuple[Chart, bool]] = OrderedDict()
 
 def identity(chart: Chart) -> tuple[object, ...]:
     """What a chart's drawing depends on but for its cross-hair, which moves while everything else stands still."""
-    window = replace(chart.window, cursor=None)
+    window = chart.window._replace(cursor=None)
     layers = tuple((layer.look, layer.role, layer.mark, id(layer.series), layer.series.version)
                    for layer in chart.layers)  # fmt: skip
     return chart.best, chart.log_scale, window, layers
@@ -57,11 +56,11 @@ def resolved(chart: Chart) -> Chart:
     if chart.log_scale is not None:
         return chart
     _, is_log = remembered(_scales, identity(chart), lambda: (chart, _spans_decades(chart)))
-    return replace(chart, log_scale=is_log)
+    return chart._replace(log_scale=is_log)
 
 
 def _spans_decades(chart: Chart) -> bool:
-    linear = replace(chart, log_scale=False)
+    linear = chart._replace(log_scale=False)
     both = []
     for layer in labeled(linear):
         values = finite(values_of(layer, linear)[1], layer, linear)

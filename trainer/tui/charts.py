@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from trainer.tui.numbers import number
 from trainer.tui.series import Series
@@ -14,8 +13,7 @@ LINE_ROLES = ("train", "second", "third")
 LESS_IS_BETTER = ("loss", "error", "perplexity", "mae", "mse", "rmse", "fid", "distance")
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """One series in one look. `raw` is drawn behind the smoothed line of the same series; `points` are dots.
 
     `mark` is a letter at the last point, which identifies the series without color.
@@ -31,8 +29,7 @@ class Layer:
 Smoothing = Literal["0.9", "0.99", "none"]
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Which steps and values charts show, and the step of the cross-hair; the same for all charts of a screen.
 
     Attributes:
@@ -51,8 +48,7 @@ class Window:
 WHOLE = Window()
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """What a chart shows, painted in the order of the layers.
 
     Attributes:

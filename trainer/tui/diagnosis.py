@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from trainer.tui.charts import best_of, primary_metric
 from trainer.tui.numbers import number
@@ -36,8 +36,7 @@ PATIENCE = 5
 """Validations without improvement that count as a plateau."""
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     """A sentence, and the role of its color: good, warn, bad or text."""
 
     text: str

@@ -9,11 +9,10 @@ import json
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainer import TrainerError
 from trainer.rundir import (
@@ -46,8 +45,7 @@ LOCK_SECONDS = 1.0
 ACKNOWLEDGE_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(NamedTuple):
     """A request that this dashboard sent, at a time in seconds since 1970."""
 
     id: str

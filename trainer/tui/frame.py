@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainer.tui.glyphs import Glyphs
 from trainer.tui.keys import Scope
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from trainer.tui.pending_run import PendingRun
 
 
-@dataclass(frozen=True)
-class WatchedRun:
+class WatchedRun(NamedTuple):
     """One of several runs that are watched at once; `status` is a summary's word, empty while it is not known."""
 
     letter: str
@@ -25,8 +23,7 @@ class WatchedRun:
     is_shown: bool
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """One moment of a run.
 
     Attributes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # The console of the Linux kernel and the old hardware terminals have no Braille in their fonts.
 _TERMINALS_WITHOUT_BRAILLE = frozenset({"linux", "dumb", "vt52", "vt100", "vt102", "vt220"})
@@ -13,8 +13,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Of runs that are shown together."""
 
 
-@dataclass(frozen=True)
-class Glyphs:
+class Glyphs(NamedTuple):
     """Named characters, each one cell wide."""
 
     braille: bool

@@ -6,8 +6,7 @@ A row names the method `action_<name>` of the app, a screen or a dialogue; a tes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Scope = Literal[
     "everywhere", "overview", "metrics", "kernels", "samples", "evaluation", "runs", "config", "sweep",
@@ -15,8 +14,7 @@ Scope = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Action:
+class Action(NamedTuple):
     """One action of the user."""
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,8 +39,7 @@ Place = tuple[int, int, int, int]
 """Column, line, width and height."""
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """How much each pane of the body has to show: lines, or whether there is anything."""
 
     phases: int = 0

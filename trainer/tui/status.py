@@ -5,7 +5,7 @@ The words are those of `trainer runs list` and of the report; a dashboard distin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trainer.rundir import LockState
 from trainer.tui.view import View
@@ -17,8 +17,7 @@ STARTING_SECONDS = 30.0
 """How long a run without a lock counts as starting, after its last event."""
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(NamedTuple):
     """A state of a run.
 
     `glyph` names a field of Glyphs, `role` a color; `is_over`: nothing changes any more unless the run is resumed;

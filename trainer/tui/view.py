@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from trainer.rundir import (
     AutotuneEvent,
@@ -38,7 +38,6 @@ HISTORY = 64
 """Samples of the machine in each sparkline."""
 
 RATE_WINDOW_SECONDS = 10.0
-_SYSTEM_FIELDS = tuple(one.name for one in fields(SystemEvent))
 
 
 @dataclass
@@ -64,8 +63,7 @@ class Phase:
         return max(0.0, (now if self.is_active else self.changed) - self.started)
 
 
-@dataclass(frozen=True)
-class LogLine:
+class LogLine(NamedTuple):
     """One line of the log panel; `level` is info, warning, error, good or output."""
 
     time: float
@@ -73,8 +71,7 @@ class LogLine:
     message: str
 
 
-@dataclass(frozen=True)
-class Validation:
+class Validation(NamedTuple):
     """Metrics of a split at a step, `at`, by "split/name", and the line of the log that tells them."""
 
     at: tuple[str, int]
@@ -260,9 +257,9 @@ MEASURED = ("cpu", "memory", "disk", "network", "data_wait", "step_ms")
 
 def _system(view: View, event: SystemEvent, time: float) -> None:
     # Several threads sample: a field that one leaves out keeps the value of another.
-    sampled = {name: value for name in _SYSTEM_FIELDS if (value := getattr(event, name)) is not None}
+    sampled = {name: value for name, value in event.to_dict().items() if value is not None}
     view.samples_taken += 1
-    view.system = event if view.system is None else replace(view.system, **sampled)
+    view.system = event if view.system is None else view.system.replaced(**sampled)
     for name in MEASURED:
         value = sampled.get(name)
         if value is not None:

@@ -9,9 +9,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from trainer.rundir import process_age
 from trainer.tui.feed import Feed
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     from trainer.tui.first_frame import FirstFrame
 
 Action = Literal["detached", "finished", "stopped", "terminated", "hung_up", "failed"]
-BESIDE_A_WORKER = ("asyncio", "rich.console", "textual", "textual.css.styles")
-"""Modules imported while a worker reads its configuration. More of them would delay the worker: both share cores."""
-
 PARTS_OF_THE_APP = (
-    *BESIDE_A_WORKER,
+    "asyncio",
+    "rich.console",
+    "textual",
+    "textual.css.styles",
     "textual.widget",
     "textual.screen",
     "textual.command",
@@ -36,12 +35,15 @@ PARTS_OF_THE_APP = (
     "textual.layouts.factory",
     "trainer.tui.screens",
     "trainer.tui.app",
+    "trainer.tui.driver",
 )
-"""Modules that the app and Textual import before a frame, in pieces of a few tens of milliseconds."""
+"""Modules that the app and Textual import before a frame, in pieces of a few tens of milliseconds.
+
+They take as long as a worker takes to read its configuration, and are imported meanwhile.
+"""
 
 
-@dataclass(frozen=True)
-class TuiResult:
+class TuiResult(NamedTuple):
     """How the dashboard was left.
 
     Training continues (`detached`), the run was over (`finished`), or it was stopped (`stopped`); or the dashboard
@@ -75,8 +77,8 @@ def awaiting(name: str) -> Iterator[FirstFrame]:
 
 
 def prepare_dashboard(is_enough: Callable[[], bool]) -> None:
-    """Import a part of what the app needs while a worker is waited for."""
-    for part in BESIDE_A_WORKER:
+    """Import what the app needs while a worker is waited for, until that `is_enough`."""
+    for part in PARTS_OF_THE_APP:
         if is_enough():
             return
         importlib.import_module(part)

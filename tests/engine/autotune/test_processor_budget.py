@@ -53,6 +53,6 @@ def test_idle_time_never_runs_backwards() -> None:
 
 
 def test_processors_that_are_not_all_ours_are_not_held_to_be_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer.engine.autotune.processor_budget.available_threads", lambda: 1)
+    monkeypatch.setattr("trainer.engine.autotune.processor_budget.available_processors", lambda: 1)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     assert idle_seconds() == 0

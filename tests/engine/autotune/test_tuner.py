@@ -22,8 +22,8 @@ from trainer.engine.targets.cpu import defaults, native, templates
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.executable import Program
 from trainer.engine.targets.cpu.recording import ProgramRun
-from trainer.engine.targets.cpu.single_thread import SingleThreadChoice
 from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
+from trainer.engine.targets.cpu.thread_choice import ThreadChoice
 
 
 @pytest.fixture(autouse=True)
@@ -272,19 +272,19 @@ def test_steps_that_decide_nothing_are_left_alone(monkeypatch: pytest.MonkeyPatc
         assert not tuner.done and not tuner._queue.is_trying
 
 
-class AlwaysSingleThreaded(SingleThreadChoice):
+class AlwaysSingleThreaded(ThreadChoice):
     """Beside a process that never leaves: every run that may go alone does."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.alone = True
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.threads = 1
 
     def took(self, seconds: float) -> None:
         pass
 
 
 def test_beside_a_process_that_stays_everything_is_decided_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer.engine.targets.cpu.executable.SingleThreadChoice", AlwaysSingleThreaded)
+    monkeypatch.setattr("trainer.engine.targets.cpu.executable.ThreadChoice", AlwaysSingleThreaded)
     threads: list[int] = []
     after = Tuner.after
 

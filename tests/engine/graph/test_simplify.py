@@ -36,6 +36,7 @@ TRUTH = leaf(np.arange(8) % 2 == 0)
 SUM = p.add(X, leaf(np.ones(8, np.float32)))  # has been through arithmetic
 COLUMN = p.reshape(SUM, (8, 1, 1))
 CUBE = p.reshape(X, (2, 2, 2))
+MEAN = p.reduce_mean(CUBE, (0, 2))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,10 @@ CUBE = p.reshape(X, (2, 2, 2))
         (p.slice_(X, (0,), (8,), (1,)), X),
         (p.pad(X, (0,), (0,), (0,), 0.0), X),
         (p.concatenate([X, p.slice_(X, (0,), (0,), (1,))], 0), X),
+        (
+            p.reduce_mean(p.concatenate([CUBE, CUBE], 1), (0, 2)),
+            p.concatenate([MEAN, MEAN], 0),
+        ),
         (p.where(full(True, TRUTH), X, SUM), X),
         (p.logical_and(TRUTH, full(True, TRUTH)), TRUTH),
         (p.add(full(2.0, X), full(3.0, X)), full(5.0, X)),

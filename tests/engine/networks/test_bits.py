@@ -49,6 +49,14 @@ def test_number_of_threads(name: str, threads: int) -> None:
     check(name, CpuDevice(threads=threads, poison=False))
 
 
+@pytest.mark.parametrize(
+    "threads", [8, pytest.param(5, marks=pytest.mark.full), pytest.param(16, marks=pytest.mark.full)]
+)
+def test_more_threads_than_two_cores_have(threads: int) -> None:
+    """For more than eight threads the cost model cuts other tasks."""
+    check("residual", CpuDevice(threads=threads, poison=False))
+
+
 @pytest.mark.parametrize("name", BOTH_TIERS)
 def test_inputs_of_convolutions_stored(name: str) -> None:
     check(name, CpuDevice(threads=2, poison=False, policy=Policy(prologues=False)))

@@ -97,6 +97,35 @@ def test_output_and_gradients_are_those_of_the_definition(case):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
+BIASES = {
+    "few keys": ((3, 2, 2, 20, 49, 8, 8), (1, 2, 20, 49), {}),
+    "odd sizes": ((1, 2, 1, 70, 133, 8, 8), (1, 1, 70, 133), {"is_causal": True}),
+    "a window": ((2, 2, 2, 150, 150, 8, 8), (2, 2, 150, 150), {"window_size": (20, 30)}),
+    "of keys": ((2, 2, 2, 20, 70, 8, 8), (2, 1, 1, 70), {}),
+    "of queries": ((2, 2, 2, 20, 70, 8, 8), (2, 1, 20, 1), {}),
+}
+
+
+@pytest.mark.parametrize("is_turned", [False, True], ids=["rows", "columns"])
+@pytest.mark.parametrize("case", BIASES)
+def test_gradients_of_a_bias_are_those_of_the_definition(case, is_turned):
+    """Also of one whose neighbors in memory are queries."""
+    extents, shape, options = BIASES[case]
+    query, key, value, dy = drawn(*extents)
+    bias = np.random.default_rng(1).standard_normal(shape)
+    given = engine.asarray(bias.swapaxes(2, 3).copy() if is_turned else bias)
+    tensors = [engine.asarray(x) for x in (query, key, value)]
+    mask = engine.matrix_transpose(given) if is_turned else given
+    y = F.scaled_dot_product_attention(*tensors, mask, **options)
+    found = engine.gradients(engine.sum(y * engine.asarray(dy)), [given])[0].numpy()
+    expected, weights = definition(query, key, value, mask=bias, **options)
+    values = np.repeat(value, query.shape[1] // value.shape[1], axis=1)
+    dscores = weights * (dy @ values.swapaxes(2, 3) - (dy * expected).sum(3, keepdims=True))
+    total = dscores.sum(tuple(axis for axis in range(4) if shape[axis] == 1), keepdims=True)
+    np.testing.assert_allclose(y.numpy(), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found, total.swapaxes(2, 3) if is_turned else total, rtol=0, atol=1e-11)
+
+
 @pytest.mark.parametrize("case", ["odd sizes", "nothing is seen", "a mask of pairs"])
 def test_the_reference_device_agrees(case):
     extents, options = CASES[case]
@@ -158,6 +187,11 @@ def test_dropout_is_the_same_on_every_device():
     for device in ("cpu", "reference"):
         with engine.device(device), nn.RandomState(3).step():
             found.append(computed(arrays, dropout_p=0.5))
+        with engine.device(device), nn.RandomState(3).step():
+            query, key, value, dy = (engine.asarray(x) for x in arrays)
+            slopes = engine.asarray(np.array([0.5, 0.25]))
+            y = F.scaled_dot_product_attention(query, key, value, dropout_p=0.5, alibi_slopes=slopes)
+            found[-1].append(engine.gradients(engine.sum(y * dy), [slopes])[0].numpy())
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 

@@ -28,7 +28,7 @@ def executor_named(place: str, folder: Path, *, runs: int, threads: int | None) 
         place: local, ray:ADDRESS or slurm:PARTITION.
         folder: where the orders to pilots lie; seen by all machines. No other process uses it.
         runs: number of runs at the same time.
-        threads: threads of each run; None: an equal share of the processors, or one on SLURM.
+        threads: threads of each run; None: an equal share of the cores, or one on SLURM.
 
     Raises:
         TrainerError: no such place, or it can't be reached.

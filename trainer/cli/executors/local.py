@@ -7,7 +7,6 @@ from typing import Protocol
 from trainer import TrainerError
 from trainer.cli.order import Order
 from trainer.cli.starting import Worker
-from trainer.datasets.workers import processors
 
 
 class Job(Protocol):
@@ -45,12 +44,14 @@ class LocalProcesses:
     """Each run in a process of this machine, which ends with this one.
 
     Args:
-        runs: number of runs at the same time, which share the processors.
+        runs: number of runs at the same time, which share the physical cores.
         threads: threads of each run; None: an equal share.
     """
 
     def __init__(self, runs: int = 1, threads: int | None = None) -> None:
-        self.threads = threads or max(1, processors() // runs)
+        from trainer.engine.targets.cpu.topology import available_threads  # imports the engine, 60 ms
+
+        self.threads = threads or max(1, available_threads() // runs)
 
     def start(self, order: Order) -> LocalJob:
         """Starts a worker process."""

@@ -31,7 +31,6 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    import dataclasses
     import json
     import sys
 
@@ -53,7 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
         interrupted = True
         print("interrupted: decisions so far are stored, and the same command continues from there", file=sys.stderr)
     if arguments.json:
-        print(json.dumps([dataclasses.asdict(event) for event in decisions], indent=1))
+        print(json.dumps([event.to_dict() for event in decisions], indent=1))
     else:
         print("\n".join(summary(decisions)))
     return INTERRUPTED if interrupted else DONE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Literal, Protocol
 
@@ -54,8 +53,3 @@ def workers_for(maker: BatchMaker, count: int, kind: Kind, ahead: int, tell: Cal
     if kind == "thread" or (kind == "auto" and maker.is_in_memory):
         return Threads(count, ahead)
     return WorkerPool(count, ahead, tell=tell)
-
-
-def processors() -> int:
-    """The number of processors available to this process."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from trainer.engine.targets.cpu.pool import available_threads
+from trainer.engine.targets.cpu.topology import available_processors
 
 IDLE_SHARE = 0.5
 """Usable share of idle processor time. The helper has the lowest priority, so any other process preempts it at once."""
@@ -19,7 +19,7 @@ READ_SECONDS = 0.25
 
 def idle_seconds() -> float:
     """Idle seconds of all processors so far; 0 if unknown, or if this process may not use all processors."""
-    if available_threads() < (os.cpu_count() or 1):
+    if available_processors() < (os.cpu_count() or 1):
         return 0.0
     try:
         with Path("/proc/stat").open("rb") as file:

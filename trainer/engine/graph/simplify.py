@@ -230,6 +230,19 @@ def _concatenate(node: Node) -> Node | None:
     return p.concatenate(parts, axis) if parts and len(parts) < len(node.inputs) else None
 
 
+def _moments(node: Node) -> Node | None:
+    """Moments of joined arrays as joined moments: in a DenseNet each layer's batch norm reads only what is new.
+
+    Order and bits of a reduction follow from the number of its terms, which is the same.
+    """
+    joined, axes = node.inputs[0], node.attributes[0]
+    if joined.name != "concatenate" or joined.attributes[0] in axes:
+        return None
+    axis = joined.attributes[0] - sum(each < joined.attributes[0] for each in axes)
+    parts = [on(node, (part,)) for part in joined.inputs]
+    return p.concatenate([_moments(part) or part for part in parts], axis)
+
+
 _RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(("anchor", "with_gradient"), (lambda node: node.inputs[0],)),
     "add": (_without(lambda value, dtype: value is NEGATIVE_ZERO if dtype.is_float else value == 0, 1, 0),),
@@ -251,4 +264,5 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "real": (_part,),
     "imag": (_part,),
     "concatenate": (_concatenate,),
+    **dict.fromkeys(("reduce_mean", "reduce_deviations"), (_moments,)),
 }

@@ -134,7 +134,8 @@ def _attention_gradient(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> 
     dy, shape = of.grouped(cotangent), of.shape
     weights = p.exp(p.subtract(of.computed(), spread(of.grouped(log_sum), (4,), shape)))
     through = of.dropped(p.matmul(dy, transpose_last(of.value)))
-    dscores = scale(p.multiply(weights, p.subtract(through, spread(of.grouped(delta), (4,), shape))), of.scale)
+    dscores = p.multiply(weights, p.subtract(through, spread(of.grouped(delta), (4,), shape)))
+    to_scores, dscores = p.reshape(dscores, of.full), scale(dscores, of.scale)
     dquery = p.reshape(p.matmul(dscores, of.key), query.shape)
 
     def summed(left: Node, right: Node, like: Node) -> Node:
@@ -143,7 +144,7 @@ def _attention_gradient(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> 
         left, right = (p.reshape(x, (batch, groups, heads * rows, x.shape[-1])) for x in (left, right))
         return p.reshape(p.matmul(transpose_last(left), right), like.shape)
 
-    return dquery, summed(dscores, of.query, key), summed(of.dropped(weights), dy, value)
+    return dquery, summed(dscores, of.query, key), summed(of.dropped(weights), dy, value), to_scores
 
 
 # --- recurrent scans --------------------------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         return WEIGHTS
     if node.name == SHARD_SUM:
         return is_dense(node.shape, plan.views[node.inputs[0]].strides) or default
-    if node.name == "output" and node.ndim == 4 and node.inputs[0].name in ATTENTIONS:
+    if node.name == "output" and node.ndim == 4 and node.inputs[0].name in ATTENTIONS and node.attributes[0] < 3:
         return TOKENS
     if node.name in ("convolution", "convolution_input_gradient", *WINDOWS):
         return CHANNELS_LAST

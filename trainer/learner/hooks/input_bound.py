@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainer.datasets.workers import processors
+from trainer.engine.targets.cpu.topology import available_processors
 from trainer.learner.hooks.handle import Moment, TrainingHandle
 from trainer.learner.hooks.hook import Hook
 from trainer.rundir import WarningEvent
@@ -47,7 +47,7 @@ class InputBound(Hook):
             workers = training.splits.train.workers
             training.tell(WarningEvent(
                 f"Training waits for data {self._waited / self._seconds:.0%} of the time. "
-                + advice(self.data, workers.workers, processors())
+                + advice(self.data, workers.workers, available_processors())
             ))  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.datasets.images import SUFFIXES
-from trainer.datasets.workers import processors
+from trainer.engine.targets.cpu.topology import available_processors
 from trainer.learner.generation import Sampling
 from trainer.learner.inference.pipeline import Kind, Pipeline, finish, prepare
 from trainer.learner.inference.results import RESULTS, Result, TextClass, result_from
@@ -287,7 +287,7 @@ class Model:
     ) -> Iterator[Result]:
         """The results in order; threads prepare images of the next batch while the network computes."""
         remaining = iter(sources)
-        with ThreadPoolExecutor(min(processors(), MOST_THREADS), thread_name_prefix="prepare") as threads:
+        with ThreadPoolExecutor(min(available_processors(), MOST_THREADS), thread_name_prefix="prepare") as threads:
 
             def begin() -> list[tuple[Source, Future[Any]]]:
                 return [(one, threads.submit(_prepared, pipeline, one)) for one in islice(remaining, batch_size)]

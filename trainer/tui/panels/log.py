@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
+from typing import NamedTuple
 
 from trainer.tui.frame import Frame
 from trainer.tui.text import Line, wrap
@@ -21,8 +21,7 @@ LEVELS: dict[str, frozenset[str] | None] = {
 """The filters by level; None: all lines."""
 
 
-@dataclass(frozen=True)
-class LogFilter:
+class LogFilter(NamedTuple):
     """A filter of the log: lines of a level of `LEVELS` that contain a text."""
 
     level: str = "all"
@@ -50,14 +49,17 @@ class LogFilter:
         return "log" + ("  " + ", ".join(parts) if parts else "")
 
 
-def draw_log(frame: Frame, width: int, height: int, shown: LogFilter = LogFilter()) -> list[Line]:
+EVERY_LINE = LogFilter()
+
+
+def draw_log(frame: Frame, width: int, height: int, shown: LogFilter = EVERY_LINE) -> list[Line]:
     """The newest lines that fit, the newest last; `frame.scroll` lines further back."""
     lines: list[Line] = []
     for line in islice(shown.keeps(reversed(frame.view.log)), frame.scroll, None):
         lines[:0] = _wrapped(line, width)
         if len(lines) >= height:
             break
-    nothing = "nothing yet" if shown == LogFilter() else "no such line"
+    nothing = "nothing yet" if shown == EVERY_LINE else "no such line"
     return lines[-height:] or [((nothing, "dim"),)]
 
 

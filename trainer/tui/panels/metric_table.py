@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trainer.tui.charts import best_of
 from trainer.tui.frame import Frame
@@ -15,8 +15,7 @@ NUMBER_WIDTH = 8
 MAX_NAME_WIDTH, MIN_NAME_WIDTH = 28, 8
 
 
-@dataclass(frozen=True)
-class MetricRow:
+class MetricRow(NamedTuple):
     """One metric; None where a split does not have it. `best` is of the validation split, at step `best_step`."""
 
     name: str

@@ -58,11 +58,11 @@ class MetricsState:
 
     def with_next_smoothing(self) -> MetricsState:
         """With the next smoothing; after the last, the first."""
-        return replace(self, window=replace(self.window, smoothing=_following(_SMOOTHINGS, self.window.smoothing)))
+        return replace(self, window=self.window._replace(smoothing=_following(_SMOOTHINGS, self.window.smoothing)))
 
     def with_other_range(self) -> MetricsState:
         """With outliers in the range of values, or without."""
-        return replace(self, window=replace(self.window, is_robust=not self.window.is_robust))
+        return replace(self, window=self.window._replace(is_robust=not self.window.is_robust))
 
     def zoomed(self, factor: float, last: float, around: float | None = None) -> MetricsState:
         """Showing `factor` times as many steps, around one, the cross-hair or the middle; `last` is the run's last."""
@@ -73,9 +73,9 @@ class MetricsState:
         if end - start < 2:
             return self
         if start <= 0 and end >= last:
-            return replace(self, window=replace(window, start=0.0, end=None))
+            return replace(self, window=window._replace(start=0.0, end=None))
         shift = max(0.0, -start) - max(0.0, end - max(last, end - start))
-        return replace(self, window=replace(window, start=max(0.0, start + shift), end=end + shift))
+        return replace(self, window=window._replace(start=max(0.0, start + shift), end=end + shift))
 
     def panned(self, share: float, last: float) -> MetricsState:
         """Showing steps later by a share of the width (negative: earlier); unchanged while all steps are shown."""
@@ -83,18 +83,18 @@ class MetricsState:
             return self
         start, end = _edges(self.window, last)
         shift = max(-start, min((end - start) * share, last - end))
-        return replace(self, window=replace(self.window, start=start + shift, end=end + shift))
+        return replace(self, window=self.window._replace(start=start + shift, end=end + shift))
 
     def at(self, step: float, last: float) -> MetricsState:
         """With the cross-hair at a step."""
         start, end = _edges(self.window, last)
-        return replace(self, window=replace(self.window, cursor=float(round(min(end, last, max(start, step))))))
+        return replace(self, window=self.window._replace(cursor=float(round(min(end, last, max(start, step))))))
 
     def pointed(self, share: float, last: float) -> MetricsState:
         """With the cross-hair moved by a share of the width, from the last shown step at first."""
         start, end = _edges(self.window, last)
         cursor = min(end, last) if self.window.cursor is None else self.window.cursor + (end - start) * share
-        return replace(self, window=replace(self.window, cursor=min(end, last, max(start, cursor))))
+        return replace(self, window=self.window._replace(cursor=min(end, last, max(start, cursor))))
 
 
 def _edges(window: Window, last: float) -> tuple[float, float]:

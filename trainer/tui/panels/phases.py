@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trainer.tui.frame import Frame
 from trainer.tui.numbers import clock, duration
@@ -23,8 +24,7 @@ OF_SETUP = ("config", "load", "weights", "device", "data", "model", "resume", "t
 """Phases that belong to the setup if they start before the training."""
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """A phase with those that run within it."""
 
     phase: Phase

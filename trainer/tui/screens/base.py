@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -71,7 +70,7 @@ class RunScreen(Pointed, Screen[None], inherit_bindings=False):
 
     def show(self, frame: Frame) -> None:
         """Draw a frame on every panel."""
-        frame = replace(frame, scroll=self.scrolled, pane=self.pane, screen=self.scope)
+        frame = frame._replace(scroll=self.scrolled, pane=self.pane, screen=self.scope)
         for panel in self.query(Panel):
             panel.show(frame)
 
@@ -86,7 +85,7 @@ class RunScreen(Pointed, Screen[None], inherit_bindings=False):
 
     def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
         if panel.id == "footer":
-            action = action_at(replace(self.dashboard.frame(), screen=self.scope), panel.size.width, x)
+            action = action_at(self.dashboard.frame()._replace(screen=self.scope), panel.size.width, x)
             if action is not None:
                 getattr(self.dashboard if action.scope == "everywhere" else self, f"action_{action.name}")()
         elif panel.id == "header":

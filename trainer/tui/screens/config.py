@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from textual.widget import Widget
 
@@ -31,7 +30,7 @@ class Config(RunScreen):
     def _shown(self, frame: Frame) -> Frame:
         """The frame with the lines alone that have the text searched for."""
         found = tuple(line for line in frame.config if self.searched.lower() in line.lower())
-        return replace(frame, config=found) if self.searched else frame
+        return frame._replace(config=found) if self.searched else frame
 
     def _draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         return draw_config(self._shown(frame), width, height)

@@ -108,7 +108,7 @@ class Metrics(RunScreen):
 
     def action_zoom_all(self) -> None:
         window = self.state.window
-        self._set(replace(self.state, window=replace(WHOLE, smoothing=window.smoothing, is_robust=window.is_robust)))
+        self._set(replace(self.state, window=WHOLE._replace(smoothing=window.smoothing, is_robust=window.is_robust)))
 
     def action_pan_left(self) -> None:
         self._set(self.state.panned(-PAN, self._last))

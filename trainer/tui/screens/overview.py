@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.geometry import NULL_OFFSET, NULL_SPACING, Region, Size
@@ -88,7 +87,7 @@ class Overview(RunScreen):
         return sum(1 for _ in self.log_filter.keeps(self.dashboard.feed.view.log))
 
     def search(self, text: str) -> None:
-        self._filter_log(replace(self.log_filter, text=text))
+        self._filter_log(self.log_filter._replace(text=text))
 
     def action_log_level(self) -> None:
         self._filter_log(self.log_filter.next_level())

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
@@ -10,7 +14,8 @@ from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.build import Request
 from trainer.engine.program.partition import Policy
-from trainer.engine.targets.cpu import native
+from trainer.engine.targets import disk_cache
+from trainer.engine.targets.cpu import loaded_kernels, native
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.loaded_kernels import Kernels
 from trainer.engine.targets.cpu.lowering.launch import Launch
@@ -37,6 +42,23 @@ def test_progress_counts_what_is_compiled_and_says_what_it_is() -> None:
     tanh = p.tanh(leaf(np.zeros(3, np.float32)))
     Kernels(native.host_target()).of(launches(tanh), lambda *what: heard.append(what))
     assert heard == [(0, 1, "tanh"), (1, 1, "")]
+
+
+def test_kernels_that_threads_compile_at_the_same_time_are_those_of_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = leaf(np.zeros(3, np.float32))
+    needed = [launch for operation in (p.exp, p.log, p.sin, p.cos, p.tanh, p.erf) for launch in launches(operation(x))]
+    found = []
+    for threads in (1, 4):
+        monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path / f"{threads} threads"))
+        monkeypatch.setattr(loaded_kernels, "available_threads", lambda count=threads: count)
+        before, interval = native.object_counts(), sys.getswitchinterval()
+        Kernels(native.host_target()).of(needed)
+        assert native.object_counts() == (before[0] + len(needed), before[1])
+        assert sys.getswitchinterval() == interval
+        found.append({file.name: file.read_bytes() for file in disk_cache.cache_directory().iterdir()})
+    assert found[0] == found[1] and len(found[0]) == 2 * len(needed)
 
 
 def test_code_that_is_forgotten_still_serves_the_program_that_holds_it() -> None:

@@ -104,3 +104,11 @@ def test_an_item_s_bits_do_not_depend_on_its_batch_within_per_item() -> None:
         assert len({convolved(count) for count in (1, 3, 8)}) > 1  # the algorithm depends on the batch
         with engine.per_item():
             assert len({convolved(count) for count in (1, 3, 8)}) == 1
+
+
+def test_moments_of_joined_channels_have_the_bits_of_moments_of_the_whole() -> None:
+    """The graph joins the parts' moments instead."""
+    parts = [np.random.default_rng(3).standard_normal((4, count, 33, 31), np.float32) for count in (5, 16, 3)]
+    whole = np.concatenate(parts, 1)
+    joined = engine.trace(lambda *arrays: engine.var(engine.concat(arrays, axis=1), axis=(0, 2, 3)))(*parts)
+    np.testing.assert_array_equal(joined.numpy(), engine.var(engine.asarray(whole), axis=(0, 2, 3)).numpy())

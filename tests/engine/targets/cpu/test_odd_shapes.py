@@ -171,7 +171,7 @@ def test_forward_and_both_gradients_in_other_settings(name: str, cpu: CpuDevice,
 def test_threads_leave_the_bits_alone(name: str) -> None:
     geometry = {**QUICK, **FULL}[name]
     arrays, results = drawn(geometry), set()
-    for threads in (1, 2, 3, 5):
+    for threads in (1, 2, 5, 8):
         found = _of_threads(threads).evaluate(three(geometry, arrays, dtypes.float32))
         results.add(b"".join(storage.view().tobytes() for storage in found))
     assert len(results) == 1

@@ -81,13 +81,13 @@ def test_a_program_of_one_task_stamps_the_calling_thread_alone(device: CpuDevice
 def test_a_program_that_runs_alone_beside_a_busy_process_is_recorded_on_all_threads(device: CpuDevice) -> None:
     x = leaf((300, 300))
     program = device.compile([p.matmul(x, x)], inputs=[x])
-    single_thread = program._single_thread_choice
-    assert single_thread is not None
-    single_thread.alone = True
+    choice = program._thread_choice
+    assert choice is not None
+    choice.threads = 1
     with device.recorded() as recording:
         program.run([x.attributes[0]])
     assert len(recording.runs[0].stamps) == 2
-    assert single_thread.alone  # what was recorded says nothing of how it runs alone
+    assert choice.threads == 1  # what was recorded says nothing of how it runs alone
 
 
 def test_recording_changes_no_bit_and_ends_with_its_block(device: CpuDevice) -> None:

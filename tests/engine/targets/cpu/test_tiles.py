@@ -31,8 +31,16 @@ MACHINE = replace(AVX512, bfloat16=bool(native.host_features().get("avx512bf16")
 class EmulatingKernels(Kernels):
     """Compiles AMX's instructions as functions."""
 
-    def _code_of(self, source: KernelSource) -> tuple[str, bytes]:
-        return super()._code_of(KernelSource(("emulated", source.key), lambda name: amx.emulated(source.render(name))))
+    def _cached(self, source: KernelSource) -> tuple[str, bytes] | None:
+        return super()._cached(emulated(source))
+
+    def _compiled(self, source: KernelSource) -> tuple[str, bytes]:
+        return super()._compiled(emulated(source))
+
+
+def emulated(source: KernelSource) -> KernelSource:
+    """The kernel with functions in place of AMX's instructions."""
+    return KernelSource(("emulated", source.key), lambda name: amx.emulated(source.render(name)))
 
 
 def emulating(choose: Callable[..., Any] = defaults.choose) -> CpuDevice:

@@ -262,7 +262,7 @@ def test_each_process_of_a_machine_has_its_own_gpu(monkeypatch: pytest.MonkeyPat
     assert device_for(config, Local(2, [elsewhere, None, None])) == "cuda:1"
     assert device_for(RunConfig(task="digits", device="cuda:1"), Local(0, [None, elsewhere])) == "cuda:1"
     assert device_for(config) == "cuda:0"
-    with pytest.raises(TrainerError, match=r"(?s)more processes than GPUs.*3 processes and 2 GPUs"):
+    with pytest.raises(TrainerError, match=r"(?s)more processes than GPUs.*3 processes; GPUs: 2"):
         device_for(config, Local(0, [None, None, None, elsewhere]))
 
 

@@ -1,7 +1,7 @@
 """Derivatives of attention.
 
-The first is the primitive `attention_gradient`, which computes the scores again block by block. Its own derivatives,
-and those of a bias and of slopes, are composed: they form matrices of scores, and can be differentiated any further.
+The first is the primitive `attention_gradient`, which computes the scores again block by block. Its own derivatives are
+composed: they form matrices of scores, and can be differentiated any further.
 """
 
 from __future__ import annotations
@@ -123,23 +123,17 @@ def _attention(node: Node, cotangents: Cotangents) -> Sequence[Node | None]:
     delta = p.reduce_sum(p.multiply(dy, out), (3,))
     if dlog_sum is not None:
         delta = p.subtract(delta, dlog_sum)
-    parts = p.attention_gradient((*node.inputs[:3], dy, log_sum, delta, *node.inputs[3:]), node.attributes)
-    if not {"bias", "slopes"} & {*node.attributes[3]}:
-        return (*parts, *[None] * len(node.inputs[3:]))
-    matrices = _Matrices(node)
-    weights = p.exp(p.subtract(matrices.scores(), matrices.row(log_sum)))
-    dweights = matrices.kept(p.matmul(dy, transpose_last(matrices.values)))
-    dscores = p.multiply(weights, p.subtract(dweights, matrices.row(delta)))
-    return (*parts, *matrices.of_options(dscores))
+    *parts, dscores = p.attention_gradient((*node.inputs[:3], dy, log_sum, delta, *node.inputs[3:]), node.attributes)
+    return (*parts, *_Matrices(node).of_options(dscores))
 
 
 def _attention_gradient(node: Node, cotangents: Cotangents) -> Sequence[Node | None]:
     """With S the scores, P = exp(S − log_sum), Z dropout and ∘ element by element, the primitive computes
-    dS = P∘(Z∘(dy Vᵀ) − delta), dQ = scale·dS K, dK = scale·dSᵀ Q, dV = (Z∘P)ᵀ dy.
+    dS = P∘(Z∘(dy Vᵀ) − delta), dQ = scale·dS K, dK = scale·dSᵀ Q, dV = (Z∘P)ᵀ dy, and gives dS, too.
     """
     m = _Matrices(node)
     dy, log_sum, delta = node.inputs[3:6]
-    to_query, to_key, to_value = cotangents
+    to_query, to_key, to_value, of_dscores = cotangents
     to_key = None if to_key is None else m.repeated(to_key)
     to_value = None if to_value is None else m.repeated(to_value)
     weights = p.exp(p.subtract(m.scores(), m.row(log_sum)))
@@ -148,6 +142,7 @@ def _attention_gradient(node: Node, cotangents: Cotangents) -> Sequence[Node | N
     to_dscores = _sum(
         None if to_query is None else scale(p.matmul(to_query, transpose_last(m.keys)), m.scale),
         None if to_key is None else scale(p.matmul(m.query, transpose_last(to_key)), m.scale),
+        of_dscores,
     )
     to_weights = _sum(
         None if to_dscores is None else p.multiply(to_dscores, inner),

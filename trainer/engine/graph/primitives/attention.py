@@ -93,7 +93,9 @@ def _outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
 
 
 def _gradient_outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
-    return tuple((node.shape, node.dtype) for node in inputs[:3])
+    query, key = inputs[:2]
+    scores = (*query.shape[:3], key.shape[2])
+    return (*((node.shape, node.dtype) for node in inputs[:3]), (scores, query.dtype))
 
 
 # --- reference ----------------------------------------------------------------------------------------------------
@@ -159,7 +161,7 @@ def _gradient_reference(
     dvalue = (weights * kept).swapaxes(2, 3) @ dy
     dquery = attributes[0] * dscores @ _repeated(key, query.shape[1])
     shape = (*key.shape[:2], query.shape[1] // key.shape[1])
-    return (dquery, *(x.reshape(*shape, *x.shape[2:]).sum(2) for x in (dkey, dvalue)))
+    return (dquery, *(x.reshape(*shape, *x.shape[2:]).sum(2) for x in (dkey, dvalue)), dscores)
 
 
 # --- the two --------------------------------------------------------------------------------------------------------
@@ -203,10 +205,12 @@ def attention(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> tuple[Node
     return output(bundle, 0), output(bundle, 1)
 
 
-def attention_gradient(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> tuple[Node, Node, Node]:
-    """The cotangents of query, key and value, from (query, key, value, cotangent of out, log_sum, delta, *options).
+def attention_gradient(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> tuple[Node, Node, Node, Node]:
+    """The cotangents of query, key, value and scores, from (query, key, value, cotangent of out, log_sum, delta,
+    *options).
 
-    delta [B, H, M] is the sum of cotangent · out along a row, less the cotangent of log_sum.
+    delta [B, H, M] is the sum of cotangent · out along a row, less the cotangent of log_sum. Those of the scores
+    [B, H, M, N] are what biases and slopes need; a target may leave them out where nothing reads them.
     """
     bundle = make_node(_ATTENTION_GRADIENT, tuple(inputs), attributes)
-    return output(bundle, 0), output(bundle, 1), output(bundle, 2)
+    return output(bundle, 0), output(bundle, 1), output(bundle, 2), output(bundle, 3)

@@ -26,7 +26,7 @@ from trainer.engine.targets.cpu.arena import Arena
 from trainer.engine.targets.cpu.executable import Program, ProgramTuner
 from trainer.engine.targets.cpu.loaded_kernels import Kernels, Progress
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Numerics
-from trainer.engine.targets.cpu.machine import NARROW, Machine, host_machine
+from trainer.engine.targets.cpu.machine import NARROW, Machine, for_threads, host_machine
 from trainer.engine.targets.cpu.poison import poisoned
 from trainer.engine.targets.cpu.pool import Pool, shared_pool
 from trainer.engine.targets.cpu.recording import Recording
@@ -62,7 +62,7 @@ class CpuDevice(Device):
         self.policy = policy or Policy()
         if numerics not in ("exact", "fast"):
             raise TrainerError("unknown numerics class", found=repr(numerics), expected="'exact' or 'fast'")
-        machine = NARROW if narrow else host_machine()
+        machine = for_threads(NARROW if narrow else host_machine(), self.pool.threads)
         _check_bfloat16(bfloat16, machine)
         self._choose = choose or functools.partial(choices.choose, machine=machine)
         self.target = CpuTarget(machine, numerics, bfloat16)

@@ -24,8 +24,8 @@ from trainer.engine.targets.cpu.loaded_kernels import Kernel
 from trainer.engine.targets.cpu.lowering.launch import Address, Launch, Place
 from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE, Pool
 from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, Recording, room, skipped
-from trainer.engine.targets.cpu.single_thread import SingleThreadChoice
 from trainer.engine.targets.cpu.target import Lowered
+from trainer.engine.targets.cpu.thread_choice import ThreadChoice
 
 
 class ProgramTuner(Protocol):
@@ -110,8 +110,7 @@ class Program:
         given = iter(kernels)  # of a repeat there is one for each launch within it
         self._kernels = [[next(given) for _ in launch.coded()] for launch in self.launches]  # holds the code
         self.single = all(launch.tasks <= 1 for launch in self.launches)
-        # with more threads than two, one that is held up costs less than going on alone would
-        self._single_thread_choice = SingleThreadChoice() if device.pool.threads == 2 and not self.single else None
+        self._thread_choice = None if self.single or device.pool.threads == 1 else ThreadChoice(device.pool.threads)
         starts = np.cumsum([0, *[len(launch.words) for launch in self.launches]])
         self._words = aligned_empty(int(starts[-1]), np.dtype(np.int64))
         self._tape = aligned_empty(max(1, len(self.launches)) * RECORD_WORDS, np.dtype(np.int64))
@@ -236,7 +235,7 @@ class Program:
             device.arena.poison(self.memory.size)
         tuner, recording = device.tuner if self.flush else None, device.recording
         if self.single and not self.flush and recording is None:
-            device.pool.run(self._tape_address, len(self.launches), alone=True)
+            device.pool.run(self._tape_address, len(self.launches), threads=1)
             return results
         if tuner is not None:
             tuner.before(self)
@@ -252,24 +251,24 @@ class Program:
 
     def walk(self, *, stamped: bool = False, together: bool = False) -> ProgramRun[Program]:
         """Walk the tape once, on what `run` has bound it to; with all threads, even if busy, if `together`."""
-        pool, single_thread = self.device.pool, None if together else self._single_thread_choice
-        alone = self.single or (single_thread is not None and single_thread.alone)
+        pool, choice = self.device.pool, None if together else self._thread_choice
+        threads = 1 if self.single else pool.threads if choice is None else choice.threads
         stamps, place = NO_STAMPS, 0
         versions = [storage.version for storage in self._constant_of]
         first = self.constant if versions == self._versions else 0
         count, tape = len(self.launches) - first, self._tape_address + 8 * RECORD_WORDS * first
         if stamped:
-            stamps = room(1 if alone else pool.threads, count)
+            stamps = room(threads, count)
             place = stamps.ctypes.data
         start = time.perf_counter()
         self._runs[0] += 1
-        pool.run(tape, count, alone=alone, flush=self.flush, stamps=place)
+        pool.run(tape, count, threads=threads, flush=self.flush, stamps=place)
         spent = time.perf_counter() - start
         self._versions = versions
         if stamped and first:
             stamps = skipped(stamps, first)
-        if single_thread is not None and not together:
-            single_thread.took(spent)
+        if choice is not None:
+            choice.took(spent)
         return ProgramRun(self, stamps, start, spent)
 
     def _bind_storages(self) -> None:
@@ -300,8 +299,8 @@ class Program:
         """From the next run on, have a launch's work done by another kernel (`Launch.with_parameters`)."""
         if launch.scratch > SCRATCH_BYTES:
             raise ValueError(f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}")
-        if self._single_thread_choice is not None:
-            self._single_thread_choice = SingleThreadChoice()  # what it knows is how long other kernels took
+        if self._thread_choice is not None:
+            self._thread_choice = ThreadChoice(self.device.pool.threads)  # it knows how long other kernels took
         before, self.launches[index], self._kernels[index] = self.launches[index], launch, [kernel]
         self._tape[index * RECORD_WORDS], self._tape[index * RECORD_WORDS + 2] = kernel.address, launch.tasks
         if (before.tasks <= 1) != (launch.tasks <= 1):

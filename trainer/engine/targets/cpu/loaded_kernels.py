@@ -8,19 +8,28 @@ holds it.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from trainer.engine.program.work import KernelSource
 from trainer.engine.targets import disk_cache
 from trainer.engine.targets.cpu import identity, native
 from trainer.engine.targets.cpu.lowering.launch import Launch
+from trainer.engine.targets.cpu.pool import available_threads
 
 Progress = Callable[[int, int, str], None]
 """Called with (kernels done, kernels in all, what is compiled now)."""
 
 LARGEST_BYTES = 128 << 20
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
+
+SWITCH_SECONDS = 0.0005
+"""How soon a thread that LLVM has come back to gets Python's lock, while others render."""
 
 NAMED = ".kernel"
 """Files that say for a kernel's digest under which name and in which object it was compiled."""
@@ -48,34 +57,44 @@ class Kernels:
         """The kernel of each launch; of a repeat those of its body instead."""
         launches = [each for launch in launches for each in launch.coded()]
         missing = {launch.source: launch.label for launch in launches if launch.source not in self._loaded}
-        objects: dict[str, bytes] = {}
-        names: dict[KernelSource, str] = {}
-        for done, (source, label) in enumerate(missing.items()):
+        codes: dict[KernelSource, tuple[str, bytes]] = {}
+
+        def announce(label: str) -> None:
             if progress is not None:
-                progress(done, len(missing), label)
-            names[source], code = self._code_of(source)
-            objects[names[source]] = code
-        self._load(names, objects)
-        if progress is not None:
-            progress(len(missing), len(missing), "")
+                progress(len(codes), len(missing), label)
+
+        for source, label in missing.items():
+            if (cached := self._cached(source)) is not None:
+                announce(label)
+                codes[source] = cached
+        absent = [source for source in missing if source not in codes]
+        compiled = side_by_side(self._compiled, absent)
+        for source in absent:
+            announce(missing[source])
+            codes[source] = next(compiled)
+        self._load({source: name for source, (name, _) in codes.items()}, dict(codes.values()))
+        announce("")
         found = [self._loaded[launch.source] for launch in launches]
         for launch in launches:
             self._loaded.move_to_end(launch.source)
         self._forget()
         return found
 
-    def _code_of(self, source: KernelSource) -> tuple[str, bytes]:
-        """The name that a kernel's code exports and the code: rendering it is what the cache on disk saves first."""
+    def _cached(self, source: KernelSource) -> tuple[str, bytes] | None:
+        """The name that a kernel's code exports and the code, from the cache on disk, which saves rendering too."""
         key = identity.digest(source.key, self.target.key)
         note = disk_cache.kept(key, NAMED) if key else None
-        if note is not None:
-            name, object_key = note.decode().split()
-            code = native.cached_object(object_key)
-            if code is not None:
-                return name, code
+        if note is None:
+            return None
+        name, object_key = note.decode().split()
+        code = native.cached_object(object_key)
+        return None if code is None else (name, code)
+
+    def _compiled(self, source: KernelSource) -> tuple[str, bytes]:
+        """The same, rendered and compiled now."""
         name, ir = rendered(source)
         code = native.compile_object(ir, self.target)
-        if key:
+        if key := identity.digest(source.key, self.target.key):
             disk_cache.keep(key, f"{name} {native.object_key(ir, self.target)}".encode(), NAMED)
         return name, code
 
@@ -105,3 +124,20 @@ def rendered(source: KernelSource) -> tuple[str, str]:
     ir = source.render("kernel")
     name = "k" + hashlib.sha256(ir.encode()).hexdigest()[:24]
     return name, ir.replace("@kernel(", f"@{name}(")
+
+
+def side_by_side(work: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
+    """`work` of each item, in order, by as many threads as the process may use; LLVM runs outside of Python's lock."""
+    threads = min(available_threads(), len(items))
+    if threads < 2:
+        yield from map(work, items)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(work, items)
+    finally:
+        sys.setswitchinterval(before)

@@ -8,17 +8,21 @@ from pathlib import Path
 
 from trainer.engine.targets.cpu import native
 
+FEWEST_THREADS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
     """Vector registers of 64 bytes, a core's caches, and what multiplies pairs, quads, and by tiles.
 
-    level1_ways: how many lines a set of the first-level data cache holds.
+    level1_ways: how many lines a set of the first-level data cache holds. threads: tasks are balanced over numbers of
+    threads up to this, a power of two of at least FEWEST_THREADS: pools with fewer threads share their kernels.
     """
 
     vectors: int
     level2_bytes: int = 1 << 20
     level1_ways: int = 12
+    threads: int = FEWEST_THREADS
     bfloat16: bool = False
     int8: bool = False
     bfloat16_tiles: bool = False
@@ -45,6 +49,11 @@ def host_machine() -> Machine:
         bfloat16_tiles=bool(features.get("amx-bf16")),
         int8_tiles=bool(features.get("amx-int8")),
     )
+
+
+def for_threads(machine: Machine, threads: int) -> Machine:
+    """The machine with a pool of this many threads."""
+    return replace(machine, threads=max(FEWEST_THREADS, 1 << (threads - 1).bit_length()))
 
 
 LEVEL1 = Path("/sys/devices/system/cpu/cpu0/cache/index0/ways_of_associativity")

@@ -6,14 +6,17 @@ rename and verified by hash before anything is loaded: it is native code.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import hashlib
 import os
 import platform
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 
 from trainer import TrainerError
 from trainer.engine.targets import disk_cache
@@ -92,13 +95,23 @@ def host_target(narrow: bool = False) -> Target:
     return Target(",".join(words))
 
 
-@functools.lru_cache(maxsize=4)
+class _Workplace(threading.local):
+    """What a thread compiles with: neither contexts nor machines may be shared."""
+
+    def __init__(self) -> None:
+        self.context = llvm.create_context()
+        self.machine = functools.lru_cache(maxsize=4)(_machine)
+
+
 def _machine(target: Target) -> llvm.TargetMachine:
     if target.triple:
         _initialise_others()
     _initialise()
     triple = llvm.Target.from_triple(target.triple or llvm.get_process_triple())
     return triple.create_target_machine(cpu=target.name, features=target.features, opt=3, reloc="pic", jit=True)
+
+
+_workplace = _Workplace()
 
 
 def compile_object(ir: str, target: Target | None = None) -> bytes:
@@ -108,12 +121,27 @@ def compile_object(ir: str, target: Target | None = None) -> bytes:
     cached = cached_object(key)
     if cached is not None:
         return cached
-    with llvm.parse_assembly(_for_target(ir, target)) as module:
+    with llvm.parse_assembly(_for_target(ir, target), _workplace.context) as module:
         module.verify()
-        code = bytes(_machine(target).emit_object(module))
+        code = _emit(_workplace.machine(target), module)
     disk_cache.keep(key, code, OBJECT)
-    _counts["compiled"] += 1
+    _count("compiled")
     return code
+
+
+def _emit(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
+    """As `machine.emit_object(module)`, without llvmlite's lock around all of LLVM: threads emit at the same time.
+
+    LLVM asks for a context and a machine of each thread's own, and for no lock.
+    """
+    with ffi.OutputString() as problem:
+        buffer = ffi.lib._lib.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, problem)
+        if not buffer:
+            raise RuntimeError(str(problem))
+    try:
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 @functools.lru_cache(maxsize=256)
@@ -142,11 +170,18 @@ def object_key(ir: str, target: Target) -> str:
 def cached_object(key: str) -> bytes | None:
     """The object code that is kept under a key."""
     code = disk_cache.kept(key, OBJECT)
-    _counts["cached"] += code is not None
+    if code is not None:
+        _count("cached")
     return code
 
 
 _counts = {"compiled": 0, "cached": 0}
+_counting = threading.Lock()
+
+
+def _count(what: str) -> None:
+    with _counting:
+        _counts[what] += 1
 
 
 def object_counts() -> tuple[int, int]:
@@ -158,7 +193,7 @@ def assembly(ir: str, target: Target | None = None) -> str:
     """The assembly text of a module, to look at what a kernel became."""
     target = target or host_target()
     with llvm.parse_assembly(_for_target(ir, target)) as module:
-        return str(_machine(target).emit_assembly(module))
+        return str(_workplace.machine(target).emit_assembly(module))
 
 
 def _for_target(ir: str, target: Target) -> str:

@@ -17,7 +17,6 @@ import functools
 import os
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -25,11 +24,22 @@ from trainer.engine import targets
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.storage import aligned_empty
 from trainer.engine.targets.cpu import native
-from trainer.engine.targets.cpu.control_block import BARRIER, COUNT, FAILED, MASKS, READY, RECORD_WORDS, SINGLE, STAMPS
+from trainer.engine.targets.cpu.control_block import (
+    BARRIER,
+    COUNT,
+    FAILED,
+    MASKS,
+    MOST_THREADS,
+    READY,
+    RECORD_WORDS,
+    SINGLE,
+    STAMPS,
+)
 from trainer.engine.targets.cpu.runtime import runtime_ir
 from trainer.engine.targets.cpu.system import processor_masks, system_functions
+from trainer.engine.targets.cpu.topology import available_threads
 
-__all__ = ["BARRIER", "RECORD_WORDS", "SCRATCH_BYTES", "SINGLE", "STAMPS", "Pool", "available_threads", "shared_pool"]
+__all__ = ["BARRIER", "RECORD_WORDS", "SCRATCH_BYTES", "SINGLE", "STAMPS", "Pool", "shared_pool"]
 
 _EXPORTS = ("run", "work", "leave", "ticks")
 
@@ -37,22 +47,12 @@ SCRATCH_BYTES = 4 << 20
 """Scratch memory of each thread."""
 
 
-def available_threads() -> int:
-    """Cores this process may use: its affinity, cut by the control group's quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
-        if quota != "max":
-            cores = min(cores, max(1, int(quota) // int(period)))
-    except (OSError, ValueError):
-        return cores
-    return cores
-
-
 class Pool:
     """`threads` threads (the caller's among them) that live as long as the process."""
 
     def __init__(self, threads: int) -> None:
+        if not 0 < threads <= MOST_THREADS:
+            raise ValueError(f"a pool has 1 to {MOST_THREADS} threads, found {threads}")
         self.threads = threads
         self.lock = targets.lock
         """Held while compiling for or running on the pool: one program at a time, from any Python thread that asks."""
@@ -112,8 +112,8 @@ class Pool:
         while int(self._control[READY]) < thread:  # the thread notes the launch number that it waits past
             os.sched_yield()
 
-    def run(self, tape: int, count: int, *, alone: bool = False, flush: bool = False, stamps: int = 0) -> None:
-        """Walk `count` records at address `tape`; returns when all are done. `alone` keeps it on the calling thread.
+    def run(self, tape: int, count: int, *, threads: int = 0, flush: bool = False, stamps: int = 0) -> None:
+        """Walk `count` records at address `tape` on so many `threads` (0: all of them); returns when all are done.
 
         `stamps`: 0, or the address of int64 [threads][count + 1][STAMPS], where each thread leaves its ticks: for each
         record arrived, began, ended; in the row after the last one, that it is through, and that all are (thread 0).
@@ -126,7 +126,7 @@ class Pool:
         if _walking:
             raise refusal("host_call", "a host function can't compute with tensors", hint="Compute with NumPy there.")
         request = self._request
-        request[1], request[2], request[3] = tape, count, 1 if alone else self.threads
+        request[1], request[2], request[3] = tape, count, min(threads or self.threads, self.threads)
         request[5], request[6] = flush, stamps
         _walking.append(self)
         try:
@@ -180,5 +180,5 @@ def _end_threads(
 
 @functools.cache
 def shared_pool(threads: int | None = None) -> Pool:
-    """The process's pool with `threads` threads (default: all that are available)."""
+    """The process's pool with `threads` threads (default: one for each core that is available)."""
     return Pool(threads or available_threads())

@@ -55,8 +55,8 @@ rise:
 done:
   ret void
 }}
-define internal void @advance(ptr %pool, ptr %address) {{
-  %old = atomicrmw add ptr %address, i32 1 seq_cst
+define internal void @advance(ptr %pool, ptr %address, i32 %way) {{
+  %old = atomicrmw add ptr %address, i32 %way seq_cst
 {field("sleepers", control.SLEEPERS)}  %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
   %any = icmp sgt i64 %asleep, 0
   br i1 %any, label %ring, label %done
@@ -64,6 +64,14 @@ ring:
   call void @wake(ptr %pool, ptr %address)
   br label %done
 done:
+  ret void
+}}
+define internal void @announce(ptr %pool, ptr %launch, i32 %crew) {{
+  %before = load atomic i32, ptr %launch monotonic, align 4
+  %last = and i32 %before, {control.MOST_THREADS}
+  %number = add i32 {1 << control.THREAD_BITS}, %crew
+  %way = sub i32 %number, %last
+  call void @advance(ptr %pool, ptr %launch, i32 %way)
   ret void
 }}
 define internal void @barrier(ptr %pool, i64 %threads) {{
@@ -75,7 +83,7 @@ define internal void @barrier(ptr %pool, i64 %threads) {{
   br i1 %last, label %release, label %hold
 release:
   store atomic i64 0, ptr %arrived release, align 8
-  call void @advance(ptr %pool, ptr %generation)
+  call void @advance(ptr %pool, ptr %generation, i32 1)
   ret void
 hold:
   call void @wait_past(ptr %pool, ptr %generation, i32 %g)
@@ -168,13 +176,20 @@ entry:
   %p.scratch = getelementptr i64, ptr %block, i64 2
   %p.clashes = getelementptr i64, ptr %block, i64 3
   %scratch = load ptr, ptr %p.scratch
-{fields}{field("ready", control.READY)}  %start = load atomic i32, ptr %launch acquire, align 4
+{fields}{field("ready", control.READY)}  %mine = trunc i64 %thread to i32
+  %start = load atomic i32, ptr %launch acquire, align 4
   %r = atomicrmw add ptr %ready, i64 1 seq_cst
   br label %idle
 idle:
-  %g = phi i32 [ %start, %entry ], [ %g.next, %finish ]
+  %g = phi i32 [ %start, %entry ], [ %g.next, %noted ], [ %g.next, %finish ]
   call void @wait_past(ptr %pool, ptr %launch, i32 %g)
-  %g.next = add i32 %g, 1
+  br label %noted
+noted:
+  %g.next = load atomic i32, ptr %launch acquire, align 4
+  %crew = and i32 %g.next, {control.MOST_THREADS}
+  %joins = icmp ult i32 %mine, %crew
+  br i1 %joins, label %joined, label %idle
+joined:
   %count = load i64, ptr %p.count
   %quit = icmp slt i64 %count, 0
   br i1 %quit, label %exit, label %step
@@ -247,7 +262,8 @@ launching:
   store i64 %threads, ptr %p.threads
   store i64 %flush, ptr %p.flush
   store i64 %profile, ptr %p.profile
-  call void @advance(ptr %pool, ptr %launch)
+  %crew = trunc i64 %threads to i32
+  call void @announce(ptr %pool, ptr %launch, i32 %crew)
   br label %body
 body:
   %flushing = icmp ne i64 %flush, 0
@@ -272,7 +288,7 @@ done:
 """
     leave = f"""
 define void @leave(ptr %pool) {{
-{field("launch", control.LAUNCH)}  call void @advance(ptr %pool, ptr %launch)
+{field("launch", control.LAUNCH)}  call void @announce(ptr %pool, ptr %launch, i32 {control.MOST_THREADS})
   ret void
 }}
 """

@@ -23,7 +23,6 @@ VARIANT_PENALTY = 0.004
 """A further shape of tile costs compile time: worth less than this share of the kernel's time."""
 
 SCRATCH_LIMIT = 3 << 20
-THREADS = (2, 4, 8)
 WAIT = 0.25
 PADDING = 16
 """Elements between pixels in scratch that set those of 2^n channels in other sets of the cache."""
@@ -77,9 +76,12 @@ def steps(tile: int, total: int) -> list[int]:
     return sizes
 
 
-def balance(tasks: int) -> float:
-    """Time of the slowest thread relative to the mean; few tasks also wait for a disturbed thread."""
-    return sum(math.ceil(tasks / threads) * threads / tasks for threads in THREADS) / len(THREADS) + WAIT / tasks
+def balance(tasks: int, machine: Machine) -> float:
+    """Time of the slowest thread relative to the mean, over numbers of threads that double up to the machine's; few
+    tasks also wait for a disturbed thread.
+    """
+    counts = [1 << power for power in range(1, machine.threads.bit_length())]
+    return sum(math.ceil(tasks / threads) * threads / tasks for threads in counts) / len(counts) + WAIT / tasks
 
 
 def uses_tile_registers(spec: Multiplied, machine: Machine) -> bool:

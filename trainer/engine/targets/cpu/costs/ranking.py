@@ -44,13 +44,14 @@ def product_tiles(
 def sized(
     tiles: Iterable[tuple[float, Shape]],
     sizes: Callable[..., Iterable[tuple[Choice, int, float]]],
+    machine: Machine,
     variants: Callable[[Choice], Iterable[Choice]] = lambda choice: (),
 ) -> tuple[Choice, ...]:
     """Parameters worth trying, best first: tiles with (tasks, cycles) as `sizes` gives them, then `variants`."""
     options: list[tuple[float, Choice]] = []
     for cycles, tile in tiles:
         found = sizes(cycles, *tile)
-        options += cheapest_sizes((total * balance(tasks), tasks, choice) for choice, tasks, total in found)
+        options += cheapest_sizes((total * balance(tasks, machine), tasks, choice) for choice, tasks, total in found)
     return best(options, variants)
 
 

@@ -135,7 +135,9 @@ class _Forward(Blocks):
     def _adjust(self, place: Integer, count: Integer, rows: Integer) -> None:
         """Add biases and slopes, and leave out what is outside of the window, where there is any of that."""
         spec, w = self.spec, self.w
-        if spec.masks:
+        if self._has_rows_of_bias:
+            self._add_rows_of_bias(place, count, rows)
+        if self._has_gathered_bias or "slopes" in spec.operands:
             return self._adjust_all(place, count)
         conditions = []
         if self.is_limited(0):  # the last query and the first key
@@ -149,11 +151,30 @@ class _Forward(Blocks):
             with w.when(either, "masked"):
                 self._adjust_all(place, count)
 
+    @property
+    def _has_rows_of_bias(self) -> bool:
+        """Whether each query has biases that are neighbors along the keys."""
+        return "bias" in self.spec.operands and self.spec.bias[3] == 1 and self.spec.bias[2] != 0
+
+    @property
+    def _has_gathered_bias(self) -> bool:
+        return "bias" in self.spec.operands and not self._has_rows_of_bias
+
+    def _add_rows_of_bias(self, place: Integer, count: Integer, rows: Integer) -> None:
+        """Squares of the bias transposed: gathering its lanes takes longer than the product of the scores."""
+        spec, w = self.spec, self.w
+        source = self.at("bias", spec.bias, self.batch, self.head, self.row, place)
+        for width, _ in w.cut(0, count, BLOCK, block_totals(spec.keys, BLOCK)):
+            self.transpose_in(
+                "bias", source, self.scores, tokens=rows, stride=spec.bias[2], width=width, pitch=self.block,
+                accumulate=True,
+            )  # fmt: skip
+
     def _adjust_all(self, place: Integer, count: Integer) -> None:
         spec, w = self.spec, self.w
         slope = self.slope(self.head)
         places = [self.integer_list(w.add(self.position, start)) for start in self.vectors]
-        has_bias = "bias" in spec.operands
+        has_bias = self._has_gathered_bias
         base = self.at("bias", spec.bias, self.batch, self.head, self.row, place) if has_bias else ""
         with w.loop(0, count) as row:
             key = broadcast(w, "i32", w.value(f"trunc i64 {w.add(place, row.index)} to i32"), self.lanes)

@@ -136,10 +136,10 @@ class Blocks:
                     run_tile(w, f"{name}_{height}x{width}_{active}", tile, places, values)
 
     def transpose_in(self, name: str, source: str, target: str, *, tokens: Integer, stride: int, width: int,
-                     pitch: int, factor: float = 1.0) -> None:  # fmt: skip
+                     pitch: int, factor: float = 1.0, accumulate: bool = False) -> None:  # fmt: skip
         """target[place, token] = factor · source[token, place], `pitch` elements between places.
 
-        Reads `pitch` tokens, of which those from `tokens` on repeat the last one.
+        Reads `pitch` tokens, of which those from `tokens` on repeat the last one. `accumulate`: the target's are added.
         """
         w, lanes = self.w, self.lanes
         with w.loop(0, pitch, lanes) as group:
@@ -150,11 +150,11 @@ class Blocks:
             there = self.memory.at(target, group.index)
             for start in range(0, width, lanes):
                 active = min(lanes, width - start)
-                helper = self._transposer(f"{name}_in_{active}", active, pitch, factor)
+                helper = self._transposer(f"{name}_in_{active}", active, pitch, factor, accumulate)
                 places = [self.memory.at(row, start) for row in rows]
                 w.run(helper, (*places, self.memory.at(there, start * pitch)))
 
-    def _transposer(self, name: str, active: int, pitch: int, factor: float) -> str:
+    def _transposer(self, name: str, active: int, pitch: int, factor: float, accumulate: bool) -> str:
         lanes, kind = self.lanes, self.memory.kind
 
         def build(inner: Writer) -> None:
@@ -163,6 +163,7 @@ class Blocks:
             if factor != 1:
                 rows = [f.multiply(row, f.constant(factor)) for row in rows]
             for place, value in enumerate(exchanged(inner, kind, rows)[:active]):
+                value = f.add(memory.load("%target", place * pitch), value) if accumulate else value
                 memory.store(value, "%target", place * pitch)
 
         parameters = [*(("ptr", f"%row{lane}") for lane in range(lanes)), ("ptr", "%target")]

@@ -6,7 +6,8 @@ are split among tasks, each with query sums of its own, which are added in order
 queries and cotangents are read as they are, one element for all lanes.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: addresses of query, key, value, cotangent, log_sum
-and delta (dense [B, H, M]), the options' operands, and the gradients of query, key and value.
+and delta (dense [B, H, M]), the options' operands, the gradients of query, key and value, and that of the scores where
+`spec.strides` has its strides, too. Scores outside of the window are not written.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ FEWEST_TASKS = 16
 
 @dataclass(frozen=True, slots=True)
 class AttentionGradient:
-    """Gradients of query, key and value; `spec.strides` are those of query, key, value, cotangent and the gradients."""
+    """Gradients of query, key and value, or of the scores, too; `spec.strides` are those of query, key, value,
+    cotangent and the gradients.
+    """
 
     spec: AttentionSpec
 
@@ -79,9 +82,9 @@ class AttentionGradient:
 class _Backward(Blocks):
     def __init__(self, kernel: AttentionGradient) -> None:
         first = ("query", "keys", "value", "cotangent", "log_sum", "delta")
-        words = words_of(first, kernel.spec.operands, ("to_query", "to_key", "to_value"))
-        super().__init__(kernel.spec, words)
-        self.kernel = kernel
+        gradients = ("to_query", "to_key", "to_value", "to_scores")[: len(kernel.spec.strides) - 4]
+        super().__init__(kernel.spec, words_of(first, kernel.spec.operands, gradients))
+        self.kernel, self.keeps_scores = kernel, "to_scores" in gradients
         self.vectors = list(range(0, BLOCK, self.lanes))
 
     def render(self, name: str) -> str:
@@ -116,7 +119,7 @@ class _Backward(Blocks):
     def _block(self, place: Integer) -> None:
         """A block of keys against all queries that see some of them."""
         spec, w, f = self.spec, self.w, self.f
-        _, key, value, _, _, to_key, to_value = spec.strides
+        _, key, value, _, _, to_key, to_value = spec.strides[:7]
         if spec.keys < BLOCK:
             self.count: Integer = spec.keys
         else:
@@ -157,7 +160,7 @@ class _Backward(Blocks):
     def _pair(self, head: Integer, row: Integer) -> None:
         """A block of keys and a block of queries."""
         spec, w = self.spec, self.w
-        query, key, _, cotangent, to_query, _, _ = spec.strides
+        query, key, _, cotangent, to_query = spec.strides[:5]
         if spec.rows < BLOCK:
             rows: Integer = spec.rows
         else:
@@ -220,6 +223,9 @@ class _Backward(Blocks):
         log_sums, deltas = (self.at(name, dense, self.batch, head, row) for name in ("log_sum", "delta"))
         slope = "" if is_plain else self.slope(head)
         base = self.at("bias", spec.bias, self.batch, head, row, self.place) if has_bias else ""
+        to_scores = ""
+        if self.keeps_scores:
+            to_scores = self.at("to_scores", spec.strides[7], self.batch, head, row, self.place)
         scale, nothing = f.constant(spec.scale), f.constant(0.0)
         with w.loop(0, rows) as line:
             log_sum = self.scalar(memory.at(log_sums, line.index))
@@ -236,7 +242,7 @@ class _Backward(Blocks):
                     distance = whole.operation("sub", here, self.integer_list(w.add(self.place, start)))
                     bias = ""
                     if has_bias:  # the lanes count from the block's first key
-                        bias = self.bias_lanes(across, spec.bias[3], start, 0, self.count)
+                        bias = self._bias(across, start)
                     score = self.adjusted(score, distance, bias, slope)
                     if spec.keys % BLOCK:
                         last = w.value(f"trunc i64 {w.subtract(self.count, start)} to i32")
@@ -251,8 +257,32 @@ class _Backward(Blocks):
                     memory.store(f.multiply(weight, kept), self.weights, there)
                 else:
                     memory.store(weight, self.weights, there)
-                gradient = f.multiply(f.multiply(weight, f.subtract(gradient, delta)), scale)
-                memory.store(gradient, self.gradients, there)
+                gradient = f.multiply(weight, f.subtract(gradient, delta))
+                if to_scores:
+                    place = w.add(w.multiply(line.index, spec.strides[7][2]), start)
+                    self._store_keys(gradient, memory.at(to_scores, place), start)
+                memory.store(f.multiply(gradient, scale), self.gradients, there)
+
+    def _store_keys(self, value: str, target: str, start: int) -> None:
+        """Store the lanes that are keys, of those from `start` on in the block."""
+        w, keys = self.w, self.spec.keys
+        if keys % BLOCK == 0:
+            self.memory.store(value, target)
+        elif keys < BLOCK:
+            if start < keys:
+                self.memory.store(value, target, 0, min(self.lanes, keys - start))
+        else:
+            for count, _ in w.cut(0, self.count, BLOCK, block_totals(keys, BLOCK)):
+                if start < count:
+                    self.memory.store(value, target, 0, min(self.lanes, count - start))
+
+    def _bias(self, base: str, start: int) -> str:
+        """The biases of a query and the keys from `start` on in the block; past the last key anything but a fault."""
+        spec = self.spec
+        if spec.bias[3] != 1 or (spec.keys > BLOCK and spec.keys % BLOCK):
+            return self.bias_lanes(base, spec.bias[3], start, 0, self.count)
+        active = min(self.lanes, min(spec.keys, BLOCK) - start)
+        return self.memory.load(base, start, active) if active > 0 else self.f.constant(0.0)
 
     def _kept_keys(self, head: Integer, row: Integer) -> dict[int, str]:
         """Which weights of a query are kept, by vectors of keys; a draw is for four keys, a quarter block apart."""

@@ -3,7 +3,8 @@ written: what both ways of running share. "row" keeps the 16 lanes of the order 
 "column" keeps them as 16 rows of a scratch in the cache and is vectorized over what is kept (`reduction_columns`). Both
 add the same numbers in the same order, so they give the same bits.
 
-A partial result of argmax or argmin is its position alone: where an output has several blocks, reduce the values first.
+A partial result of argmax or argmin is its position alone: where an output has several blocks, their values are
+reduced next to it.
 A bfloat16 value may be stored as float32, unrounded, to be combined with other blocks.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from trainer.engine.graph.primitives.attention import options_of
+from trainer.engine.graph.primitives.attention import UNLIMITED, options_of
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program import loops
 from trainer.engine.program.spec import Instruction
@@ -37,15 +37,19 @@ def expand_attention(expansion: Expansion, work: Work) -> None:
 
 
 def expand_attention_gradient(expansion: Expansion, work: Work) -> None:
-    """Gradients of query, key and value; where keys are split among tasks, the sums of queries are added afterwards."""
-    query, keys, values = work.writes
-    for view in work.writes:
-        if not (query.size and keys.size) and view.buffer is not None:
+    """Gradients of query, key and value, and of the scores where they are read; where keys are split among tasks, the
+    sums of queries are added afterwards.
+    """
+    query, keys, _, scores = work.writes
+    writes = work.writes if scores.buffer is not None and not scores.buffer.unread else work.writes[:3]
+    for view in writes:
+        is_partial = view is scores and min(work.spec.attribute("window")) < UNLIMITED
+        if (is_partial or not (query.size and keys.size)) and view.buffer is not None:
             expansion.fill(view.buffer, 0)
     if not (query.size and keys.size):
         return
     reads = _along_width(expansion, work.reads, 4)
-    strides = tuple(view.strides for view in (*reads[:4], *work.writes))
+    strides = tuple(view.strides for view in (*reads[:4], *writes))
     kernel = AttentionGradient(_spec(expansion, work, reads, strides))
     parts = query
     if kernel.splits > 1:
@@ -53,9 +57,10 @@ def expand_attention_gradient(expansion: Expansion, work: Work) -> None:
         kernel = replace(kernel, spec=replace(kernel.spec, strides=(*strides[:4], dense, *strides[5:])))
         buffer = Buffer(kernel.splits * query.size, query.dtype, "gradients of queries")
         parts = View(buffer, query.dtype, (kernel.splits * query.size,), (1,))
-    routine = replace(Routine.of(kernel, *reads, parts, keys, values), scratch=kernel.scratch_bytes)
+    writes = (parts, *writes[1:])
+    routine = replace(Routine.of(kernel, *reads, *writes), scratch=kernel.scratch_bytes)
     label = f"attention_gradient {query.shape}"
-    expansion.add(replace(work, spec=routine, reads=reads, writes=(parts, keys, values), label=label))
+    expansion.add(replace(work, spec=routine, reads=reads, writes=writes, label=label))
     if kernel.splits > 1:
         expansion.add(_sum(parts, query, kernel.splits))
 
@@ -75,9 +80,17 @@ def _along_width(expansion: Expansion, views: tuple[View, ...], count: int) -> t
     """The operands, the first `count` of them with neighbors along the width, the small ones dense."""
     wide = [expansion.dense(view, lambda strides: strides[3] == 1, Layout.row_major(4)) for view in views[:count]]
     others = [
-        view if view.ndim == 4 else expansion.laid_out(view, Layout.row_major(view.ndim)) for view in views[count:]
+        _along_keys(expansion, view) if view.ndim == 4 else expansion.laid_out(view, Layout.row_major(view.ndim))
+        for view in views[count:]
     ]
     return (*wide, *others)
+
+
+def _along_keys(expansion: Expansion, bias: View) -> View:
+    """A bias with neighbors along the keys; one that is spread along another axis as it lies, for copies are larger."""
+    is_spread = any(step == 0 and extent > 1 for extent, step in zip(bias.shape, bias.strides, strict=True))
+    fits = is_spread or bias.shape[3] == 1
+    return expansion.dense(bias, lambda strides: fits or strides[3] == 1, Layout.row_major(4))
 
 
 def _spec(

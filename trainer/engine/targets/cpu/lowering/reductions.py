@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
+from trainer.engine.graph.dtypes import bool_, int64
 from trainer.engine.graph.node import Shape
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program.loops import loop, reduction_block
@@ -21,7 +22,7 @@ from trainer.engine.program.work import Buffer, KernelSource, Pass, View, Work
 from trainer.engine.targets.cpu.kernels import moments
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine
-from trainer.engine.targets.cpu.lowering.loops import Terms, reduction_pass
+from trainer.engine.targets.cpu.lowering.loops import ENOUGH_TASKS, TASK_ELEMENTS, Terms, reduction_pass
 
 WIDE_ENOUGH = 8
 """Kept neighbors from which on it pays to run along them rather than along the reduced elements."""
@@ -70,8 +71,9 @@ def expand_reduction(expansion: Expansion, work: Work) -> None:
     if not all(_runs_as_one(view.strides, shape, reduced) for view in terms.reads):
         terms = _lay_out_operands(expansion, shape, reduced, terms) or _lay_out(expansion, shape, kept, reduced, terms)
     order, orientation = _orientation(shape, kept, reduced, terms.reads)
-    whole = names[0].startswith("arg")  # positions can't be combined from blocks
-    block = max(16, length + 15 & ~15) if whole else reduction_block(length)
+    tracks = names[0].startswith("arg")
+    is_split = tracks and names[1:] == () and first.size < ENOUGH_TASKS and length > 2 * TASK_ELEMENTS
+    block = max(16, length + 15 & ~15) if tracks and not is_split else reduction_block(length)
     dense = Layout.row_major(len(kept)).strides(tuple(shape[axis] for axis in kept))
     nest = _Nest(
         [shape[axis] for axis in order], tuple(dense[kept.index(axis)] for axis in order), first.size, length,
@@ -85,6 +87,8 @@ def expand_reduction(expansion: Expansion, work: Work) -> None:
     terms = replace(terms, reads=reads)
     if names[0] in ("mean", "deviations"):
         _expand_moments(expansion, nest, terms, dict(zip(names, finals, strict=True)))
+    elif is_split:
+        _expand_places(expansion, nest, terms, finals[0])
     else:
         _expand_passes(expansion, nest, terms, finals)
 
@@ -104,6 +108,38 @@ def _expand_passes(expansion: Expansion, nest: _Nest, terms: Terms, finals: Sequ
         source = View(partial, partial.dtype, (), places)
         again = Terms([Instruction("load", (), partial.dtype, (0,))], [source], [0])
         nest.emit(expansion, spec, nest.blocks, again, [final], ends, f"{nest.label} blocks")
+
+
+def _expand_places(expansion: Expansion, nest: _Nest, terms: Terms, final: Buffer) -> None:
+    """Where the extreme element is, of few long rows: each block's extreme and its place, the extreme of all blocks,
+    and the first place of a block that has it, or NaN.
+    """
+    (operation,), position = nest.spec.operations, terms.stored[0]
+    extreme, dtype = operation.removeprefix("arg"), terms.instructions[position].dtype
+    column = nest.spec.orientation == "column"
+    strides = (*nest.placed, nest.size) if column else (*(step * nest.blocks for step in nest.placed), 1)
+    partials = [Buffer(nest.size * nest.blocks, kind, "partials") for kind in (dtype, int64)]
+    both = replace(terms, stored=[position] * 2)
+    spec = replace(nest.spec, operations=(extreme, operation))
+    nest.emit(expansion, spec, nest.length, both, partials, strides, nest.label)
+    values, places = (View(partial, partial.dtype, (), strides) for partial in partials)
+    best = View(Buffer(nest.size, dtype, extreme), dtype, (), (*nest.placed, 0))
+
+    def merge(operation: str, terms: Terms, target: Buffer | None, name: str) -> None:
+        assert target is not None
+        spec = Pass((operation,), nest.spec.orientation, reduction_block(nest.blocks))
+        nest.emit(expansion, spec, nest.blocks, terms, [target], best.strides, f"{nest.label} {name}")
+
+    merge(extreme, Terms([Instruction("load", (), dtype, (0,))], [values], [0]), best.buffer, "blocks")
+    body = [
+        *(Instruction("load", (), kind, (number,)) for number, kind in enumerate((dtype, int64, dtype))),
+        Instruction("equal", (0, 2), bool_),
+        Instruction("not_equal", (0, 0), bool_),
+        Instruction("logical_or", (3, 4), bool_),
+        Instruction("constant", (), int64, (nest.length,)),
+        Instruction("where", (5, 1, 6), int64),
+    ]
+    merge("min", Terms(body, [values, places, best], [7]), final, "places")
 
 
 def _expand_moments(expansion: Expansion, nest: _Nest, terms: Terms, found: dict[str, Buffer]) -> None:

@@ -232,7 +232,7 @@ def candidates(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ..
         if read_again and MatmulKernel(spec, packed).scratch_bytes <= costs.SCRATCH_LIMIT:
             yield packed
 
-    return sized(tiles, sizes, variants)
+    return sized(tiles, sizes, machine, variants)
 
 
 def _reads(operand: int, others: int, passes: int, machine: Machine) -> float:

@@ -405,7 +405,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
         if choice.trim:
             yield replace(choice, trim=False)
 
-    return sized(cheapest_tiles(tiles), sizes, variants)
+    return sized(cheapest_tiles(tiles), sizes, machine, variants)
 
 
 def _rows_inside(axis: Axis, tile_rows: int) -> float:

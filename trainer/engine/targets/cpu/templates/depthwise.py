@@ -270,7 +270,7 @@ def candidates(spec: DepthwiseSpec, machine: Machine) -> tuple[DepthwiseParamete
         for task_rows, task_vectors in product(steps(1, form.rows.most_outputs), {panels, -(-panels // 2)}):
             parameters = DepthwiseParameters(tile_columns, task_rows, task_vectors)
             tasks = DepthwiseKernel(spec, parameters).tasks
-            total = (products * panels * reads / width + tasks * TASK_OVERHEAD) * balance(tasks)
+            total = (products * panels * reads / width + tasks * TASK_OVERHEAD) * balance(tasks, machine)
             options.append((total * (2 - task_vectors / panels), parameters))
     return best(options)
 

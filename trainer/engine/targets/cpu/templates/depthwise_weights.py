@@ -162,7 +162,7 @@ def candidates(spec: DepthwiseSpec, machine: Machine) -> tuple[DepthwiseParamete
     for task_vectors in steps(1, panels):
         parameters = DepthwiseParameters(1, 1, task_vectors)
         count = DepthwiseWeightsKernel(spec, parameters).tasks
-        options.append(((products * panels / 2 + count * TASK_OVERHEAD) * balance(count), parameters))
+        options.append(((products * panels / 2 + count * TASK_OVERHEAD) * balance(count, machine), parameters))
     return best(options)
 
 

@@ -224,7 +224,7 @@ def candidates(spec: FewOutputsSpec, machine: Machine) -> tuple[FewOutputsParame
             again = vectors / v * scratch if scratch > machine.level2_bytes else 0
             yield parameters, tasks, tasks * (cycles + again / costs.SHARED_BYTES_PER_CYCLE)
 
-    return sized([(0.0, (task_rows,)) for task_rows in costs.steps(1, height)], sizes)
+    return sized([(0.0, (task_rows,)) for task_rows in costs.steps(1, height)], sizes, machine)
 
 
 def _line_cycles(channels: int, vectors: int, depth: float) -> float:

@@ -128,10 +128,10 @@ def candidates(spec: StatisticsSpec, machine: Machine) -> tuple[ConvolutionParam
             total = (
                 task_count
                 * (far + costs.TASK_OVERHEAD + reads / costs.STREAM_BYTES_PER_CYCLE)
-                * costs.balance(task_count)
+                * costs.balance(task_count, machine)
             )
             cycles = vectors * pixels * form.packing.depth / 2 * (1 + costs.VARIANT_PENALTY * place)
-            options.append((total + cycles * costs.balance(task_count), parameters))
+            options.append((total + cycles * costs.balance(task_count, machine), parameters))
     return best(options)
 
 

@@ -389,7 +389,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[WeightGradientP
             if WeightGradientKernel(spec, copied).scratch_bytes <= costs.SCRATCH_LIMIT:
                 yield copied
 
-    return sized(cheapest_tiles(tiles), sizes, variants)
+    return sized(cheapest_tiles(tiles), sizes, machine, variants)
 
 
 def operands(spec: ConvolutionSpec) -> list[Argument]:

@@ -225,7 +225,7 @@ def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradParameters
             read = (weights + again) / SHARED_BYTES_PER_CYCLE
             yield parameters, tasks, points * cycles + transforms + tasks * TASK_OVERHEAD + read
 
-    return sized(product_tiles(tiles, panels, form.inputs, machine), sizes)
+    return sized(product_tiles(tiles, panels, form.inputs, machine), sizes, machine)
 
 
 def operands(spec: WinogradSpec) -> list[Argument]:

@@ -200,7 +200,7 @@ def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradGradientPa
             total = tasks * (blocks.blocks_per_group * (read + again) + back + TASK_OVERHEAD)
             yield parameters, tasks, total + blocks.count * points * cycles
 
-    return sized(product_tiles(plain.channels, panels, tiles, machine), sizes)
+    return sized(product_tiles(plain.channels, panels, tiles, machine), sizes, machine)
 
 
 def operands(spec: WinogradSpec) -> list[Argument]:
