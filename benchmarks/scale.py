@@ -68,7 +68,12 @@ def differences(recipe: str) -> float:
     one.
     """
     config, settings = ROOT / "trainer" / "recipes" / recipe / "config.yaml", (f"train.shards={SHARDS}",)
-    settings += ("train.epochs=null", 'autotune={mode: "off"}', *OVERRIDES[recipe])
+    settings += (
+        "schedule={name: constant}",  # others depend on the number of steps, which the stopped run has fewer of
+        "train.epochs=null",
+        'autotune={mode: "off"}',
+        *OVERRIDES[recipe],
+    )
     with tempfile.TemporaryDirectory(prefix="trainer-scale-") as folder:
 
         def train(name: str, steps: int, processes: int, *, resumes: bool = False) -> None:
