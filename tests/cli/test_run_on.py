@@ -19,16 +19,30 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Commands, ended, eventually
+import trainer
+from tests.cli.conftest import SCRIPTED, Commands, ended, eventually
 from tests.cli.slurm_cluster import SlurmCluster, missing_commands
 from trainer import TrainerError, __version__, cli
 from trainer.cli.order import Order
+from trainer.cli.prepare import prepare
 from trainer.cli.remote.frames import MARK, FrameReader, file_frames, frame, take_file
 from trainer.cli.remote.mirror import Mirror
+from trainer.cli.remote.parcel import parcel_of
 from trainer.cli.remote.places import Connection, place_named
-from trainer.cli.remote.record import RemoteAttempt, as_here, here, there
+from trainer.cli.remote.record import RemoteAttempt, as_here, here, how_to_continue, there, unfinished
 from trainer.cli.remote.relay import relay
-from trainer.rundir import LogEvent, RunPaths, create_run_at, open_run, process_is_alive, read_events, read_lock
+from trainer.configs import dump_resolved, load
+from trainer.rundir import (
+    EndEvent,
+    EventWriter,
+    LogEvent,
+    RunPaths,
+    create_run_at,
+    open_run,
+    process_is_alive,
+    read_events,
+    read_lock,
+)
 from trainer.rundir import send_request as ask
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the other machine is a shell script")
@@ -111,10 +125,16 @@ def test_a_run_on_another_machine_is_watched_and_stopped_here(far: Far) -> None:
     lock = read_lock(paths)
     assert lock is not None and lock.alive and lock.pid != worker
     assert open_run(paths.root).status == "running"
+    ask(paths, "checkpoint")
+    manifest = eventually(lambda: next(paths.checkpoints.glob("step-*/manifest.json"), None))
+    assert process.poll() is None and paths.pointed("latest") == manifest.parent
     identity = ask(paths, "stop")
     done = ended(process)
     assert (done.returncode, done.stderr) == (0, "")
-    assert far.commands.event("request")["id"] == identity and far.commands.events()[-1]["status"] == "stopped"
+    assert (
+        far.commands.event("request", what="stop")["id"] == identity
+        and far.commands.events()[-1]["status"] == "stopped"
+    )
     assert in_order(far.steps()) and far.commands.event("run")["name"] == "scripted"
     assert "a line of its log" in paths.log.read_text()
     assert (
@@ -153,7 +173,7 @@ def test_a_run_goes_on_without_its_command_and_is_continued(far: Far) -> None:
     (far.folder / "down").touch()
     os.kill(lock.pid, signal.SIGKILL)
     done = ended(process)
-    assert done.returncode == 143 and "continues on ssh:far; `trainer run --resume" in done.stderr
+    assert done.returncode == 143 and "It trains on ssh:far, or has ended there: `trainer run --resume" in done.stderr
     assert process_is_alive(worker)
     refused = far.commands.finish("run", "--resume", "scripted")
     assert refused.returncode == 2 and "accepts no SSH connections" in refused.stderr
@@ -239,6 +259,30 @@ def test_options_that_contradict_each_other_are_refused(
     assert message in capsys.readouterr().err
 
 
+def test_a_parcel_holds_code_and_what_is_named(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(SCRIPTED, project, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pictures/a.txt", "pictures/b.py", "runs/old/task.py", "venv/lib/x.py", ".git/x.py", "parts/net.py"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    (project / "venv" / "pyvenv.cfg").touch()
+    (tmp_path / "elsewhere").mkdir()
+    loaded = load(str(project / "config.yaml"), [f"data.root={project}/pictures"])
+    package = str(Path(trainer.__file__).resolve().parent)
+    about = {"folder": "/far/run", "data": "/far/sent", "package": package}
+    parcel = parcel_of(loaded, [str(project / "pictures"), str(tmp_path / "elsewhere")], about, is_remote=True)
+    code = "/far/run/code/0/project"
+    assert parcel.code == {f"{code}/{name}": project / name for name in ("options.py", "task.py", "parts/net.py")}
+    copy, other = parcel.data
+    assert copy.startswith("/far/sent/") and copy.endswith("/pictures") and parcel.links == {f"{code}/pictures": copy}
+    assert f'"{code}/task.py:Scripted"' in parcel.config and f'root: "{copy}"' in parcel.config
+    assert other.endswith("/elsewhere")
+    shared = parcel_of(loaded, [], about, is_remote=False)
+    assert shared.config == dump_resolved(loaded) and not shared.code
+    with pytest.raises(TrainerError, match="no such file or folder to send"):
+        parcel_of(loaded, ["nothing"], about, is_remote=True)
+
+
 @pytest.mark.full
 def test_data_is_transferred_once_and_the_config_points_to_the_copy(far: Far) -> None:
     data = far.commands.folder / "pictures"
@@ -256,8 +300,6 @@ def test_data_is_transferred_once_and_the_config_points_to_the_copy(far: Far) ->
         copy: node for copy, node in before.items() if copy.name == "a.txt"
     }
     assert str(data) in (far.commands.folder / "runs/scripted/config-1.yaml").read_text()
-    refused = ended(far.run("finish", "--send", "nothing"))
-    assert refused.returncode == 2 and "no such file or folder to send" in refused.stderr
 
 
 def test_frames_arrive_in_any_pieces(tmp_path: Path) -> None:
@@ -306,6 +348,22 @@ def test_a_line_of_this_machine_that_a_kill_cut_is_not_counted(tmp_path: Path) -
     for name in ("../x", "/etc/x", "run.lock", "events.jsonl"):
         with pytest.raises(TrainerError, match="not part of a run"):
             again.take({"put": name, "at": 0, "modified": 1}, b"x")
+
+
+def test_a_run_is_unfinished_until_all_has_arrived(tmp_path: Path) -> None:
+    """A scheduler that takes its machine away ends the attempt, and continues it as the next one."""
+    paths = create_run_at(tmp_path / "run")
+    record = RemoteAttempt(1, "slurm:gpu", None, "/far", 0.0, has_started=True)
+    record.write(paths)
+    with EventWriter(paths.events, attempt=1, process_start=0.0) as write:
+        write(EndEvent("interrupted", 143, 3))
+    paths.config(2).touch()
+    assert unfinished(paths) == record
+    with pytest.raises(TrainerError, match=r"this run still trains[\s\S]*on slurm:gpu[\s\S]*trainer run --resume"):
+        prepare(Order((), os.getpid(), resume=str(paths.root)))
+    record.is_over = True
+    record.write(paths)
+    assert unfinished(paths) is None and how_to_continue(paths) is None
 
 
 @pytest.mark.parametrize("place", ["ssh:", "slurm:", "gpu1", "ssh:a b", "ray:x,ssh:y", "ssh:a,b"])
@@ -376,7 +434,7 @@ def _trains_elsewhere(commands: Commands, place: str) -> None:
     lock = read_lock(paths)
     assert lock is not None and lock.pid != worker
     os.kill(lock.pid, signal.SIGKILL)
-    assert "continues on" in ended(process).stderr and process_is_alive(worker)
+    assert f"It trains on {place}" in ended(process).stderr and process_is_alive(worker)
     known = len(commands.events())
     process = commands.start("run", "--resume", "scripted")
     eventually(lambda: len(commands.events()) > known + 20)
@@ -441,7 +499,7 @@ def test_a_run_trains_through_a_real_ssh_server(commands: Commands, tmp_path_fac
         worker, lock = int(commands.event("run")["pid"]), read_lock(paths)
         assert lock is not None
         os.kill(lock.pid, signal.SIGKILL)
-        assert "continues on ssh:far" in ended(process).stderr and process_is_alive(worker)
+        assert "It trains on ssh:far" in ended(process).stderr and process_is_alive(worker)
         known = len(commands.events())
         process = commands.start("run", "--resume", "scripted")
         eventually(lambda: len(commands.events()) > known + 20)

@@ -40,12 +40,12 @@ def settle(attempt: Attempt, returncode: int, last_words: str) -> None:
     if error := gone(attempt.paths.root):
         raise error
     remove_dead_lock(attempt.paths)  # a worker that is killed before its signal handlers are installed leaves it
-    if end_of(attempt) is not None:
-        return
-    if _remote_place(attempt) is not None:
+    if _continues_elsewhere(attempt) is not None:
         if last_words:
             print_error(last_words)
-        return  # it goes on there
+        return
+    if end_of(attempt) is not None:
+        return
     end = explain(returncode, last_words, _log_tail(attempt))
     try:
         with attempt.writer() as write:
@@ -71,9 +71,9 @@ def explain(returncode: int, last_words: str, log: str) -> EndEvent:
 
 
 def end_of(attempt: Attempt) -> EndEvent | None:
-    """The attempt's `end` event, or None."""
+    """The `end` event of the attempt, or of one with which a scheduler has continued it; None before that."""
     for record in reversed(last_records(attempt.paths.events)):
-        if record.attempt == attempt.number and isinstance(record.event, EndEvent):
+        if record.attempt >= attempt.number and isinstance(record.event, EndEvent):
             return record.event
     return None
 
@@ -145,9 +145,8 @@ def report(attempt: Attempt) -> int:
     if error := gone(attempt.paths.root):
         raise error
     end = end_of(attempt)
-    if end is None and (place := _remote_place(attempt)) is not None:
-        command = f"trainer run --resume {shlex.quote(str(attempt.paths.root))}"
-        print(f"{attempt.paths.root} continues on {place}; `{command}` continues to receive it", file=sys.stderr)
+    if (text := _continues_elsewhere(attempt)) is not None:
+        print(f"{attempt.paths.root}: no longer received. {text}", file=sys.stderr)
         return TERMINATED
     if end is None:
         print_error(f"{attempt.paths.events} has no end event")
@@ -165,14 +164,13 @@ def report(attempt: Attempt) -> int:
     return end.exit_code if end.exit_code in ALL else FAILURE
 
 
-def _remote_place(attempt: Attempt) -> str | None:
-    """The other machine on which the attempt still trains; None if it has ended, or trains here."""
+def _continues_elsewhere(attempt: Attempt) -> str | None:
+    """How to go on with an attempt whose end has not arrived from another machine; None for all others."""
     if not (attempt.paths.root / f"remote-{attempt.number}.json").exists():
-        return None
-    from trainer.cli.remote.record import unfinished
+        return None  # saves the import
+    from trainer.cli.remote.record import how_to_continue
 
-    record = unfinished(attempt.paths)
-    return None if record is None else record.place
+    return how_to_continue(attempt.paths)
 
 
 def _log_tail(attempt: Attempt) -> str:

@@ -81,7 +81,7 @@ def follow(
         paths: the run.
         form: plain lines or JSON.
         over: asked before each look.
-        attempt: print the records of this attempt only; 0 for all.
+        attempt: print the records of this attempt and of later ones; 0 for all.
         see: is shown each record that was printed, too.
     """
     printer = Printer(form, sys.stdout, paths.leading_metric)
@@ -89,7 +89,7 @@ def follow(
     with EventTail(paths.events) as tail:
         while True:
             finished = over()
-            records = [record for record in tail.poll() if attempt in (0, record.attempt)]
+            records = [record for record in tail.poll() if record.attempt >= attempt]
             printer.print(records)
             for record in records:
                 see(record)

@@ -75,11 +75,11 @@ def attempt_of(
     lock.acquire()  # before attempts are counted: if two start at once, one is refused and leaves no files
     try:
         last = paths.last_attempt
+        _refuse_unfinished(paths)
         if loaded is None:
             if last == 0:
                 raise TrainerError("this run has no config to resume", where=str(paths.root))
             loaded = _with_batch_size(configs.load(str(paths.config(last).absolute()), overrides), paths)
-        _refuse_unfinished(paths, last)
         if last > 0 and (overrides or order.resume == AUTO):
             before = configs.load_resolved(paths.config(last)).config
             model = loaded.config.model.with_records_of(before.model)
@@ -187,17 +187,14 @@ def is_elsewhere(order: Order) -> bool:
     return unfinished_run(order) is not None
 
 
-def _refuse_unfinished(paths: RunPaths, last: int) -> None:
+def _refuse_unfinished(paths: RunPaths) -> None:
     """Refuses to train a run that still trains on another machine."""
-    if not (paths.root / f"remote-{last}.json").exists():
-        return
-    from trainer.cli.remote.record import unfinished
+    if not any(paths.root.glob("remote-*.json")):
+        return  # saves the import
+    from trainer.cli.remote.record import how_to_continue
 
-    if (record := unfinished(paths)) is not None:
-        raise TrainerError(
-            "this run still trains, or its results have not arrived", where=str(paths.root),
-            found=f"on {record.place}", hint=f"`trainer run --resume {paths.root}` continues to receive it.",
-        )  # fmt: skip
+    if (text := how_to_continue(paths)) is not None:
+        raise TrainerError("this run still trains, or its results have not arrived", where=str(paths.root), hint=text)
 
 
 def _refuse_another_meaning(order: Order, paths: RunPaths, before: configs.RunConfig, loaded: configs.Loaded) -> None:

@@ -283,6 +283,7 @@ def main(words: list[str] | None = None) -> int:
         if is_elsewhere(order):
             from trainer.cli.remote.relay import relay
 
+            gc.enable()
             return relay(order, report.ready, arguments.parent)
         attempt, loaded = prepare(order)
         complain = _complaining(is_shown=arguments.parent is not None)

@@ -77,6 +77,10 @@ class Learner:
             for request in self.requests():
                 self.sink(RequestEvent(request.id, request.what, "done"))
                 if request.what == "checkpoint":
+                    folder = self.paths.checkpoints / f"step-{step}"
+                    folder.mkdir()
+                    (folder / "manifest.json").write_text("{}")
+                    (self.paths.checkpoints / "latest").write_text(folder.name)
                     self.sink(CheckpointEvent(step, f"checkpoints/step-{step}", reasons=("requested",)))
                 if request.what == "stop":
                     raise Stop("stopped", 0, "stopped by request")

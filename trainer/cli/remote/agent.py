@@ -56,10 +56,11 @@ class Agent:
         folder: of the run on this machine.
         through: slurm:PARTITION or ray:ADDRESS; empty: workers are processes of this machine.
         output: descriptor of the connection.
+        shares_files: whether the relay's working directory is here, too: the run keeps it.
     """
 
-    def __init__(self, folder: Path, through: str, output: int) -> None:
-        self._folder, self._through, self._output = folder, through, output
+    def __init__(self, folder: Path, through: str, output: int, *, shares_files: bool) -> None:
+        self._folder, self._through, self._output, self._shares_files = folder, through, output, shares_files
         self._run = _run_in(folder)
         self._job: FarJob | None = None
         self._sent: dict[str, int] | None = None
@@ -72,7 +73,7 @@ class Agent:
         self._job = self._known_job(None)
         self._send({
             "folder": str(self._folder), "data": str(sent_data()), "host": host_name(),
-            "package": str(Path(trainer.__file__).resolve().parent), "exists": self._folder.is_dir(),
+            "package": str(Path(trainer.__file__).resolve().parent), "exists": self._job.has_started(),
         })  # fmt: skip
         reader = FrameReader()
         while True:
@@ -116,7 +117,8 @@ class Agent:
         """Starts the worker, unless an earlier connection has."""
         self._run = self._folder / "run" / name
         self._run.mkdir(parents=True, exist_ok=True)
-        os.chdir(self._folder)
+        if not self._shares_files:
+            os.chdir(self._folder)
         try:
             job = self._known_job(order)
             if not job.has_started():
@@ -276,7 +278,7 @@ def main(words: list[str]) -> int:
     _write(output, MARK)
     folder = Path(named) if os.path.isabs(named) else cache() / "remote" / named
     try:
-        Agent(folder, through, output).serve(0)
+        Agent(folder, through, output, shares_files=os.path.isabs(named)).serve(0)
     except TrainerError as error:
         _write(output, frame({"mistake": str(error)}))
         return 2

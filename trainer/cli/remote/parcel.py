@@ -44,7 +44,7 @@ def parcel_of(loaded: Loaded, sent: Sequence[str], about: Mapping[str, Any], *, 
     """What a config needs.
 
     Python files that the config names are transferred with all Python files in their folders and below. Other files and
-    folders are transferred if they are in `sent`.
+    folders are transferred if they are in `sent`. Where the file system is shared, only the config is.
 
     Args:
         loaded: the config.
@@ -60,7 +60,7 @@ def parcel_of(loaded: Loaded, sent: Sequence[str], about: Mapping[str, Any], *, 
     pairs = [[package, about["package"]]] if about["package"] != package else []
     code, data, links = dict[str, Path](), dict[str, Path](), dict[str, str]()
     roots = _topmost(folder for folder in _folders_of_code(loaded) if not folder.is_relative_to(package))
-    for number, root in enumerate(roots):
+    for number, root in enumerate(roots if is_remote else ()):
         other = posixpath.join(about["folder"], "code", str(number), root.name)
         pairs.append([str(root), other])
         code |= {posixpath.join(other, name): path for name, path in _python_files(root).items()}

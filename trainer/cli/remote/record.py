@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,10 +13,11 @@ from typing import Any
 
 from trainer import TrainerError
 from trainer.cli.remote.places import Place, place_named
-from trainer.rundir import EndEvent, RunPaths, last_records, write_text
+from trainer.rundir import RunPaths, write_text
 
 Pairs = Sequence[Sequence[str]]
 """Paths here and there: (here, there)."""
+_NAME = re.compile(r"remote-(\d+)\.json")
 
 
 @dataclass
@@ -30,6 +33,7 @@ class RemoteAttempt:
         starts: the size of the files here that grow, when the attempt began.
         own: position and length of lines in the events that were written here and did not come from there.
         has_started: whether the agent has been asked to start the worker.
+        is_over: whether everything has arrived.
     """
 
     number: int
@@ -41,6 +45,7 @@ class RemoteAttempt:
     starts: dict[str, int] = field(default_factory=dict)
     own: list[list[int]] = field(default_factory=list)
     has_started: bool = False
+    is_over: bool = False
 
     def write(self, paths: RunPaths) -> None:
         """Replaces the file at once.
@@ -71,14 +76,22 @@ def remote_attempt(paths: RunPaths, number: int) -> RemoteAttempt | None:
 
 
 def unfinished(paths: RunPaths) -> RemoteAttempt | None:
-    """The record of the last attempt, if it trains on another machine and its end has not arrived here."""
-    record = remote_attempt(paths, paths.last_attempt) if paths.last_attempt else None
-    if record is None or not record.has_started:
+    """The record of the last attempt on another machine, if its end has not arrived here.
+
+    It may have become several: a scheduler that takes its machine away continues it as the next attempt.
+    """
+    numbers = [int(match[1]) for name in os.listdir(paths.root) if (match := _NAME.fullmatch(name))]
+    record = remote_attempt(paths, max(numbers)) if numbers else None
+    return record if record is not None and record.has_started and not record.is_over else None
+
+
+def how_to_continue(paths: RunPaths) -> str | None:
+    """One sentence about a run whose end has not arrived from another machine; None for all others."""
+    record = unfinished(paths)
+    if record is None:
         return None
-    has_ended = any(
-        one.attempt == record.number and isinstance(one.event, EndEvent) for one in last_records(paths.events)
-    )
-    return None if has_ended else record
+    command = f"trainer run --resume {shlex.quote(str(paths.root))}"
+    return f"It trains on {record.place}, or has ended there: `{command}` continues to receive it."
 
 
 def there(text: str, pairs: Pairs) -> str:

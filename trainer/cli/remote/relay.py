@@ -40,6 +40,7 @@ from trainer.rundir import (
     RunLock,
     RunPaths,
     WarningEvent,
+    gone,
     last_records,
     waiting_requests,
 )
@@ -148,13 +149,24 @@ def _continued(
         connection = Connection(record.where(), record.folder)
         if not connection.about["exists"]:
             connection.close()
-            end = EndEvent("failed", FAILURE, reason=f"{record.place} has no such run any more: {record.folder}")
-            mirror.say(end)
+            end = _end_of(paths, record)
+            if end is None:
+                end = EndEvent("failed", FAILURE, reason=f"{record.place} has no such run any more: {record.folder}")
+                mirror.say(end)
+            record.is_over = True
+            record.write(paths)
             ready(Attempt(paths, record.number, record.process_start))
             return end.exit_code
         signals = _Signals(parent)
         ready(Attempt(paths, record.number, record.process_start))
         return _Session(order, mirror, record.where(), lock, signals, connection).run()
+
+
+def _end_of(paths: RunPaths, record: RemoteAttempt) -> EndEvent | None:
+    """The end of an attempt, or of the one with which a scheduler has continued it."""
+    records = [one for one in last_records(paths.events) if one.attempt >= record.number]
+    last = max((one.attempt for one in records), default=0)
+    return next((one.event for one in records if one.attempt == last and isinstance(one.event, EndEvent)), None)
 
 
 class _Session:
@@ -174,6 +186,7 @@ class _Session:
         self._asked: set[str] = set()
         self._is_checkpoint_asked = self._is_interrupted = self._is_waiting = False
         self._unanswered: list[int] = []
+        self._is_gone = False
         self._why = ""
 
     def transfer(self, loaded: configs.Loaded, attempt: Attempt) -> None:
@@ -202,6 +215,7 @@ class _Session:
             self._send_checkpoints(run, attempt, parcel)
         self._mirror.say(PhaseEvent("transfer", "finished"))
         self._mirror.begin()
+        self._record.has_started = True  # from here on, it may have
         self._record.write(self._paths)
         threads = [] if loaded.config.threads is None else [f"threads={loaded.config.threads}"]
         order = Order(
@@ -213,12 +227,11 @@ class _Session:
         )
         if "mistake" in answer:
             raise TrainerError(self._here(answer["mistake"]))
-        self._record.has_started = True
-        self._record.write(self._paths)
 
     def give_up(self, end: EndEvent) -> None:
         """Ends an attempt that was not started."""
         self._mirror.say(end)
+        self._conclude()
         if self._connection is not None:
             with suppress(ConnectionLost):
                 self._connection.send({"done": True})
@@ -234,16 +247,22 @@ class _Session:
                     break
             except ConnectionLost as lost:
                 self._disconnected(str(lost))
+            except TrainerError:
+                if not gone(self._paths.root) or self._connection is None:
+                    raise
+                self._is_gone = True  # as on this machine, its run ends
+                self._connection.send({"interrupt": int(signal.SIGTERM)})
             if self._connection is None and self._signals.last:
                 return BY_SIGNAL[self._signals.last[-1]]
         assert self._connection is not None
-        ends = [
-            one.event for one in last_records(self._paths.events)
-            if one.attempt == self._record.number and isinstance(one.event, EndEvent)
-        ]  # fmt: skip
-        end = ends[-1] if ends else self._end_without_event()
-        if not ends:
+        if error := gone(self._paths.root):
+            self._connection.close()  # what has not arrived stays there
+            raise error
+        end = _end_of(self._paths, self._record)
+        if end is None:
+            end = self._end_without_event()
             self._mirror.say(end)
+        self._conclude()
         with suppress(ConnectionLost):
             self._connection.send({"done": True})
         self._connection.close()
@@ -312,6 +331,8 @@ class _Session:
             return False
         self._forward(connection)
         for header, payload in connection.receive(SECONDS_BETWEEN_LOOKS):
+            if self._is_gone and "over" not in header:
+                continue
             match header:
                 case {"grow": name, "at": at}:
                     self._mirror.grow(name, at, payload)
@@ -386,6 +407,10 @@ class _Session:
             return
         self._connection, self._pause = connection, SECONDS_BEFORE_RETRY
         self._mirror.say(LogEvent(f"connected to {self._place.text} again"))
+
+    def _conclude(self) -> None:
+        self._record.is_over = True
+        self._record.write(self._paths)
 
     def _end_without_event(self) -> EndEvent:
         if self._is_interrupted or not self._why:

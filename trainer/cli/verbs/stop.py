@@ -30,7 +30,11 @@ def execute(arguments: argparse.Namespace) -> int:
 
     run = open_run(find_run(arguments.run).root)
     if run.status not in ALIVE:
-        raise TrainerError("this run is not running", where=str(run.paths.root), found=run.status)
+        from trainer.cli.remote.record import how_to_continue
+
+        raise TrainerError(
+            "this run is not running", where=str(run.paths.root), found=run.status, hint=how_to_continue(run.paths)
+        )
     send_request(run.paths, "abort" if arguments.abort else "stop")
     print(f"asked {run.paths.root} to {'abort' if arguments.abort else 'stop'}", flush=True)
     while not arguments.no_wait and run.status in ALIVE:

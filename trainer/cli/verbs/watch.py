@@ -115,10 +115,12 @@ def execute(arguments: argparse.Namespace) -> int:
     follow(paths, Form.JSON if arguments.json else Form.PLAIN, over=over, see=run.see)
     if run.status == "lost":
         from trainer import TrainerError
+        from trainer.cli.remote.record import how_to_continue
 
         raise TrainerError(
-            "the run's process is gone without an end event", where=str(paths.root), hint=f"See {paths.log}."
-        )
+            "the run's process is gone without an end event", where=str(paths.root),
+            hint=how_to_continue(paths) or f"See {paths.log}.",
+        )  # fmt: skip
     return 0
 
 

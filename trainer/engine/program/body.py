@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.node import Node, Shape, reached
@@ -12,8 +13,7 @@ from trainer.engine.program.spec import Addressing, Epilogue, EpilogueOperand, I
 from trainer.engine.program.views import Coordinates, Linear, NodeView, identity, through
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(NamedTuple):
     """An operand: an array (`base`), or with no base an index, at offset + sum(strides[d] * index[d])."""
 
     base: Node | None

@@ -10,14 +10,14 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """constant + sum(coefficients[d] * index[d]) over the iteration axes d."""
+class Linear(NamedTuple):
+    """constant + sum(coefficients[d] * index[d]) over the iteration axes d; hashed for each value of a body."""
 
     constant: int
     coefficients: tuple[int, ...]
@@ -25,7 +25,7 @@ class Linear:
     def scaled(self, start: int, step: int) -> Linear:
         return Linear(start + step * self.constant, tuple(step * c for c in self.coefficients))
 
-    def __add__(self, other: Linear) -> Linear:
+    def __add__(self, other: Linear) -> Linear:  # type: ignore[override]
         return Linear(
             self.constant + other.constant,
             tuple(a + b for a, b in zip(self.coefficients, other.coefficients, strict=True)),

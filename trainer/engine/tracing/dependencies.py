@@ -8,7 +8,7 @@ import builtins
 import functools
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,10 +73,16 @@ class Dependencies:
         self._classes: set[type] = set()
         self._inherited: dict[type, dict[str, Any]] = {}
         self._waiting = [(value, where, True) for where, value in roots][::-1]
+        self._unnamed: dict[str, list[Callable[[], None]]] = {}
+        """What visits the attributes that no code named when their objects and classes were visited."""
+
         while self._waiting and len(self._visited) < MOST_OBJECTS:
             self._visit(*self._waiting.pop())
+            if not self._waiting:
+                self._visit_named()
         self.is_cut_off = bool(self._waiting)
         self._visited.clear()
+        self._unnamed.clear()
 
     # --- recording ------------------------------------------------------------------------------------------------
 
@@ -109,6 +115,12 @@ class Dependencies:
             self.checks.attributes.add(holder, name, value)
 
     # --- following ------------------------------------------------------------------------------------------
+
+    def _visit_named(self) -> None:
+        """Visit the attributes that code turned out to name: one walk finds nearly all of a scope, which took seven."""
+        for name in self._unnamed.keys() & (self._scope.users | self._scope.packages):
+            for visit in self._unnamed.pop(name):
+                visit()
 
     def _visit(self, value: Any, where: str, opens: bool) -> None:
         if (
@@ -201,13 +213,19 @@ class Dependencies:
                 self.values[f"{base.__name__}.__mro__", id(base)] = base.__mro__
             for name, value in tuple(namespace.items()):
                 is_read = base not in self._classes and self._is_named(name, value)
-                if not (constructs if name in _CONSTRUCTION else is_read):
-                    continue
-                if at == "user" and self._note(f"{base.__name__}.{name}", value, is_skipped=self._is_own(name, value)):
-                    self.checks.class_items.add(namespace, name, value)
-                elif at == "package" and isinstance(value, _FUNCTIONS):
-                    self._waiting.append((value, f"{base.__name__}.{name}", True))
+                if constructs if name in _CONSTRUCTION else is_read:
+                    self._class_item(base, name, value)
+                elif base not in self._classes and not name.startswith("__"):
+                    visit = functools.partial(self._class_item, base, name, value)
+                    self._unnamed.setdefault(name, []).append(visit)
             self._classes.add(base)
+
+    def _class_item(self, base: type, name: str, value: Any) -> None:
+        at = origin(base.__module__)
+        if at == "user" and self._note(f"{base.__name__}.{name}", value, is_skipped=self._is_own(name, value)):
+            self.checks.class_items.add(vars(base), name, value)
+        elif at == "package" and isinstance(value, _FUNCTIONS):
+            self._waiting.append((value, f"{base.__name__}.{name}", True))
 
     def _is_named(self, name: str, value: Any) -> bool:
         if name.startswith("__") and name.endswith("__"):
@@ -253,18 +271,24 @@ class Dependencies:
 
     def _entries_named(self, fields: dict[str, Any], where: str, kind: type) -> None:
         """The attributes that code names, of those that an object of class `kind` has itself."""
-        users, packages, is_package = self._scope.users, self._scope.packages, origin(kind.__module__) == "package"
-        is_of_tree, is_fixed = is_module(kind), is_frozen(kind)
-        for name, value in tuple(fields.items()):
-            is_named = name in users or name in packages or name == "forward"
-            if not is_named or (is_of_tree and name in _TREE):
+        scope, is_of_tree = self._scope, is_module(kind)
+        for name in tuple(fields):
+            if is_of_tree and name in _TREE:
                 continue
-            opens = not is_package and name in users
-            if is_fixed:
-                self._note(f"{where}.{name}", value, opens=opens)
+            if name in scope.users or name in scope.packages or name == "forward":
+                self._entry_named(fields, name, where, kind)
             else:
-                is_own = self._is_own(name, value, is_package=is_package)
-                self._item(f"{where}.{name}", fields, name, is_skipped=is_own, opens=opens)
+                visit = functools.partial(self._entry_named, fields, name, where, kind)
+                self._unnamed.setdefault(name, []).append(visit)
+
+    def _entry_named(self, fields: dict[str, Any], name: str, where: str, kind: type) -> None:
+        value, is_package = fields[name], origin(kind.__module__) == "package"
+        opens = not is_package and name in self._scope.users
+        if is_frozen(kind):
+            self._note(f"{where}.{name}", value, opens=opens)
+        else:
+            is_own = self._is_own(name, value, is_package=is_package)
+            self._item(f"{where}.{name}", fields, name, is_skipped=is_own, opens=opens)
 
     def _is_own(self, name: str, value: Any, *, is_package: bool = False) -> bool:
         """Whether the step may assign the attribute itself, each time that it is traced."""

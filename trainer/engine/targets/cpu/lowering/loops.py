@@ -53,10 +53,10 @@ def with_numbers(work: Work) -> Work:
     """
     body, reads = list(work.body), list(work.reads)
     for position, step in enumerate(work.body):
-        users = [number for number, user in enumerate(work.body) if position in user.arguments]
         bits, number = _BITS.get(step.dtype.name), step.attributes[0] if step.operation == "constant" else 0
         if number in SPECIAL_NUMBERS or bits is None or position in work.stored:
             continue
+        users = [number for number, user in enumerate(work.body) if position in user.arguments]
         if not users or any(work.body[user].operation not in _ARITHMETIC for user in users):
             continue
         divides = [work.body[user].operation == "divide" and work.body[user].arguments[1] == position for user in users]
