@@ -71,6 +71,7 @@ def differences(recipe: str) -> float:
     settings += (
         "schedule={name: constant}",  # others depend on the number of steps, which the stopped run has fewer of
         "train.epochs=null",
+        "train.log_every_steps=5",  # the metrics of training are those since the last record
         'autotune={mode: "off"}',
         *OVERRIDES[recipe],
     )
