@@ -109,7 +109,7 @@ class _Shards:
                 axes = tuple([axis + 1 for axis in work.spec.axes])
                 return replace(self._with_axis(work), spec=Reduce(work.spec.operations, axes))
             case "contraction":
-                return self._with_rows(work) if self._keeps_rows_apart(work) else None
+                return self._with_rows(work) if self._keeps_rows_separate(work) else None
             case "window":
                 return self._with_rows(work)
         return None
@@ -123,7 +123,7 @@ class _Shards:
         step = 0 if view.buffer is None else self.pitches.get(view.buffer, 0)
         return replace(view, shape=(self.count, *view.shape), strides=(step, *view.strides))
 
-    def _keeps_rows_apart(self, work: Work) -> bool:
+    def _keeps_rows_separate(self, work: Work) -> bool:
         """Whether rows of the result come from the same rows of the operands that have some."""
         name, (first, second, *_) = work.spec.operation.name, work.reads
         if not self._is_split(first) or (name not in _DIRECT and name != "matmul"):

@@ -94,7 +94,7 @@ class CpuDevice(Device):
     ) -> Program:  # fmt: skip
         """A program for `results` that stores `updates` in place; each run gives the addresses of `inputs`.
 
-        With `shards` the graph is that of one of so many (`build.Request`); inputs in `split` have the values of all.
+        With `shards` the graph is that of one of this many (`build.Request`); inputs in `split` have the values of all.
         """
         with self.pool.lock:
             began, compiled, cached = time.perf_counter(), *native.object_counts()
