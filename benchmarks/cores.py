@@ -1,14 +1,15 @@
 """Training steps on more cores than this machine has: predictions, and how well they meet one and two threads here.
 
 python benchmarks/cores.py [resnet50_2 …] [--json] [--rounds N]
-python benchmarks/cores.py --table [resnet50 mlp …] [--limit GB/S] [--rows N]
+python benchmarks/cores.py --table [resnet50 mlp …] [--at N] [--cores N] [--limit GB/S] [--rows N]
 
     NETWORK_1, NETWORK_2     the difference of the predicted from the measured step on one and two threads, in percent
 
 A step is measured task by task on one thread. `simulation.py` says how a prediction is made of that and of what two
 threads cost here: a barrier, a claim of a task, waking, bytes a second. `--table` predicts 1 to 64 threads, and names
-the launches that lose most time at MANY. `--limit` is the bandwidth of the memory of the machine to predict; without
-it bandwidth grows with the cores, as on a server with enough channels.
+the launches that lose most time on N threads (`--at`, default 64). `--cores`: tasks are cut as on a machine with so
+many (default 8, as on fewer). `--limit` is the bandwidth of the memory of the machine to predict; without it
+bandwidth grows with the cores, as on a server with enough channels.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ from harness import Figure, run_figures
 from simulation import Costs, Launch, predicted
 
 from trainer import engine
-from trainer.engine import targets
 from trainer.engine.graph.storage import aligned_empty
 from trainer.engine.profiling.workload import load_of
-from trainer.engine.targets.cpu import native
+from trainer.engine.targets.cpu import choices, native
 from trainer.engine.targets.cpu.control_block import REPEAT
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.executable import Program
+from trainer.engine.targets.cpu.machine import FEWEST_THREADS, for_threads, host_machine
 from trainer.engine.targets.cpu.peaks import measure
 from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, SINGLE, Pool
 from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, Recording, room
 
 sys.path.insert(0, str(Path(__file__).parent / "workloads"))
 
-STEPS = {"resnet50": 2, "mlp": 60, "transformer": 2, "lsgan": 2}
+STEPS = {"resnet50": 4, "mlp": 200, "transformer": 4, "lsgan": 4}
 """Networks, and how many steps of each are measured at a time."""
 
-MEASURED, PREDICTED, MANY = (1, 2), (1, 2, 4, 8, 16, 32, 64), 64
+MEASURED, PREDICTED = (1, 2), (1, 2, 4, 8, 16, 32, 64)
 BAR = 10.0
 ROUNDS = 3
 NETWORK_OF = {"transformer": "decoder"}
@@ -133,18 +134,22 @@ class ByTask:
 def walking(walk: Callable[..., Any]) -> Iterator[None]:
     """Programs are walked by `walk` inside the block."""
     usual = Program.walk
-    setattr(Program, "walk", walk)  # noqa: B010  (which mypy asks for)
+    setattr(Program, "walk", lambda program, **_: walk(program))  # noqa: B010  (which mypy asks for)
     try:
         yield
     finally:
         setattr(Program, "walk", usual)  # noqa: B010
 
 
-class Network:
-    """A network's training step on so many threads."""
+TOGETHER = functools.partial(Program.walk, together=True)
 
-    def __init__(self, name: str, threads: int) -> None:
-        self.name, self.device = name, CpuDevice(threads=threads)
+
+class Network:
+    """A network's training step on so many threads, its tasks cut as for so many `cores`."""
+
+    def __init__(self, name: str, threads: int, cores: int) -> None:
+        machine = for_threads(host_machine(), cores)
+        self.device = CpuDevice(threads=threads, choose=functools.partial(choices.choose, machine=machine))
         if name in NETWORK_OF:
             import untuned
 
@@ -152,9 +157,6 @@ class Network:
                 network=NETWORK_OF[name], threads=threads, batch=None, inference=False, bfloat16=False, measure=""
             )
             self.run: Callable[[], float] = untuned.in_trainer(words)
-            device = targets.current()
-            assert isinstance(device, CpuDevice)
-            self.device = device
         else:
             from ours import WORKLOADS
 
@@ -164,18 +166,18 @@ class Network:
         for _ in range(3):
             self.seconds()
 
-    def seconds(self) -> float:
-        """Seconds of a step."""
-        with engine.device(self.device):
+    def seconds(self, walk: Callable[[Program], Any] = TOGETHER) -> float:
+        """Seconds of a step, on all threads whatever else runs."""
+        with engine.device(self.device), walking(walk):
             start = time.perf_counter()
             self.run()
             return time.perf_counter() - start
 
-    def tasks(self) -> tuple[float, float, list[list[Launch]]]:
-        """A step task by task: seconds outside of programs and inside, and the launches of each."""
+    def tasks(self) -> tuple[float, list[tuple[ByTask, np.ndarray]]]:
+        """A step task by task: seconds outside of programs, and of the tasks of each program."""
         inside, found = 0.0, []
 
-        def walk(program: Program, **_: bool) -> ProgramRun[Program]:
+        def walk(program: Program) -> ProgramRun[Program]:
             nonlocal inside
             by_task = self._by_task.get(program)
             if by_task is None:
@@ -186,9 +188,8 @@ class Network:
             inside += time.perf_counter() - start
             return ProgramRun(program, NO_STAMPS, start, spent)
 
-        with walking(walk):
-            outside = self.seconds() - inside
-        return outside, inside, [by_task.described(seconds) for by_task, seconds in found]
+        outside = self.seconds(walk) - inside
+        return outside, found
 
 
 # --- what threads cost -----------------------------------------------------------------------------------------------
@@ -247,24 +248,24 @@ class Measured:
         return self.outside + sum(predicted(program, threads, costs).seconds for program in self.programs)
 
 
-@functools.cache
-def network(name: str, threads: int) -> Network:
-    return Network(name, threads)
+network = functools.cache(Network)
 
 
-def measured(name: str, threads: Sequence[int]) -> Measured:
-    """The fastest of several steps, of each number of threads and task by task, in alternation."""
-    least, seconds = math.inf, dict.fromkeys(threads, math.inf)
-    outsides: list[float] = []
-    programs: list[list[Launch]] = []
+def measured(name: str, threads: Sequence[int], cores: int = FEWEST_THREADS) -> Measured:
+    """Medians over several steps with each number of threads, and of each task, in alternation."""
+    seconds: dict[int, list[float]] = {count: [] for count in threads}
+    outside: list[float] = []
+    tasks: list[list[np.ndarray]] = []
     for _ in range(STEPS[name]):
-        outside, inside, found = network(name, 1).tasks()
-        outsides.append(outside)
-        if inside < least:
-            least, programs = inside, found
+        spent, found = network(name, 1, cores).tasks()
+        outside.append(spent)
+        tasks.append([each for _, each in found])
         for count in threads:
-            seconds[count] = min(seconds[count], network(name, count).seconds())
-    return Measured(seconds, min(outsides), programs)
+            seconds[count].append(network(name, count, cores).seconds())
+    usual = [np.median(each, axis=0) for each in zip(*tasks, strict=True)]
+    programs = [by_task.described(each) for (by_task, _), each in zip(found, usual, strict=True)]
+    medians = {count: statistics.median(each) for count, each in seconds.items()}
+    return Measured(medians, statistics.median(outside), programs)
 
 
 def difference(name: str, threads: int) -> float:
@@ -280,8 +281,8 @@ FIGURES = [
 ]
 
 
-def table(name: str, found: Measured, costs: Costs, rows: int) -> Iterator[str]:
-    """Lines about a network: predictions, and the launches that lose most at MANY threads."""
+def table(name: str, found: Measured, costs: Costs, many: int, rows: int) -> Iterator[str]:
+    """Lines about a network: predictions, and the launches that lose most with `many` threads."""
     one = found.predicted(1, costs)
     launches = [launch for program in found.programs for launch in program]
     yield f"{name}: {len(launches)} launches, {sum(len(launch.tasks) for launch in launches)} tasks"
@@ -292,12 +293,12 @@ def table(name: str, found: Measured, costs: Costs, rows: int) -> Iterator[str]:
         yield f"{threads:9}{1e3 * seconds:10.2f}{one / seconds:9.2f}{1e3 * known if known else math.nan:10.2f}".replace(
             "nan", "  -"
         )
-    ends = [end for program in found.programs for end in predicted(program, MANY, costs).launches]
-    lost = sorted(zip(ends, launches, strict=True), key=lambda pair: pair[1].seconds / MANY - pair[0])
-    yield f"lost ms at {MANY}{'of 1 thread':>14}{'tasks':>8}  launch"
+    ends = [end for program in found.programs for end in predicted(program, many, costs).launches]
+    lost = sorted(zip(ends, launches, strict=True), key=lambda pair: pair[1].seconds / many - pair[0])
+    yield f"lost ms at {many:2}{'of 1 thread':>14}{'tasks':>8}  launch"
     for end, launch in lost[:rows]:
         yield (
-            f"{1e3 * (end - launch.seconds / MANY):13.3f}{1e3 * launch.seconds:13.3f}{len(launch.tasks):8}"
+            f"{1e3 * (end - launch.seconds / many):13.3f}{1e3 * launch.seconds:13.3f}{len(launch.tasks):8}"
             f"  {launch.name[:90]}"
         )
 
@@ -306,6 +307,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--limit", type=float, help="GB/s")
+    parser.add_argument("--at", type=int, default=PREDICTED[-1])
+    parser.add_argument("--cores", type=int, default=FEWEST_THREADS)
     parser.add_argument("--rows", type=int, default=12)
     own, others = parser.parse_known_args()
     if not own.table:
@@ -319,7 +322,7 @@ def main() -> int:
         f"{1e-9 * known.together:.1f} together"
     )
     for name in others or STEPS:
-        print("\n".join(table(name, measured(name, MEASURED), known, own.rows)), flush=True)
+        print("\n".join(table(name, measured(name, MEASURED, own.cores), known, own.at, own.rows)), flush=True)
     return 0
 
 

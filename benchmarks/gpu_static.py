@@ -91,8 +91,9 @@ def step_instructions(text: str, products: str, wanted: int) -> int:
         return sum(line.split(maxsplit=1)[0].startswith(prefix) for line in found)
 
     multiplying = [loop for loop in loops if count(*loop, products)] or [(0, len(lines))]
-    outer = max(multiplying, key=lambda loop: loop[1] - loop[0])
-    inner = min(multiplying, key=lambda loop: loop[1] - loop[0])
+    outer = max(multiplying, key=lambda loop: (count(*loop, products), loop[1] - loop[0]))
+    within = [loop for loop in multiplying if outer[0] <= loop[0] and loop[1] <= outer[1]]
+    inner = min(within, key=lambda loop: loop[1] - loop[0])
     again = wanted / count(*inner, products) - 1
     return round(count(*outer) + again * count(*inner))
 

@@ -5,8 +5,8 @@ barrier; a launch of one task runs on the calling thread. What is assumed beyond
 
 - a barrier takes longer in proportion to the threads, which take turns at its counter;
 - claims take turns too, each as long as between two threads;
-- a launch can't take less than its bytes at the bandwidth of its threads, which grows in proportion to them up to a
-  limit; bytes that one thread had no time to move came from caches, and are left out;
+- a launch's bytes take longer by what threads that share the bandwidth lose of it, which grows in proportion to them up
+  to a limit; bytes that one thread had no time to move came from caches, and are left out;
 - cores neither slow each other down nor lose speed as more of them work.
 """
 
@@ -116,4 +116,4 @@ def slowdown(launch: Launch, threads: int, costs: Costs) -> float:
     if not launch.seconds:
         return 1.0
     nbytes = min(launch.nbytes, launch.seconds * costs.alone)
-    return max(1.0, nbytes / costs.bandwidth(sharing) / (launch.seconds / sharing))
+    return 1.0 + nbytes * max(0.0, sharing / costs.bandwidth(sharing) - 1 / costs.alone) / launch.seconds

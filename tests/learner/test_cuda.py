@@ -17,6 +17,7 @@ from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cuda.device import CudaDevice
 from trainer.learner import DataSplits, loop
 from trainer.learner.checkpoints import read_checkpoint, steps_in
+from trainer.learner.device import device_for
 from trainer.rundir import EndEvent, RunPaths, create_run
 
 FAILURES = {
@@ -122,3 +123,10 @@ def test_no_call_of_the_driver_loses_anything(
     ways = found[list(FAILURES).index(status) :: len(FAILURES)]
     for number, site in enumerate(dict.fromkeys([*lines.values(), *ways])):
         fails_well(site, status, mlp, config, create_run(tmp_path, f"failing-{number}"), compute_on)
+
+
+def test_fast_numerics_have_one_device_for_each_gpu(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINER_CUDA", "emulated")
+    settings = {"device": "cuda", "numerics": {"class": "fast"}}
+    first, second = (device_for(config(**settings)) for _ in range(2))
+    assert isinstance(first, CudaDevice) and first is second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
@@ -28,9 +29,7 @@ def device_for(config: RunConfig, group: Group = ALONE) -> Any:
         first = int(config.device.partition(":")[2] or 0)
         index = first if group.size == 1 else first + _gpu_of(group, first)
         if numerics.class_ == "fast":
-            from trainer.engine.targets.cuda.device import CudaDevice
-
-            return CudaDevice(index, numerics="fast")
+            return _fast_gpu(index)
         return f"cuda:{index}"
     return config.device
 
@@ -51,3 +50,11 @@ def _gpu_of(group: Group, first: int) -> int:
             hint="Start fewer processes per machine, or set `device: cpu`.",
         )
     return number
+
+
+@functools.cache
+def _fast_gpu(index: int) -> Any:
+    """One device for each GPU: kernels, memory and streams are its own."""
+    from trainer.engine.targets.cuda.device import CudaDevice
+
+    return CudaDevice(index, numerics="fast")

@@ -11,7 +11,7 @@ from trainer.engine.targets.cpu import defaults
 from trainer.engine.targets.cpu.costs.cycles import PADDING
 from trainer.engine.targets.cpu.costs.ranking import best
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
-from trainer.engine.targets.cpu.machine import AVX512, NARROW
+from trainer.engine.targets.cpu.machine import AVX512, NARROW, for_threads
 from trainer.engine.targets.cpu.templates import contraction, convolution, weight_gradient
 from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 
@@ -55,6 +55,16 @@ def test_scratch_fits_what_a_thread_has(direction):
     for spec in convolutions(direction):
         for chosen in defaults.candidates(spec, AVX512):
             assert module.TEMPLATE.scratch_bytes(spec, chosen) <= 4 << 20
+
+
+def test_tasks_are_cut_for_the_threads_of_the_machine():
+    """Up to eight threads share kernels; 64 get smaller tasks of a product that has eight for fewer."""
+    spec = MatmulSpec(dtypes.float32, 128, 512, 784, (784, 1), (512, 1))
+    assert for_threads(AVX512, 2) == for_threads(AVX512, 8) == AVX512
+    counts = [
+        contraction.TEMPLATE.tasks(spec, defaults.choose(spec, for_threads(AVX512, threads))) for threads in (8, 64)
+    ]
+    assert counts[0] >= 8 and counts[1] >= 32
 
 
 def test_large_problems_have_tasks_for_eight_threads():

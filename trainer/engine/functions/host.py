@@ -58,8 +58,9 @@ def host_call(
     call = HostFunction(function, tuple([operand.dtype for operand in operands]), kinds, effect, user_line())
     recorder = tracing.active()
     if recorder is None:
-        found = _run(call, operands)
+        found = run_now(call, operands)
     else:
+        targets.check_host_function(call.name)
         sources = [operand.node for operand in operands]
         token = recorder.effect if effect else None
         outputs = _outputs(call, sources if token is None else [*sources, token])
@@ -73,7 +74,7 @@ def _outputs(call: HostFunction, inputs: Sequence[Node]) -> list[Node]:
     return [p.output(bundle, index) for index in range(len(call.outputs))]
 
 
-def _run(call: HostFunction, operands: Sequence[Tensor]) -> list[Tensor]:
+def run_now(call: HostFunction, operands: Sequence[Tensor]) -> list[Tensor]:
     """The results, computed now; they keep their history, so that derivatives are refused instead of zero."""
     evaluate(*operands)
     values = call.call([operand.numpy() for operand in operands])

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from trainer import TrainerError
 from trainer.engine.graph import lines
-from trainer.engine.graph.errors import refusal
+from trainer.engine.graph.errors import refusal, user_line
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import HOST, Memory, Storage
 
@@ -68,6 +68,8 @@ class Device(Protocol):
     memory: Memory = HOST
     is_asynchronous: bool = False
     computes_shards: bool = False
+    has_host_functions: bool = True
+    """Whether a program may call functions on the host."""
 
     def evaluate(self, nodes: Sequence[Node]) -> Run:
         """The values of `nodes`, in memory of their own."""
@@ -147,6 +149,21 @@ def get(name: str | Device) -> Device:
 def current() -> Device:
     """The device that evaluates now: the innermost `device(...)`, or the default."""
     return _override.get() or _devices.get(_default) or get(_default)  # type: ignore[arg-type]
+
+
+def check_host_function(name: str) -> None:
+    """Refuse a function on the host in a traced step whose device can't stop for it.
+
+    Raises:
+        TrainerError: names the line that calls it, and the alternative.
+    """
+    device = current()
+    if not device.has_host_functions:
+        raise TrainerError(
+            f"{name} is a function on the host, for which a step on `device: {device.name}` cannot stop",
+            where=user_line(), found=f"{name} in a traced step", expected="operations with kernels (docs/gpu.md)",
+            hint="Call it before or after the step, or train on `device: cpu`.",
+        )  # fmt: skip
 
 
 def set_default_device(name: str | Device) -> None:

@@ -159,8 +159,16 @@ def test_what_has_no_kernel_is_refused_with_the_alternative(cuda: CudaDevice) ->
     def call(x: Tensor) -> Tensor:
         return engine.linalg.inv(x)
 
-    with pytest.raises(TrainerError, match=r"(?s)host.*device: cpu"):
+    with pytest.raises(TrainerError, match=r"(?s)test_device.py:\d+: numpy.linalg.inv is a function on the host"):
         engine.trace(call)(np.eye(3, dtype=np.float32))
+
+
+def test_a_function_on_the_host_runs_outside_of_steps_and_has_gradients(cuda: CudaDevice) -> None:
+    x = engine.asarray(np.diag([1.0, 2.0, 4.0]).astype(np.float32))
+    total = engine.sum(engine.linalg.inv(x * 1) * 2)
+    (gradient,) = engine.gradients(total, [x])
+    assert total.item() == 3.5
+    np.testing.assert_allclose(np.diag(gradient.numpy()), [-2, -0.5, -0.125], rtol=1e-6)
 
 
 def test_devices_have_the_number_of_their_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.engine.targets.ptx.emulator import compiled
+from tests.engine.targets.ptx.emulator import launch as launch_module
 from tests.engine.targets.ptx.emulator.fault import Unsupported
 from tests.engine.targets.ptx.emulator.launch import Buffer, launch
 from tests.engine.targets.ptx.emulator.rounding import fused
@@ -16,6 +18,14 @@ from trainer.engine.graph import dtypes, half
 
 COUNT = 96
 _KINDS = {"u": "u", "s": "i", "b": "u", "f": "f"}
+
+
+@pytest.fixture(autouse=True, params=["NumPy", "compiled"])
+def executed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By NumPy, and in runs that are compiled at once."""
+    monkeypatch.setattr(compiled, "often", 0 if request.param == "compiled" else 1 << 60)
+    monkeypatch.setattr(compiled, "SHORTEST", 1)
+    launch_module._code.cache_clear()
 
 
 def dtype(kind: str) -> np.dtype:

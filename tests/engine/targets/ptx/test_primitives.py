@@ -16,9 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.samples import Sample, samples
-from tests.engine.targets.cpu.test_primitives import check, values
+from tests.engine.targets.cpu.test_primitives import check, reference, values
 from tests.engine.targets.ptx.device import EmulatedDevice
-from trainer.engine.graph.dtypes import DType
+from tests.engine.test_gradients import DIFFERENTIABLE, leaf, smooth
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.differentiate import gradients
+from trainer.engine.graph.dtypes import DType, float32
+from trainer.engine.graph.node import make_node
 from trainer.engine.graph.primitives import BUNDLES, TABLE
 from trainer.engine.targets import Device
 from trainer.engine.targets.cpu.device import CpuDevice
@@ -90,3 +94,23 @@ def test_a_primitive_in_the_emulator_equals_the_cpu_on_more_samples(
     name: str, cpu: CpuDevice, data: st.DataObject
 ) -> None:
     compare(data.draw(samples(name)), cpu)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", sorted(set(LOWERED) & set(DIFFERENTIABLE)))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@given(data=st.data())
+def test_a_primitive_and_its_gradients_in_the_emulator_equal_the_reference(name: str, data: st.DataObject) -> None:
+    """In float32, where the primitive is smooth; the cotangent is random."""
+    sample, random = data.draw(samples(name)), np.random.default_rng(0)
+    arrays, places, attributes = smooth(sample, random)
+    inputs = [leaf(each.astype(np.float32) if each.dtype == np.float64 else each) for each in arrays]
+    y = make_node(TABLE[name], tuple(inputs), (float32,) if name == "cast" else attributes)
+    moved = [inputs[place] for place in places]
+    cotangent = leaf(random.standard_normal(y.shape).astype(np.float32))
+    found = gradients(y, moved, cotangent)
+    nodes = [y, *(p.full_like(x, 0.0) if g is None else g for x, g in zip(moved, found, strict=True))]
+    for ours, expected in zip(emulated.evaluate(nodes), reference.evaluate(nodes), strict=True):
+        wanted = values(expected)
+        largest = np.abs(wanted).max(initial=1.0)
+        np.testing.assert_allclose(values(ours), wanted, rtol=1e-4, atol=2e-5 * largest)

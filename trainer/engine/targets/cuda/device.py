@@ -39,6 +39,7 @@ class CudaDevice(Device):
     """
 
     is_asynchronous = True
+    has_host_functions = False
 
     def __init__(self, index: int = 0, cuda: Any = None, *, numerics: Literal["exact", "fast"] = "exact") -> None:
         gpu = open_gpu(index, cuda)

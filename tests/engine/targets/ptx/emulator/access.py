@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from tests.engine.targets.ptx.emulator import checked
 from tests.engine.targets.ptx.emulator.decode import Decoder, Execute, Read, instruction
 from tests.engine.targets.ptx.emulator.fault import Fault
 from tests.engine.targets.ptx.emulator.kinds import KINDS, UNSIGNED
 from tests.engine.targets.ptx.emulator.machine import Lanes, Machine, spread
-from tests.engine.targets.ptx.emulator.memory import Region
 from tests.engine.targets.ptx.emulator.parse import Address, Name, Number
 
 _CACHED = (
@@ -26,6 +26,9 @@ def loaded(
     machine: Machine, lanes: Lanes, space: str, addresses: np.ndarray, kind: np.dtype, count: int, is_atomic: bool
 ) -> list[np.ndarray]:
     """`count` neighboring elements at each address; single values where all lanes read the same place."""
+    found = None if is_atomic else checked.load(machine, lanes, space, addresses, kind, count)
+    if found is not None:
+        return found
     size = kind.itemsize * count
     same = addresses.size == 1 and space not in ("shared", "local") and lanes.count > 1
     results = [np.zeros(1 if same else lanes.count, kind) for _ in range(count)]
@@ -39,6 +42,21 @@ def loaded(
             else:
                 result[chosen] = region.load(places + number * kind.itemsize, kind)
     return results
+
+
+def stored(
+    machine: Machine, lanes: Lanes, space: str, addresses: np.ndarray, values: Sequence[np.ndarray],
+    is_atomic: bool = False,
+) -> None:  # fmt: skip
+    """Store neighboring elements at each address."""
+    if not is_atomic and checked.store(machine, lanes, space, addresses, values):
+        return
+    itemsize = values[0].itemsize
+    values, size = [spread(value, lanes) for value in values], itemsize * len(values)
+    for region, part, chosen, places in machine.places(space, addresses, size, lanes):
+        region.check_write(places, size, part.numbers(), machine.clocks, is_atomic)
+        for number, value in enumerate(values):
+            region.store(places + number * itemsize, value[chosen])
 
 
 def _count(decoder: Decoder) -> int:
@@ -91,14 +109,11 @@ def _st(decoder: Decoder) -> Execute:
     (kind,) = decoder.kinds
     dtype, space = KINDS[kind], decoder.space
     sources, address = [decoder.source(item, dtype) for item in decoder.group(1)], decoder.address(0)
-    is_atomic, size = decoder.has(*_ATOMIC), dtype.itemsize * len(sources)
+    is_atomic = decoder.has(*_ATOMIC)
 
     def execute(machine: Machine, lanes: Lanes) -> None:
-        values = [spread(source(machine, lanes), lanes) for source in sources]
-        for region, part, chosen, places in machine.places(space, address(machine, lanes), size, lanes):
-            region.check_write(places, size, part.numbers(), machine.clocks, is_atomic)
-            for number, value in enumerate(values):
-                region.store(places + number * dtype.itemsize, value[chosen])
+        values = [source(machine, lanes) for source in sources]
+        stored(machine, lanes, space, address(machine, lanes), values, is_atomic)
 
     return execute
 
@@ -147,13 +162,17 @@ def _atom(decoder: Decoder) -> Execute:
 
 @dataclass
 class Copy:
-    """An asynchronous copy under way: for each of its lanes a place in shared memory, bytes, and its group."""
+    """An asynchronous copy under way: for each of its lanes an address in shared memory, each word, and its group."""
 
-    region: Region
     lanes: np.ndarray
-    places: np.ndarray
-    content: np.ndarray
+    addresses: np.ndarray
+    content: list[np.ndarray]
     groups: np.ndarray
+
+    def of(self, chosen: np.ndarray) -> Copy:
+        """The part of some lanes."""
+        content = [words[chosen] for words in self.content]
+        return Copy(self.lanes[chosen], self.addresses[chosen], content, self.groups[chosen])
 
 
 class Copies:
@@ -171,15 +190,10 @@ class Copies:
         for copy in self.under_way:
             done = waits[copy.lanes] & (copy.groups < self.committed[copy.lanes] - newest)
             if done.any():
-                size = copy.content.shape[1]
-                copy.region.check_write(copy.places[done], size, copy.lanes[done], machine.clocks, False)
-                for place, content in zip(copy.places[done], copy.content[done], strict=True):
-                    copy.region.data[place : place + size] = content
+                part = copy if done.all() else copy.of(done)
+                stored(machine, Lanes(len(part.lanes), part.lanes), "shared", part.addresses, part.content)
             if not done.all():
-                kept = ~done
-                remaining.append(
-                    Copy(copy.region, copy.lanes[kept], copy.places[kept], copy.content[kept], copy.groups[kept])
-                )
+                remaining.append(copy.of(~done))
         self.under_way = remaining
 
 
@@ -215,25 +229,33 @@ def _copied(target: Read, source: Read, size: int, length: Read | None) -> Execu
 
     def execute(machine: Machine, lanes: Lanes) -> None:
         addresses = spread(source(machine, lanes), lanes)
-        content = np.zeros((lanes.count, size), np.uint8)
-        kept = np.full(lanes.count, size) if length is None else spread(length(machine, lanes), lanes)
+        kept = np.full(1, size) if length is None else length(machine, lanes).astype(np.int64)
+        numbers = lanes.numbers()
         if ((addresses % size) != 0).any():
             raise Fault(
-                f"an asynchronous copy of {size} bytes from an address that is no multiple of it",
-                int(lanes.numbers()[0]),
+                f"an asynchronous copy of {size} bytes from an address that is no multiple of it", int(numbers[0])
             )
-        for start in range(0, size, 4):
-            some = np.flatnonzero(kept >= start + 4)
-            if some.size:
-                part = Lanes(len(some), lanes.numbers()[some])
-                (values,) = loaded(machine, part, "global", addresses[some] + start, unit, 1, False)
-                content[some, start : start + 4] = spread(values, part).copy().view(np.uint8).reshape(-1, 4)
+        if (kept == size).all():
+            found = loaded(machine, lanes, "global", addresses, unit, size // 4, False)
+            content = [np.array(spread(each, lanes)) for each in found]
+        else:
+            content = [np.zeros(lanes.count, unit) for _ in range(size // 4)]
+            kept = spread(kept, lanes)
+            for words in range(1, size // 4 + 1):
+                some = np.flatnonzero(kept // 4 == words)
+                part, count = Lanes(len(some), numbers[some]), words if words & words - 1 == 0 else 1
+                for start in range(0, words, count) if some.size else ():
+                    found = loaded(machine, part, "global", addresses[some] + 4 * start, unit, count, False)
+                    for number, value in enumerate(found, start):
+                        content[number][some] = value
+        targets = np.array(spread(target(machine, lanes), lanes))
+        # the copy may store at any time from here
+        if not checked.claim(machine, lanes, "shared", targets, size):
+            for region, part, _, places in machine.places("shared", targets, size, lanes):
+                region.check_write(places, size, part.numbers(), machine.clocks, False)
+                region.forget(places, size)
         copies = copies_of(machine)
-        for region, part, chosen, places in machine.places("shared", target(machine, lanes), size, lanes):
-            numbers = part.numbers()
-            region.check_write(places, size, numbers, machine.clocks, False)  # the copy may store at any time from here
-            region.forget(places, size)
-            copies.under_way.append(Copy(region, numbers, places, content[chosen], copies.committed[numbers]))
+        copies.under_way.append(Copy(numbers, targets, content, copies.committed[numbers]))
 
     return execute
 

@@ -19,14 +19,15 @@ class Clocks:
         lanes = np.arange(len(numbers) * threads)
         self.block_of, self.thread_of = lanes // threads, lanes % threads
         self.warp_of = self.thread_of // WARP
-        self._threads = numbers[self.block_of].astype(np.int64) * threads + self.thread_of
-        self._slots = {int(number): slot for slot, number in enumerate(numbers)}
+        self.first = numbers[self.block_of].astype(np.int64) * threads
+        """The number, across the grid, of the first thread of each lane's block."""
+        self.thread_numbers = self.first + self.thread_of
         self.now = np.zeros((len(numbers), self.warps, self.warps), np.int32)
         self._own = np.arange(self.warps)
         self.now[:, self._own, self._own] = 1
 
     def threads(self, lanes: np.ndarray) -> np.ndarray:
-        return self._threads[lanes]
+        return self.thread_numbers[lanes]
 
     def stamps(self, lanes: np.ndarray) -> np.ndarray:
         warps = self.warp_of[lanes]

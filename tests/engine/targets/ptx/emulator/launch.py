@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 # each of these modules enters its instructions into the table
-from tests.engine.targets.ptx.emulator import access, conversions, floats, integers, moves, warp  # noqa: F401
+from tests.engine.targets.ptx.emulator import access, compiled, conversions, floats, integers, moves, warp  # noqa: F401
 from tests.engine.targets.ptx.emulator.clocks import WARP
 from tests.engine.targets.ptx.emulator.decode import Decoder, Execute, Read, decode
 from tests.engine.targets.ptx.emulator.fault import Fault, Unsupported
@@ -60,7 +60,7 @@ def launch(
     if int(np.prod(block)) > 1024:
         raise Fault(f"a block of {int(np.prod(block))} threads: the maximum is 1024")
     code = _code(text, kernel)
-    regions, names, parameters = _placed(code, arguments, shared_bytes)
+    regions, names, parameters = _placed(code, arguments, checks_races)
     threads = int(np.prod(block))
     order = np.random.default_rng(seed).permutation(int(np.prod(grid)))
     chunk = max(1, MOST_LANES // threads)
@@ -69,17 +69,22 @@ def launch(
     for start in range(0, len(order), chunk):
         machine = Machine(
             order[start : start + chunk], grid, block, code.widths, regions, names, parameters,
-            (shared, code.units.get("shared", 4)), (local, code.units.get("local", 1)), seed + start,
+            (shared, code.units.get("shared", 4)), (local, code.units.get("local", 1)), seed + start, checks_races,
         )  # fmt: skip
-        for region in machine.regions.values():
-            region.private |= not checks_races
         with np.errstate(all="ignore"):
             _Run(code, machine).run()
-    for argument in arguments:
-        if isinstance(argument, Buffer) and isinstance(argument.is_written, np.ndarray):
-            argument.is_written[:] |= next(
-                region for region in regions.values() if np.shares_memory(region.data, argument.array)
-            ).written()
+    masks = {id(each.is_written): each for each in arguments if isinstance(each, Buffer)}
+    for argument in masks.values():
+        if isinstance(argument.is_written, np.ndarray):
+            place = _begin(argument.array)
+            region = next(each for each in regions.values() if _begin(each.data) == place)
+            if region.is_writable:
+                argument.is_written[:] |= region.written()
+
+
+def _begin(array: np.ndarray) -> int:
+    """The address of an array in this process."""
+    return int(array.__array_interface__["data"][0])
 
 
 def _three(size: Sequence[int] | int) -> tuple[int, ...]:
@@ -138,6 +143,7 @@ def _code(text: str, name: str | None) -> _Code:
     code = _Code(kernel, module, widths=_widths(kernel), units=_units(kernel))
     starts = {0, *kernel.labels.values()}
     starts |= {number + 1 for number, each in enumerate(kernel.instructions) if each.opcode[0] in _CONTROL}
+    readers = compiled.readers_of(kernel.instructions)
     begins = sorted(start for start in starts if start < len(kernel.instructions))
     numbers = {start: number for number, start in enumerate(begins)}
     numbers[len(kernel.instructions)] = len(begins)
@@ -145,7 +151,7 @@ def _code(text: str, name: str | None) -> _Code:
         instructions = kernel.instructions[start:stop]
         end = instructions[-1] if instructions[-1].opcode[0] in _CONTROL else None
         steps = [(each, decode(each)) for each in (instructions[:-1] if end else instructions)]
-        piece = _Piece(steps, end)
+        piece = _Piece(compiled.joined(steps, readers), end)
         if end is not None and end.opcode[0] == "bra":
             piece.target = numbers[kernel.labels[_label(end)]]
         elif end is not None and end.opcode[0] in ("bar", "barrier"):
@@ -200,7 +206,7 @@ def _units(kernel: Kernel) -> dict[str, int]:
 
 
 def _placed(
-    code: _Code, arguments: Sequence[Argument], shared_bytes: int
+    code: _Code, arguments: Sequence[Argument], checks_races: bool
 ) -> tuple[dict[int, Region], Mapping[str, int], Mapping[str, np.ndarray]]:
     """Regions by number, addresses of names, and the bytes of parameters."""
     kernel = code.kernel
@@ -221,11 +227,13 @@ def _placed(
         if isinstance(argument, Buffer):
             data = argument.array.reshape(-1).view(np.uint8)
             assert np.shares_memory(data, argument.array) or not data.size
-            place = argument.array.__array_interface__["data"][0]
+            place = _begin(argument.array)
             if place not in by_memory or not data.size:
                 unit = code.units["global"]
                 by_memory[place] = add(
-                    Region(f"argument {number}", data, unit, argument.is_written, argument.is_writable)
+                    Region(
+                        f"argument {number}", data, unit, argument.is_written, argument.is_writable, not checks_races
+                    )
                 )
             content = np.array([by_memory[place] + argument.offset], np.uint64).view(np.uint8)
         else:
@@ -251,7 +259,7 @@ def _placed(
                 data[: variable.size] = np.frombuffer(variable.content, np.uint8)
             writable = variable.space == "global"
             unit = code.units["global" if writable else "const"]
-            names[variable.name] = add(Region(variable.name, data, unit, True, writable))
+            names[variable.name] = add(Region(variable.name, data, unit, True, writable, not checks_races))
     return regions, names, parameters
 
 

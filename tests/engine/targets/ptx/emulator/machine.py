@@ -54,7 +54,7 @@ class Machine:
     def __init__(
         self, numbers: np.ndarray, grid: Sequence[int], block: Sequence[int], registers: Sequence[int],
         regions: Mapping[int, Region], names: Mapping[str, int], parameters: Mapping[str, np.ndarray],
-        shared: tuple[int, int], local: tuple[int, int], seed: int,
+        shared: tuple[int, int], local: tuple[int, int], seed: int, checks_races: bool = True,
     ) -> None:  # fmt: skip
         threads = int(np.prod(block))
         self.clocks = Clocks(numbers, threads)
@@ -68,10 +68,13 @@ class Machine:
         self.shared_bytes, self.local_bytes = shared[0], local[0]
         clocks = self.clocks
         memory = np.zeros(_whole(len(numbers) * self.shared_bytes), np.uint8)
-        self.regions[SHARED] = Region("shared memory", memory, shared[1], is_written=False)
+        self.regions[SHARED] = Region("shared memory", memory, shared[1], is_written=False, private=not checks_races)
         memory = np.zeros(_whole(self.count * self.local_bytes), np.uint8)
         self.regions[LOCAL] = Region("local memory", memory, local[1], is_written=False, private=True)
         self.all = Lanes(self.count)
+        self.lane_numbers = np.arange(self.count)
+        self.arguments: dict[int, np.ndarray] = {}
+        """Arguments of the functions for accesses, by region (`checked`)."""
         self.copies: Any = None
         """Asynchronous copies under way (`access`)."""
         self.warp_number = clocks.block_of * clocks.warps + clocks.warp_of

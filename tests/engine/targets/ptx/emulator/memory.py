@@ -14,9 +14,14 @@ from typing import Protocol
 import numpy as np
 
 from tests.engine.targets.ptx.emulator.fault import Fault
+from tests.engine.targets.ptx.emulator.kinds import UNSIGNED
 
 UNWRITTEN, UNTOUCHED = -2, -1
 """What stands for a unit's writer where nothing has written it, or the host has; `UNTOUCHED` also for a reader."""
+
+
+_EACH_BYTE = 0x0101010101010101
+"""A mask of bytes that are all true, as one number."""
 
 
 class Order(Protocol):
@@ -56,8 +61,8 @@ class Region:
         units = -(-self.data.size // self.unit)
         written = np.ones(units * self.unit, bool)
         written[: self.data.size] = self.is_written
-        written = written.reshape(units, self.unit).all(1)
-        self.writer = np.where(written, np.int64(UNTOUCHED), np.int64(UNWRITTEN))
+        whole = written.view(UNSIGNED[self.unit]) == _EACH_BYTE % (1 << 8 * self.unit)
+        self.writer = np.where(whole, np.int64(UNTOUCHED), np.int64(UNWRITTEN))
         if self.private or not self.is_writable:
             return
         self.wrote_at = np.zeros(units, np.int32)
@@ -156,7 +161,9 @@ class Region:
 
     def written(self) -> np.ndarray:
         """The mask of bytes that hold something."""
-        return np.repeat(self.writer != UNWRITTEN, self.unit)[: self.data.size]
+        kind = UNSIGNED[self.unit].type
+        each = (self.writer != UNWRITTEN).astype(kind) * kind(_EACH_BYTE % (1 << 8 * self.unit))
+        return each.view(bool)[: self.data.size]
 
     def forget(self, places: np.ndarray, size: int) -> None:
         """Mark bytes as unwritten: an asynchronous copy to them is under way."""

@@ -153,6 +153,14 @@ class KernelWriter(Writer):
         """The value of each instruction for one element."""
         return render_body(self, instructions, operands, 1)
 
+    def moved(self, pointer: str, nbytes: Integer) -> str:
+        """A place in shared memory some bytes on."""
+        return pointer if nbytes == 0 else self.value(f"getelementptr i8, {SHARED} {pointer}, i64 {nbytes}")
+
+    def narrow(self, value: Integer) -> str:
+        """An integer as i32."""
+        return str(value) if isinstance(value, int) else self.value(f"trunc i64 {value} to i32")
+
     # Threads together.
 
     def barrier(self) -> None:
@@ -193,6 +201,35 @@ class KernelWriter(Writer):
             f"@{name} = internal addrspace(3) global [{count} x {kind}] poison, align 16"
         )
         return f"@{name}"
+
+    def copied(self, nbytes: int, target: str, source: str, length: str = "") -> None:
+        """Begin to copy 4, 8 or 16 bytes to shared memory; behind the first `length` of them (i32) zeros arrive."""
+        name = f"nvvm.cp.async.{'cg' if nbytes == 16 else 'ca'}.shared.global.{nbytes}{'.s' if length else ''}"
+        self.intrinsic(name, "void", (SHARED, target), (GLOBAL, source), *([("i32", length)] if length else []))
+
+    def commit_copies(self) -> None:
+        """Make a group of the copies that the thread has begun since the last one."""
+        self.intrinsic("nvvm.cp.async.commit.group", "void")
+
+    def wait_for_copies(self, groups: int) -> None:
+        """Wait for all groups of the thread but the last ones."""
+        self.intrinsic("nvvm.cp.async.wait.group", "void", ("i32", str(groups)))
+
+    @contextmanager
+    def changed(self, condition: str, carried: Sequence[Typed]) -> Iterator[Loop]:
+        """A block that runs where `condition` holds and changes values; after it `next` holds what they are."""
+        before, inside, after = self.block, self.fresh("then"), self.fresh("end")
+        self.branch_if(condition, inside, after)
+        self.label(inside)
+        body = Loop(0, [first for _, first in carried], [])
+        yield body
+        last = self.block
+        self.branch(after)
+        self.label(after)
+        body.next = [
+            self.value(f"phi {kind} [ {first}, %{before} ], [ {changed}, %{last} ]", "x")
+            for (kind, first), changed in zip(carried, body.next, strict=True)
+        ]
 
     @contextmanager
     def rolled(self, start: str, stop: str, step: int, carried: Sequence[Typed]) -> Iterator[Loop]:

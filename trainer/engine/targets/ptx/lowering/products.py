@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Literal
 
@@ -24,6 +25,7 @@ from trainer.engine.targets.ptx.kernels.product import (
     Tile,
     innermost_of,
 )
+from trainer.engine.targets.ptx.kernels.product_kinds import rendered
 from trainer.engine.targets.ptx.launch import Address, Launch, Word
 from trainer.engine.targets.ptx.lowering.loops import lower_loop
 from trainer.engine.targets.ptx.lowering.reductions import lower_reduction
@@ -33,16 +35,16 @@ Precision = Literal["bfloat16", "float16", "tf32"]
 Spaces = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 EXACT_TILES = (
-    Tile(64, 64, 16, 4, 4), Tile(128, 128, 8, 8, 8), Tile(128, 64, 16, 8, 4), Tile(64, 32, 16, 4, 2),
-    Tile(32, 64, 16, 2, 4), Tile(32, 32, 16, 2, 2), Tile(128, 16, 16, 4, 2), Tile(16, 128, 16, 2, 4),
-    Tile(256, 4, 8, 4, 1), Tile(256, 1, 8, 1, 1), Tile(16, 16, 16, 1, 1),
+    Tile(64, 64, 16, 4, 4), Tile(128, 128, 8, 8, 8), Tile(128, 64, 16, 8, 4), Tile(64, 32, 16, 4, 4),
+    Tile(32, 64, 16, 4, 4), Tile(32, 32, 16, 4, 4), Tile(128, 16, 16, 4, 4), Tile(16, 128, 16, 4, 4),
+    Tile(256, 4, 8, 4, 4), Tile(256, 1, 8, 1, 1), Tile(16, 16, 16, 2, 2),
 )  # fmt: skip
 """Tiles of sums on ordinary units."""
 
 TENSOR_TILES = (
-    Tile(64, 64, 32, 32, 32, True), Tile(128, 128, 32, 64, 32, True), Tile(128, 64, 32, 32, 32, True),
-    Tile(64, 128, 32, 32, 32, True), Tile(64, 32, 32, 16, 32, True), Tile(32, 32, 32, 16, 16, True),
-    Tile(128, 16, 32, 32, 16, True), Tile(32, 128, 32, 32, 32, True),
+    Tile(64, 64, 32, 32, 32, True), Tile(128, 128, 32, 64, 32, True), Tile(128, 64, 32, 64, 32, True),
+    Tile(64, 128, 32, 32, 64, True), Tile(64, 32, 32, 32, 32, True), Tile(32, 32, 32, 32, 32, True),
+    Tile(128, 16, 32, 64, 16, True), Tile(32, 128, 32, 32, 64, True),
 )  # fmt: skip
 """Tiles of tensor cores; those of TF32 have half the depth."""
 
@@ -263,7 +265,7 @@ def _launch(
     )  # fmt: skip
     views = (left, right, target, *reads[first:], *reads[OPERANDS:first])
     words: list[Word] = [Address.of(view) for view in views]
-    source, buffers = KernelSource(kernel, kernel.render), (target.buffer,) if target.buffer else ()
+    source, buffers = KernelSource(kernel, partial(rendered, kernel)), (target.buffer,) if target.buffer else ()
     return Launch(work, source, buffers, words, math.prod(kernel.grid), tile.threads)
 
 

@@ -1,0 +1,288 @@
+"""The way of one operand of a product from memory to its tile in shared memory, step by step of the depth.
+
+What does not depend on the step is computed once: for each piece that a thread brings, the address of its row, and
+where the row is along each bound. A step adds what the term makes. Indices of the depth that lie like one index (as
+channels of a window of one pixel) are one index, so that most operands need no division.
+
+A piece goes by an asynchronous copy, which fills with zeros, where it needs no arithmetic: no prologue, no conversion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.targets.ir.expression import MEMORY
+from trainer.engine.targets.ir.writer import Integer
+from trainer.engine.targets.ptx.kernels.kernel_writer import SHARED, KernelWriter
+from trainer.engine.targets.ptx.kernels.product import Access, Affine, ProductKernel, innermost_of
+
+MOST_REGISTERS = 64
+"""Registers for what does not depend on the step."""
+
+COPIED_BYTES = (4, 8, 16)
+"""What an asynchronous copy takes at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileLayout:
+    """Elements between neighbors of a tile along the kept space and along the depth, and elements of the tile."""
+
+    kept: int
+    summed: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Neighbors that a thread brings in each step: what their row makes of each address and bound; the first term
+    after the step's start; where they go; and the condition where not all threads have one.
+    """
+
+    addresses: list[str]
+    bounds: list[str]
+    summed: Integer
+    target: str
+    target_offset: int
+    guard: str
+
+
+class Fill:
+    """How one operand is read. `dtype` and `layout` are those of its tile."""
+
+    def __init__(self, w: KernelWriter, kernel: ProductKernel, side: int, dtype: DType, layout: TileLayout) -> None:
+        self.w, self.kernel, self.side, self.dtype, self.layout = w, kernel, side, dtype, layout
+        self.access, self.load = (kernel.left, kernel.right)[side], kernel.loads[side]
+        self.prologue = kernel.prologue if side == 0 else type(kernel.prologue)()
+        self.extent = (kernel.tile.rows, kernel.tile.columns)[side]
+        self.accesses = [self.access, *self.prologue.operands]
+        self._groups = self._grouped()
+
+    @property
+    def step(self) -> int:
+        """Elements between neighbors of a piece in the tile."""
+        return self.layout.kept if self.load.along == "kept" else self.layout.summed
+
+    @property
+    def copied_lanes(self) -> int:
+        """Elements of an asynchronous copy; 0 where arithmetic is between memory and the tile."""
+        lanes = self.load.lanes if self.step == 1 else 1
+        is_plain = self.access.dtype is self.dtype and not self.prologue.body
+        return lanes if is_plain and lanes * self.dtype.itemsize in COPIED_BYTES else 0
+
+    # Places
+
+    def _grouped(self) -> list[tuple[int, int]]:
+        """Indices of the depth, merged where all places see them as one: the innermost number, and the extent."""
+        functions = [access.place for access in self.accesses] + [bound for bound, _ in self.access.bounds]
+        first, groups = sum(map(len, self.kernel.spaces[:3])), list[tuple[int, int]]()
+        for number, extent in enumerate(self.kernel.spaces[3], first):
+            if extent == 1:
+                continue
+            if groups and all(f.factors[groups[-1][0]] == f.factors[number] * extent for f in functions):
+                groups[-1] = number, groups[-1][1] * extent
+            else:
+                groups.append((number, extent))
+        return groups
+
+    def _value(self, affine: Affine, indices: dict[int, Integer]) -> Integer:
+        """The part of an affine function that some indices make, without its offset."""
+        w, total = self.w, 0
+        for number, index in indices.items():
+            total = w.add(total, w.multiply(index, affine.factors[number]))  # type: ignore[assignment]
+        return total
+
+    def _of_term(self, term: Integer) -> dict[int, Integer]:
+        """Indices of a term, or of a difference of terms where there is one index."""
+        if len(self._groups) < 2:
+            return {number: term for number, _ in self._groups}
+        places = self.w.unraveled(str(term), [extent for _, extent in self._groups])
+        return {number: place for (number, _), place in zip(self._groups, places, strict=True)}
+
+    # Before the first step
+
+    def begin(
+        self, thread: str, first: Integer, batch: Sequence[Integer], addresses: Sequence[str], memory: str, start: int
+    ) -> None:
+        """Compute what all steps share: `first` is the tile's first row or column; the tile begins at element `start`
+        of shared memory.
+        """
+        self.addresses, self.first, self.batch, self.thread = addresses, first, batch, thread
+        self.memory, self.start, self.pieces = memory, start, list[_Piece]()
+        self._rows: dict[Integer, tuple[list[Integer], list[Integer]]] = {}
+        if self.is_rolled:
+            return
+        w, threads, moved = self.w, self.kernel.tile.threads, 0
+        for number in range(-(-self._count // threads)):
+            place = w.add(thread, number * threads)
+            guard = "" if (number + 1) * threads <= self._count else w.value(f"icmp ult i64 {place}, {self._count}")
+            if number == 0 or threads % self._line:
+                across, along = self._split(place)
+                target = self._target(across, along)
+            else:
+                moved = number * (threads // self._line)
+            self.pieces.append(self._piece(w.add(across, moved), along, target, moved, guard))
+
+    @property
+    def _line(self) -> int:
+        """Pieces of a line of the tile."""
+        return (self.kernel.tile.depth if self.load.along == "depth" else self.extent) // self.load.lanes
+
+    @property
+    def _count(self) -> int:
+        """Pieces of the tile."""
+        return self.extent * self.kernel.tile.depth // self.load.lanes
+
+    @property
+    def is_rolled(self) -> bool:
+        """Whether a thread brings so many pieces that they are computed one by one in each step."""
+        registers = 2 * len(self.accesses) + len(self.access.bounds)
+        return -(-self._count // self.kernel.tile.threads) * registers > MOST_REGISTERS
+
+    def _split(self, place: Integer) -> tuple[Integer, Integer]:
+        """The line of a piece, and its first element along the line."""
+        across, along = self.w.divide(place, self._line)
+        return across, self.w.multiply(along, self.load.lanes)
+
+    def _target(self, across: Integer, along: Integer) -> str:
+        w, layout = self.w, self.layout
+        kept, summed = (across, along) if self.load.along == "depth" else (along, across)
+        offset = w.add(w.multiply(kept, layout.kept), w.multiply(summed, layout.summed))
+        return w.place(self.dtype, self.memory, str(w.add(offset, self.start)), SHARED)
+
+    def _piece(self, across: Integer, along: Integer, target: str, moved: int, guard: str) -> _Piece:
+        """A piece whose place is `moved` lines behind `target`."""
+        w, load, space = self.w, self.load, self.kernel.spaces[1 + self.side]
+        kept, summed = (across, along) if load.along == "depth" else (along, across)
+        if kept not in self._rows:
+            last = math.prod(space) - (load.lanes if load.along == "kept" else 1)
+            row = w.minimum(w.add(self.first, kept), last)
+            before = sum(map(len, self.kernel.spaces[: 1 + self.side]))
+            indices = dict(enumerate(self.batch)) | dict(enumerate(w.unraveled(str(row), space), before))
+            self._rows[kept] = (
+                [w.add(access.place.offset, self._value(access.place, indices)) for access in self.accesses],
+                [w.add(bound.offset, self._value(bound, indices)) for bound, _ in self.access.bounds],
+            )
+        offsets, bounds = self._rows[kept]
+        if len(self._groups) < 2:
+            own = self._of_term(summed)
+            offsets = [w.add(o, self._value(a.place, own)) for o, a in zip(offsets, self.accesses, strict=True)]
+            bounds = [w.add(b, self._value(f, own)) for b, (f, _) in zip(bounds, self.access.bounds, strict=True)]
+        addresses = [
+            w.place(access.dtype, address, str(offset))
+            for access, address, offset in zip(self.accesses, self.addresses, offsets, strict=True)
+        ]
+        step = self.layout.kept if load.along == "depth" else self.layout.summed
+        return _Piece(addresses, [w.narrow(each) for each in bounds], summed, target, moved * step, guard)
+
+    # A step
+
+    def write(self, start: str, stop: Integer, stage: Integer) -> None:
+        """Bring the terms from `start` on, before `stop`, to the stage that begins this many bytes on."""
+        w = self.w
+        if self.is_rolled:
+            with w.rolled(self.thread, str(self._count), self.kernel.tile.threads, []) as loop:
+                self._rows = {}
+                across, along = self._split(loop.index)
+                piece = self._piece(across, along, w.moved(self._target(across, along), stage), 0, "")
+                self._write_piece(piece, piece.target, *self._parts(start, stop, piece.summed))
+            return
+        known: dict[Integer, tuple[list[Integer], list[str], str]] = {}
+        targets: dict[str, str] = {}
+        for piece in self.pieces:
+            if piece.target not in targets:
+                targets[piece.target] = w.moved(piece.target, stage)
+            with ExitStack() as inside:
+                if piece.guard:
+                    inside.enter_context(w.when(piece.guard, "fill"))
+                if piece.summed not in known:
+                    found = self._parts(start, stop, piece.summed)
+                    if not piece.guard:
+                        known[piece.summed] = found
+                else:
+                    found = known[piece.summed]
+                self._write_piece(piece, targets[piece.target], *found)
+
+    def _parts(self, start: str, stop: Integer, summed: Integer) -> tuple[list[Integer], list[str], str]:
+        """What the term makes of each address and bound, and whether it is there ("": always)."""
+        w, term = self.w, self.w.add(start, summed)
+        own = self._of_term(start if len(self._groups) < 2 else term)
+        present = "" if self.kernel.is_whole else w.value(f"icmp slt i64 {term}, {stop}")
+        return (
+            [self._value(access.place, own) for access in self.accesses],
+            [w.narrow(self._value(bound, own)) for bound, _ in self.access.bounds],
+            present,
+        )
+
+    def _write_piece(
+        self, piece: _Piece, target: str, offsets: Sequence[Integer], parts: Sequence[str], present: str
+    ) -> None:
+        w = self.w
+        conditions = [present] if present else []
+        for (_, limit), row, part in zip(self.access.bounds, piece.bounds, parts, strict=True):
+            conditions.append(w.value(f"icmp ult i32 {w.value(f'add i32 {row}, {part}')}, {limit}"))
+        inside = ""
+        for each in conditions:
+            inside = w.value(f"and i1 {inside}, {each}") if inside else each
+        sources = [
+            address if offset == 0 else w.place(access.dtype, address, str(offset))
+            for access, address, offset in zip(self.accesses, piece.addresses, offsets, strict=True)
+        ]
+        if self.copied_lanes:
+            nbytes = self.copied_lanes * self.dtype.itemsize
+            length = w.value(f"select i1 {inside}, i32 {nbytes}, i32 0") if inside else ""
+            for lane in range(0, self.load.lanes, self.copied_lanes):
+                w.copied(
+                    nbytes, self._at(target, piece.target_offset + lane * self.step),
+                    sources[0] if lane == 0 else w.place(self.dtype, sources[0], str(lane)), length,
+                )  # fmt: skip
+            return
+        values, memory = self._loaded(sources, inside), MEMORY[self.dtype.name]
+        if self.step == 1:
+            joined = w.joined(memory, values)
+            w.store(self.dtype, joined, self._at(target, piece.target_offset), space=SHARED, lanes=len(values))
+            return
+        for lane, value in enumerate(values):
+            w.store(self.dtype, value, self._at(target, piece.target_offset + lane * self.step), space=SHARED)
+
+    def _at(self, target: str, offset: int) -> str:
+        return self.w.place(self.dtype, target, str(offset), SHARED) if offset else target
+
+    def _loaded(self, sources: Sequence[str], inside: str) -> list[str]:
+        """The elements in the tile's memory type, zeros where they are not inside."""
+        w, lanes = self.w, self.load.lanes
+        raw: list[tuple[Access, str, int]] = []
+        for access, source, address in zip(self.accesses, sources, self.addresses, strict=True):
+            if inside:
+                source = w.value(f"select i1 {inside}, ptr addrspace(1) {source}, ptr addrspace(1) {address}")
+            count = lanes if access is self.access or self._moves(access) else 1
+            raw.append((access, w.load(access.dtype, source, constant=True, lanes=count), count))
+        memory, found = MEMORY[self.dtype.name], []
+        for lane in range(lanes):
+            operands = [
+                w.widened(access.dtype, w.lane(MEMORY[access.dtype.name], each, count, lane if count > 1 else 0))
+                for access, each, count in raw
+            ]
+            value = w.body(self.prologue.body, operands)[-1] if self.prologue.body else operands[0]
+            value = self.converted(value)
+            if inside:
+                value = w.value(f"select i1 {inside}, <1 x {memory}> {value}, <1 x {memory}> zeroinitializer")
+            found.append(value)
+        return found
+
+    def converted(self, value: str) -> str:
+        """An element of the compute type of its operand as one of the tile's memory type."""
+        return self.w.narrowed(self.dtype, value)
+
+    def _moves(self, access: Access) -> bool:
+        """Whether an operand of the prologue differs from lane to lane."""
+        batch, rows, columns, depth = self.kernel.spaces
+        extents = [*batch, *rows, *columns, *depth]
+        space = range(len(batch), len(batch) + len(rows))
+        if self.load.along == "depth":
+            space = range(len(extents) - len(depth), len(extents))
+        innermost = innermost_of(extents, space)
+        return self.load.lanes > 1 and innermost is not None and access.place.factors[innermost] != 0

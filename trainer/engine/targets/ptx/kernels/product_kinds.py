@@ -1,0 +1,204 @@
+"""How a step of a product is multiplied: by fused multiply-adds in the order of the depth, or by tensor cores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from trainer.engine.graph.dtypes import float32
+from trainer.engine.targets.ir.writer import Integer, vector
+from trainer.engine.targets.ptx.kernels.kernel_writer import SHARED, WARP, compute
+from trainer.engine.targets.ptx.kernels.product import ACCESS_BYTES, FRAGMENT, ProductKernel
+from trainer.engine.targets.ptx.kernels.product_fill import Fill, TileLayout
+from trainer.engine.targets.ptx.kernels.product_writer import Element, ProductWriter
+
+
+def rendered(kernel: ProductKernel, name: str) -> str:
+    """The module that exports a product's kernel."""
+    return (TensorProduct if kernel.tile.tensor else ExactProduct)(kernel).render(name)
+
+
+class ExactProduct(ProductWriter):
+    """Tiles lie [depth, kept], in the dtype of sums. Ends where the depth does: a term of zeros would change the sign
+    of a sum of -0.
+    """
+
+    ends_with_rest = True
+
+    def __init__(self, kernel: ProductKernel) -> None:
+        super().__init__(kernel)
+        self.element = compute(kernel.dtype)
+
+    @property
+    def initial(self) -> list[str]:
+        return ["0.0" if self.kernel.dtype.is_float else "0"] * (self.tile.share_rows * self.tile.share_columns)
+
+    def layout(self, side: int) -> TileLayout:
+        extent = (self.tile.rows, self.tile.columns)[side]
+        return TileLayout(1, extent, extent * self.tile.depth)
+
+    def fill(self, side: int, layout: TileLayout) -> Fill:
+        return Fill(self.w, self.kernel, side, self.kernel.dtype, layout)
+
+    def begin(self) -> None:
+        w, tile = self.w, self.tile
+        shares = w.divide(self.thread, tile.shares[1])
+        self.starts = w.multiply(shares[0], tile.share_rows), w.multiply(shares[1], tile.share_columns)
+        self.places = [
+            w.place(self.kernel.dtype, self.memory, str(w.add(start, offset)), SHARED)
+            for start, offset in zip(self.starts, self.offsets, strict=True)
+        ]
+
+    def multiplied(self, sums: Sequence[str], stage: Integer) -> list[str]:
+        places, found = [self.w.moved(place, stage) for place in self.places], list(sums)
+        for term in range(self.tile.depth):
+            found = self._with_term(places, str(term), found)
+        return found
+
+    def multiplied_rest(self, sums: Sequence[str], stage: Integer, rest: Integer) -> list[str]:
+        places = [self.w.moved(place, stage) for place in self.places]
+        with self.w.rolled("0", str(rest), 1, [(self.element, each) for each in sums]) as inner:
+            inner.next = self._with_term(places, str(inner.index), inner.carried)
+        return inner.next
+
+    def _with_term(self, places: Sequence[str], term: str, sums: Sequence[str]) -> list[str]:
+        w, tile, dtype, operands = self.w, self.tile, self.kernel.dtype, []
+        for place, fill, share in zip(places, self.fills, (tile.share_rows, tile.share_columns), strict=True):
+            lanes = math.gcd(share, ACCESS_BYTES // dtype.itemsize)
+            row = w.multiply(int(term) if term.isdecimal() else term, fill.layout.summed)
+            kind, own, line = vector(self.element, lanes), list[str](), w.place(dtype, place, str(row), SHARED)
+            for first in range(0, share, lanes):
+                loaded = w.load(dtype, w.place(dtype, line, str(first), SHARED), space=SHARED, lanes=lanes)
+                own += [w.value(f"extractelement {kind} {loaded}, i64 {lane}") for lane in range(lanes)]
+            operands.append(own)
+        return [
+            self._added(left, right, sums[row * tile.share_columns + column])
+            for row, left in enumerate(operands[0])
+            for column, right in enumerate(operands[1])
+        ]
+
+    def _added(self, left: str, right: str, total: str) -> str:
+        if self.kernel.dtype.is_float:
+            return self.w.apply("fma", self.element, left, right, total)
+        return self.w.value(f"add {self.element} {total}, {self.w.value(f'mul {self.element} {left}, {right}')}")
+
+    def elements(self, sums: Sequence[str]) -> Iterator[Element]:
+        for number, value in enumerate(sums):
+            row, column = divmod(number, self.tile.share_columns)
+            yield self.w.add(self.starts[0], row), self.w.add(self.starts[1], column), value
+
+
+class _RoundedFill(Fill):
+    """float32 rounded to TF32, once for each element."""
+
+    @property
+    def copied_lanes(self) -> int:
+        return 0
+
+    def converted(self, value: str) -> str:
+        w = self.w
+        bits = w.intrinsic("nvvm.f2tf32.rna", "i32", ("float", w.scalar("float", value)))
+        return w.single("float", w.value(f"bitcast i32 {bits} to float"))
+
+
+class TensorProduct(ProductWriter):
+    """Tiles lie [kept, depth], or as they are in memory [depth, kept], with 16 bytes between lines, so that the rows of
+    a matrix that `ldmatrix` reads lie in different banks. Of 4-byte elements it cannot turn matrices.
+    """
+
+    element = "float"
+
+    @property
+    def initial(self) -> list[str]:
+        return ["0.0"] * (self.tile.share_rows * self.tile.share_columns // WARP)
+
+    @property
+    def _itemsize(self) -> int:
+        return self.kernel.left.dtype.itemsize
+
+    def _is_turned(self, side: int) -> bool:
+        return self._itemsize == 2 and self.kernel.loads[side].along == "kept"
+
+    def layout(self, side: int) -> TileLayout:
+        extent, space = (self.tile.rows, self.tile.columns)[side], ACCESS_BYTES // self._itemsize
+        if self._is_turned(side):
+            return TileLayout(1, extent + space, self.tile.depth * (extent + space))
+        return TileLayout(self.tile.depth + space, 1, extent * (self.tile.depth + space))
+
+    def fill(self, side: int, layout: TileLayout) -> Fill:
+        dtype = (self.kernel.left, self.kernel.right)[side].dtype
+        return (_RoundedFill if dtype is float32 else Fill)(self.w, self.kernel, side, dtype, layout)
+
+    def begin(self) -> None:
+        w, tile = self.w, self.tile
+        warp, lane = w.divide(self.thread, WARP)
+        self.group, self.place = w.divide(lane, 4)
+        shares = w.divide(warp, tile.shares[1])
+        self.starts = w.multiply(shares[0], tile.share_rows), w.multiply(shares[1], tile.share_columns)
+        matrix, row = w.divide(lane, 8)
+        second, first = w.divide(matrix, 2)
+        self.places = []
+        for side in range(2):
+            # of four matrices of 8 lines by 16 bytes, those of the left operand run along rows first
+            kept, summed = (first, second) if side == 0 else (second, first)
+            kept, summed = w.multiply(kept, 8), w.multiply(summed, ACCESS_BYTES // self._itemsize)
+            if self._is_turned(side):
+                summed = w.add(summed, row)
+            else:
+                kept = w.add(kept, row)
+            layout = self.fills[side].layout
+            along = w.multiply(w.add(self.starts[side], kept), layout.kept)
+            offset = w.add(w.add(along, w.multiply(summed, layout.summed)), self.offsets[side])
+            self.places.append(w.place(self.fills[side].dtype, self.memory, str(offset), SHARED))
+
+    def multiplied(self, sums: Sequence[str], stage: Integer) -> list[str]:
+        tile, sums = self.tile, list(sums)
+        places = [self.w.moved(place, stage) for place in self.places]
+        columns = tile.share_columns // FRAGMENT[1]
+        for term in range(0, tile.depth, 2 * ACCESS_BYTES // self._itemsize):
+            right = [
+                words[half : half + 2]
+                for first in range(0, tile.share_columns, 2 * FRAGMENT[1])
+                for words in [self._matrices(1, places[1], first, term)]
+                for half in (0, 2)
+            ]
+            for row in range(tile.share_rows // FRAGMENT[0]):
+                left = self._matrices(0, places[0], FRAGMENT[0] * row, term)
+                for column in range(columns):
+                    first = 4 * (row * columns + column)
+                    sums[first : first + 4] = self._multiplied(left, right[column], sums[first : first + 4])
+        return sums
+
+    def _matrices(self, side: int, place: str, kept: int, term: int) -> list[str]:
+        """The thread's words of four matrices, from this place of the warp's share on."""
+        w, layout, turned = self.w, self.fills[side].layout, ".trans" if self._is_turned(side) else ""
+        address = w.place(self.fills[side].dtype, place, str(kept * layout.kept + term * layout.summed), SHARED)
+        name = f"nvvm.ldmatrix.sync.aligned.m8n8.x4{turned}.b16.p3"
+        found = w.intrinsic(name, "{ i32, i32, i32, i32 }", (SHARED, address))
+        return [w.value(f"extractvalue {{ i32, i32, i32, i32 }} {found}, {number}") for number in range(4)]
+
+    def _multiplied(self, left: list[str], right: list[str], sums: Sequence[str]) -> list[str]:
+        w, name = self.w, self.fills[0].dtype.name
+        intrinsic = {
+            "bfloat16": "nvvm.mma.m16n8k16.row.col.bf16", "float16": "nvvm.mma.m16n8k16.row.col.f32.f32",
+            "float32": "nvvm.mma.m16n8k8.row.col.tf32",
+        }[name]  # fmt: skip
+        words = [*left, *right]
+        kind = "i32"
+        if name == "float16":
+            kind, words = "<2 x half>", [w.value(f"bitcast i32 {word} to <2 x half>") for word in words]
+        operands = [*((kind, word) for word in words), *(("float", each) for each in sums)]
+        total = w.intrinsic(intrinsic, "{ float, float, float, float }", *operands)
+        return [w.value(f"extractvalue {{ float, float, float, float }} {total}, {number}") for number in range(4)]
+
+    def elements(self, sums: Sequence[str]) -> Iterator[Element]:
+        w, columns = self.w, self.tile.share_columns // FRAGMENT[1]
+        rows = [w.add(w.add(self.starts[0], self.group), 8 * number) for number in range(self.tile.share_rows // 8)]
+        places = [
+            w.add(w.add(self.starts[1], w.multiply(self.place, 2)), 8 * (number // 2) + number % 2)
+            for number in range(2 * columns)
+        ]
+        for number, value in enumerate(sums):
+            fragment, which = divmod(number, 4)
+            row, column = divmod(fragment, columns)
+            yield rows[2 * row + which // 2], places[2 * column + which % 2], value

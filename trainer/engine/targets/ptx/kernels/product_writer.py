@@ -1,0 +1,236 @@
+"""The code of a product: a pipeline over the depth, whatever multiplies, and the way from the sums to memory.
+
+Tiles of a few steps lie in shared memory, one stage behind the other. While a step is multiplied the copies of the
+next ones are under way; there is one barrier for each step. With a single stage a step is brought, then multiplied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from trainer.engine.targets.ir.expression import MEMORY
+from trainer.engine.targets.ir.writer import Integer
+from trainer.engine.targets.ptx.kernels.kernel_writer import KernelWriter, compute
+from trainer.engine.targets.ptx.kernels.product import ACCESS_BYTES, Affine, ProductKernel
+from trainer.engine.targets.ptx.kernels.product_fill import Fill, TileLayout
+
+MOST_STAGES = 3
+MOST_SHARED = 48 << 10
+"""Bytes of shared memory that a kernel may declare."""
+
+Element = tuple[Integer, Integer, str]
+"""A row and a column of the tile, and the sum there."""
+
+
+class ProductWriter:
+    """One kernel while it is written."""
+
+    element: str
+    """The type of sums."""
+
+    def __init__(self, kernel: ProductKernel) -> None:
+        self.kernel, self.w, self.tile = kernel, KernelWriter(), kernel.tile
+        self.fills = [self.fill(side, self.layout(side)) for side in range(2)]
+        sizes = [self._whole(each.layout.size * each.dtype.itemsize) for each in self.fills]
+        self.stage = sum(sizes)
+        """Bytes of a stage."""
+        self.stages = max(1, min(MOST_STAGES, MOST_SHARED // self.stage, kernel.steps))
+        self.offsets = [0, sizes[0] // self.fills[0].dtype.itemsize]
+        """Elements of a stage before the tile of each side."""
+
+    @staticmethod
+    def _whole(size: int) -> int:
+        return -(-size // ACCESS_BYTES) * ACCESS_BYTES
+
+    def render(self, name: str) -> str:
+        """The module that exports the kernel."""
+        kernel, w, tile = self.kernel, self.w, self.tile
+        self.addresses = [w.pointer_parameter() for _ in range(3)]
+        self.further = [[w.pointer_parameter() for _ in fused.operands] for fused in (kernel.prologue, kernel.epilogue)]
+        self.thread = w.special("tid.x")
+        *self.batch, part, row_tile, column_tile = w.unraveled(w.special("ctaid.x"), kernel.grid)
+        self.first = w.multiply(row_tile, tile.rows), w.multiply(column_tile, tile.columns)
+        start, stop = w.share(part, kernel.block, kernel.depth) if kernel.block else (0, kernel.depth)
+        dtype = self.fills[0].dtype
+        self.memory = w.shared(
+            f"tiles_{dtype.name}_{self.stage * self.stages}", MEMORY[dtype.name],
+            self.stage * self.stages // dtype.itemsize,
+        )  # fmt: skip
+        self.begin()
+        sums = self.initial
+        if kernel.depth:
+            for side, fill in enumerate(self.fills):
+                operands = self.further[0] if side == 0 else []
+                fill.begin(
+                    self.thread, self.first[side], self.batch, [self.addresses[side], *operands], self.memory,
+                    self.offsets[side],
+                )  # fmt: skip
+            sums = self._summed(sums, start, stop)
+        self._store(part, list(self.elements(sums)))
+        return w.kernel(name, tile.threads, flush=kernel.flush)
+
+    # What the kinds of products differ in
+
+    @property
+    def initial(self) -> list[str]:
+        """The thread's sums before the first term."""
+        raise NotImplementedError
+
+    def layout(self, side: int) -> TileLayout:
+        """How the tile of an operand lies in shared memory."""
+        raise NotImplementedError
+
+    def fill(self, side: int, layout: TileLayout) -> Fill:
+        """How an operand comes to its tile."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """Find the thread's place in the tile."""
+        raise NotImplementedError
+
+    def multiplied(self, sums: Sequence[str], stage: Integer) -> list[str]:
+        """The sums with all terms of a step, whose stage begins this many bytes on."""
+        raise NotImplementedError
+
+    def multiplied_rest(self, sums: Sequence[str], stage: Integer, rest: Integer) -> list[str]:
+        """The sums with the first `rest` terms of a step."""
+        raise NotImplementedError
+
+    def elements(self, sums: Sequence[str]) -> Iterator[Element]:
+        """Yield the thread's elements."""
+        raise NotImplementedError
+
+    ends_with_rest = False
+    """Whether a step that is not whole ends where its terms do; else zeros are multiplied behind them."""
+
+    # The depth
+
+    def _summed(self, sums: Sequence[str], start: Integer, stop: Integer) -> list[str]:
+        w, kernel, tile, ahead = self.w, self.kernel, self.tile, self.stages - 1
+        for number in range(ahead):
+            self._bring(str(w.add(start, number * tile.depth)), stop, number * self.stage, is_sure=number == 0)
+        has_rest = self.ends_with_rest and not kernel.is_whole
+        end = stop
+        if has_rest:
+            length = w.subtract(stop, start)
+            whole = (
+                length // tile.depth * tile.depth
+                if isinstance(length, int)
+                else w.value(f"and i64 {length}, {-tile.depth}")
+            )
+            end = w.add(start, whole)
+        carried = [(self.element, each) for each in sums]
+        if ahead:
+            carried += [("i64", "0"), ("i64", str(ahead * self.stage))]
+        stages: Sequence[Integer] = (0, 0)
+        with w.rolled(str(start), str(end), tile.depth, carried) as step:
+            held, following = step.carried[: len(sums)], list[str]()
+            if ahead:
+                stages = step.carried[len(sums) :]
+                following = [self._following(each) for each in step.carried[len(sums) :]]
+            self._arrive(str(step.index), stop, stages[1])
+            held = self.multiplied(held, stages[0])
+            if not ahead:
+                w.barrier()
+            step.next = [*held, *following]
+        found = list(step.next[: len(sums)])
+        if ahead:
+            stages = step.next[len(sums) :]
+        if has_rest:
+            with w.changed(w.value(f"icmp slt i64 {end}, {stop}"), [(self.element, each) for each in found]) as rest:
+                self._arrive(str(end), stop, stages[1])
+                rest.next = self.multiplied_rest(rest.carried, stages[0], w.subtract(stop, end))
+            found = rest.next
+        return found
+
+    def _following(self, stage: str) -> str:
+        w, last = self.w, (self.stages - 1) * self.stage
+        further = w.value(f"add i64 {stage}, {self.stage}")
+        return w.value(f"select i1 {w.value(f'icmp eq i64 {stage}, {last}')}, i64 0, i64 {further}")
+
+    def _bring(self, start: str, stop: Integer, stage: Integer, *, is_sure: bool) -> None:
+        """Begin to bring a step, unless it is behind the last term."""
+        w = self.w
+        if is_sure:
+            for fill in self.fills:
+                fill.write(start, stop, stage)
+        else:
+            with w.when(w.value(f"icmp slt i64 {start}, {stop}"), "bring"):
+                for fill in self.fills:
+                    fill.write(start, stop, stage)
+        if any(fill.copied_lanes for fill in self.fills):
+            w.commit_copies()
+
+    def _arrive(self, index: str, stop: Integer, writing: Integer) -> None:
+        """Wait for the step that begins at `index`, and begin to bring the one that takes the place of the last."""
+        w, ahead = self.w, self.stages - 1
+        is_copied = any(fill.copied_lanes for fill in self.fills)
+        if not ahead:
+            self._bring(index, stop, 0, is_sure=True)
+        if is_copied:
+            w.wait_for_copies(max(0, ahead - 1))
+        w.barrier()
+        if ahead:
+            self._bring(str(w.add(index, ahead * self.tile.depth)), stop, writing, is_sure=False)
+
+    # From the sums to memory
+
+    def _indices(self, **spaces: Integer) -> dict[int, Integer]:
+        """The indices of numbers of rows or columns."""
+        found: dict[int, Integer] = {}
+        first = len(self.kernel.spaces[0])
+        for name, extents in zip(("row", "column"), self.kernel.spaces[1:3], strict=True):
+            if name in spaces:
+                places = self.w.unraveled(str(spaces[name]), extents)
+                found |= dict(enumerate(places, first))
+            first += len(extents)
+        return found
+
+    def _value(self, affine: Affine, indices: dict[int, Integer]) -> Integer:
+        total: Integer = affine.offset
+        for number, index in indices.items():
+            total = self.w.add(total, self.w.multiply(index, affine.factors[number]))
+        return total
+
+    def _store(self, part: Integer, elements: Sequence[Element]) -> None:
+        kernel, w = self.kernel, self.w
+        batch = dict(enumerate(self.batch))
+        limits = math.prod(kernel.spaces[1]), math.prod(kernel.spaces[2])
+        known: dict[tuple[str, Integer], tuple[dict[int, Integer], str]] = {}
+
+        def line(name: str, side: int, place: Integer) -> tuple[dict[int, Integer], str]:
+            """The indices of a row or column, and whether it is inside ("" where all are)."""
+            if (name, place) not in known:
+                number = w.add(self.first[side], place)
+                size = (self.tile.rows, self.tile.columns)[side]
+                inside = w.value(f"icmp slt i64 {number}, {limits[side]}") if limits[side] % size else ""
+                known[name, place] = self._indices(**{name: number}), inside
+            return known[name, place]
+
+        for row, column, _ in elements:  # before the first branch, so that all branches may use them
+            line("row", 0, row), line("column", 1, column)
+        shift = w.multiply(part, kernel.block_stride)
+        for row, column, value in elements:
+            (row_indices, row_inside), (column_indices, column_inside) = line("row", 0, row), line("column", 1, column)
+            indices = batch | row_indices | column_indices
+            checks = [each for each in (row_inside, column_inside) if each]
+            if not checks:
+                self._store_one(indices, shift, value)
+                continue
+            inside = checks[0] if len(checks) == 1 else w.value(f"and i1 {checks[0]}, {checks[1]}")
+            with w.when(inside):
+                self._store_one(indices, shift, value)
+
+    def _store_one(self, indices: dict[int, Integer], shift: Integer, value: str) -> None:
+        kernel, w = self.kernel, self.w
+        value = w.single(compute(kernel.dtype), value)
+        if kernel.epilogue.body:
+            operands = [value]
+            for access, address in zip(kernel.epilogue.operands, self.further[1], strict=True):
+                place = w.place(access.dtype, address, str(self._value(access.place, indices)))
+                operands.append(w.widened(access.dtype, w.load(access.dtype, place)))
+            value = w.body(kernel.epilogue.body, operands)[-1]
+        dtype = kernel.out.dtype
+        offset = w.add(self._value(kernel.out.place, indices), shift)
+        w.store(dtype, w.narrowed(dtype, value), w.place(dtype, self.addresses[2], str(offset)))
