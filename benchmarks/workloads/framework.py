@@ -47,18 +47,22 @@ def parameter(*shape: int) -> Any:
 
 
 class Trained:
-    """Networks with an optimizer each, and the precision of their products: what a step in `Network.step` is given."""
+    """Networks with an optimizer each, and the precision of their products: what a step in `Network.step` is given.
 
-    def __init__(self, networks: list[nn.Module], optimizer: str, bfloat16: bool) -> None:
+    precision: float32, bfloat16 (mixed) or float64 (of parameters and inputs, too).
+    """
+
+    def __init__(self, networks: list[nn.Module], optimizer: str, precision: str) -> None:
         self.networks = networks
         self.optimizers = [OPTIMIZERS[optimizer](network) for network in networks]
-        self.precision = "bfloat16" if bfloat16 else "float32"
+        self.mixed = "bfloat16" if precision == "bfloat16" else "float32"
+        self.dtype = engine.float64 if precision == "float64" else engine.float32
 
     def apply(self, x: Any, number: int = 0) -> Any:
-        """Outputs of a network in float32."""
-        with engine.autocast(self.precision):
+        """Outputs of a network in float32, or float64."""
+        with engine.autocast(self.mixed):
             outputs = self.networks[number](x)
-        wide = [y.astype(engine.float32) for y in (outputs if isinstance(outputs, tuple) else (outputs,))]
+        wide = [y.astype(self.dtype) for y in (outputs if isinstance(outputs, tuple) else (outputs,))]
         return tuple(wide) if isinstance(outputs, tuple) else wide[0]
 
     def frozen(self, number: int) -> contextlib.AbstractContextManager[None]:

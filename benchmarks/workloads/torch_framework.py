@@ -34,17 +34,18 @@ def parameter(*shape: int) -> nn.Parameter:
 class Trained:
     """Networks with an optimizer each, and the precision of their products: what a step in `Network.step` is given."""
 
-    def __init__(self, networks: list[nn.Module], optimizer: str, bfloat16: bool, compiled: bool) -> None:
+    def __init__(self, networks: list[nn.Module], optimizer: str, precision: str, compiled: bool) -> None:
         self.networks = networks
         self.optimizers = [OPTIMIZERS[optimizer](network) for network in networks]
         self.called = [torch.compile(network) if compiled else network for network in networks]
-        self.bfloat16 = bfloat16
+        self.is_mixed = precision == "bfloat16"
+        self.dtype = torch.float64 if precision == "float64" else torch.float32
 
     def apply(self, x: Any, number: int = 0) -> Any:
-        """Outputs of a network in float32."""
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
+        """Outputs of a network in float32, or float64."""
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.is_mixed):
             outputs = self.called[number](x)
-        return tuple(y.float() for y in outputs) if isinstance(outputs, tuple) else outputs.float()
+        return tuple(y.to(self.dtype) for y in outputs) if isinstance(outputs, tuple) else outputs.to(self.dtype)
 
     @contextlib.contextmanager
     def frozen(self, number: int) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """A network of `untuned_networks.py` in the engine or in PyTorch: answers each line of standard input with the
 milliseconds of one step (median of several).
 
-Usage: untuned.py NETWORK trainer|torch --threads N [--steps N] [--batch N --inference] [--bfloat16]
+Usage: untuned.py NETWORK trainer|torch --threads N [--steps N] [--batch N --inference] [--precision NAME]
                   [--channels-last] [--compiled] [--measure NAME]
 
 Measures with one answer, for which no line is waited: `losses` (of the first five steps), `first_step` (seconds from a
@@ -40,8 +40,10 @@ def in_trainer(arguments: argparse.Namespace) -> Callable[[], float]:
     models = network.build()
     for model in models:
         model.load_state_dict({name: initial(name, shape) for name, shape in model.named_shapes().items()})
-    inputs = network.inputs(np.random.default_rng(0), arguments.batch or network.batch)
-    trained = framework.Trained(models, network.optimizer, arguments.bfloat16)
+        if arguments.precision == "float64":
+            model.astype(engine.float64)
+    inputs = inputs_of(network, arguments)
+    trained = framework.Trained(models, network.optimizer, arguments.precision)
     if arguments.inference:
         models[0].eval()
         inputs = inputs[:1]
@@ -78,10 +80,11 @@ def in_torch(arguments: argparse.Namespace) -> Callable[[], float]:
         }
         model.load_state_dict(values, strict=False)
         model.to(memory_format=layout)
-    arrays = network.inputs(np.random.default_rng(0), arguments.batch or network.batch)
-    inputs = [torch.from_numpy(array) for array in arrays]
+        if arguments.precision == "float64":
+            model.double()
+    inputs = [torch.from_numpy(array) for array in inputs_of(network, arguments)]
     inputs = [x.contiguous(memory_format=layout) if x.ndim == 4 else x for x in inputs]
-    trained = torch_framework.Trained(models, network.optimizer, arguments.bfloat16, arguments.compiled)
+    trained = torch_framework.Trained(models, network.optimizer, arguments.precision, arguments.compiled)
     if not arguments.inference:
         run = lambda: network.step(trained, *inputs).item()  # noqa: E731
         if arguments.measure == "profile":
@@ -95,6 +98,13 @@ def in_torch(arguments: argparse.Namespace) -> Callable[[], float]:
         return (outputs[-1] if isinstance(outputs, tuple) else outputs).max().item()
 
     return infer
+
+
+def inputs_of(network: Any, arguments: argparse.Namespace) -> list[np.ndarray]:
+    """A batch; in float64 if that is the precision."""
+    arrays = network.inputs(np.random.default_rng(0), arguments.batch or network.batch)
+    dtypes = {"float32": arguments.precision if arguments.precision == "float64" else "float32"}
+    return [array.astype(dtypes.get(array.dtype.name, array.dtype)) for array in arrays]
 
 
 def module_seconds(run: Callable[[], object], models: list[Any]) -> dict[str, float]:
@@ -143,7 +153,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1)
     parser.add_argument("--batch", type=int)
     parser.add_argument("--inference", action="store_true")
-    parser.add_argument("--bfloat16", action="store_true")
+    parser.add_argument("--precision", choices=("float32", "bfloat16", "float64"), default="float32")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--measure", choices=("step_ms", "losses", "first_step", "profile"), default="step_ms")

@@ -143,6 +143,20 @@ def test_convolutions_and_the_work_around_them_lie_channels_last() -> None:
     assert first.layouts[y] == CHANNELS_LAST and first.layouts[activated] == Layout.row_major(4)
 
 
+def test_lines_around_convolutions_of_one_axis_lie_channels_last() -> None:
+    """What they read, gated halves of what they write, and what is padded."""
+    picture = p.reshape(p.tanh(leaf(2, 16, 40)), (2, 16, 1, 40))
+    y = p.convolution(picture, leaf(32, 16, 1, 3), **{**DIRECT, "padding": ((0, 0), (1, 1))})
+    whole = p.reshape(y, (2, 32, 40))
+    halves = [p.slice_(whole, (0, first, 0), (2, first + 16, 40), (1, 1, 1)) for first in (0, 16)]
+    gated = p.multiply(p.tanh(halves[0]), halves[1])
+    padded = p.pad(gated, (0, 0, 5), (0, 0, 0), (0, 0, 0), 0.0)
+    plan = decided(padded, gated)
+    assert plan.roots == [picture, y, gated, padded]
+    assert plan.layouts[picture] == plan.layouts[y] == CHANNELS_LAST
+    assert plan.layouts[gated] == plan.layouts[padded] == Layout((0, 2, 1))
+
+
 def test_gradients_of_weights_lie_as_weights() -> None:
     gradient = p.convolution_weight_gradient(leaf(2, 4, 8, 8), leaf(2, 8, 8, 8), **DIRECT, window=(3, 3))
     assert decided(gradient).layouts[gradient] == WEIGHTS

@@ -232,7 +232,7 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
     fastest.
     """
     default = Layout.row_major(node.ndim)
-    if node.name == "reshape":
+    if node.name == "reshape" and not _is_line(node):
         return _merged_layout(node, cost, plan) or default
     if node.name == "convolution_weight_gradient":
         return WEIGHTS
@@ -250,10 +250,37 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         return default
     if any(_wants_channels_last(user, node) for user in users[node]):
         return CHANNELS_LAST
-    for load in sorted(cost.loads, key=lambda load: (-load.size, load.sequence)):
+    loads = sorted(cost.loads, key=lambda load: (-load.size, load.sequence))
+    for load in loads:
         if load.shape == node.shape and not plan.layouts[load].is_row_major:
             return plan.layouts[load]
-    return default
+    return _LINES if node.ndim == 3 and _is_channels_last(node, users, loads, plan) else default
+
+
+_LINES = Layout((0, 2, 1))
+"""Channels-last of one spatial axis: [N, T, C] of the logical [N, C, T]."""
+
+
+def _is_line(reshape: Node) -> bool:
+    """Whether an array [N, C, T] becomes a picture of one row, or such a picture an array."""
+    flat, picture = sorted((reshape.inputs[0], reshape), key=lambda node: node.ndim)
+    return flat.ndim == 3 and picture.shape == (*flat.shape[:2], 1, flat.shape[2])
+
+
+def _is_channels_last(line: Node, users: dict[Node, list[Node]], loads: Sequence[Node], plan: Partition) -> bool:
+    """Whether a convolution of one spatial axis reads `line`, or a picture of one row that lies channels-last is read
+    for it, of which it may be a part, or which may be a part of it.
+    """
+    for user in users[line]:
+        if user.name == "reshape" and _is_line(user) and any(_wants_channels_last(each, user) for each in users[user]):
+            return True
+    for load in loads:
+        shape, layout = load.shape, plan.layouts[load]
+        if load.ndim == 4 and shape[2] == 1 and layout == CHANNELS_LAST:
+            shape, layout = (*shape[:2], shape[3]), _LINES
+        if layout == _LINES and sum(a != b for a, b in zip(shape, line.shape, strict=True)) <= 1:
+            return True
+    return False
 
 
 def _merged_layout(node: Node, cost: Cost, plan: Partition) -> Layout | None:
