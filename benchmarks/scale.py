@@ -1,152 +1,134 @@
-"""What shards and processes cost: a ResNet-50 step in shards against the whole batch, two processes against one with
-two threads, and an all-reduce against MPI's.
+"""What shards and processes cost, and that they leave the bits alone.
 
-    python -m benchmarks.scale                       all figures, as JSON
-    mpiexec -n 2 python -m benchmarks.scale all-reduce
+python benchmarks/scale.py [NAME …] [--json] [--rounds N] [--resume FILE] [--batch N] [--pixels N]
 
-Needs the extra `distributed`. Each figure compares two ways in one run, by the faster half of alternating rounds.
+Needs the extra `distributed`. Peers are ours: a step of the whole batch, one process with as many threads as there are
+processes, and mpi4py's in-place all-reduce. `--batch` and `--pixels` are the size of ResNet-50's batches.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import functools
+import os
 import shutil
-import statistics
 import subprocess
 import sys
-import time
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from harness import ROOT, Companion, Figure, checkout_environment, require, run_figures
 
-from trainer import engine
-from trainer.engine import Tensor, nn
-from trainer.engine.sharding import Shards
-from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.learner.ranks import ALONE, Group
-from trainer.recipes.parts.resnet import Bottleneck, ResNet
+from trainer.learner.checkpoints import first_difference, read_checkpoint
 
-ROUNDS = 4
-REDUCED_BYTES = 100_000_000
+OPTIONS = argparse.ArgumentParser(add_help=False)
+OPTIONS.add_argument("--batch", type=int, default=32, help="images in a batch of ResNet-50")
+OPTIONS.add_argument("--pixels", type=int, default=224, help="their height and width")
+CHOSEN, REST = OPTIONS.parse_known_args()
 
+WORKLOAD = str(Path(__file__).parent / "workloads" / "ranks.py")
+CORES = 2
+"""Threads of a process, and processes that are compared with them."""
 
-def resnet_step(shards: int, batch: int, pixels: int, threads: int, group: Group = ALONE) -> Callable[[], object]:
-    """A training step of ResNet-50 with batch norm and SGD, on this process's part of `batch` random images."""
-    local = shards // group.size
-    parts = Shards(shards, group.rank * local, local, group if group.size > 1 else None)
-    net = ResNet((3, 4, 6, 3), Bottleneck, classes=10)
-    net.set_seed(0, "net")
-    net.train()
-    parameters = list(net.parameters())
-    generator = np.random.default_rng(0)
-    rows = parts.rows(batch)
-    images = generator.normal(size=(batch, 3, pixels, pixels)).astype(np.float32)[rows]
-    labels = generator.integers(0, 10, batch)[rows]
-
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        loss = nn.cross_entropy(net(x), y) / shards
-        for parameter, gradient in zip(parameters, engine.gradients(loss, parameters), strict=True):
-            parameter.assign(parameter - 0.01 * engine.shard_sum(gradient))
-        return engine.shard_sum(loss)
-
-    device, traced = CpuDevice(threads=threads), engine.trace(step, shards=parts)
-
-    def run() -> object:
-        with engine.device(device):
-            return traced(images, labels)
-
-    return run
+STEPS, STOPPED = 50, 25
+SHARDS = 4
+OVERRIDES = {
+    "digits": ("data.valid_batch_size=100",),
+    "detection": ("data.max_objects=64", "validate={every_steps: 50}"),
+    "transformer": (),
+}
+"""Recipes whose training must have the same bits on any number of processes, and what their configs need for it."""
 
 
-def seconds(ways: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The median of the faster half of each way's times, in rounds that alternate between the ways."""
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for run in ways.values():
-        run()
-        run()
-    for _ in range(ROUNDS):
-        for name, run in ways.items():
-            started = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - started)
-    return {name: statistics.median(sorted(found)[: ROUNDS // 2]) for name, found in times.items()}
+@functools.cache
+def world(processes: int, shards: int, threads: int) -> Companion:
+    """Processes that wait for questions, each with `threads` threads."""
+    words = (sys.executable, WORKLOAD, f"--shards={shards}", f"--threads={threads}")
+    size = (f"--batch={CHOSEN.batch}", f"--pixels={CHOSEN.pixels}")
+    return Companion(*(launcher(processes) if processes > 1 else ()), *words, *size)
 
 
-def cost_of_shards(options: argparse.Namespace) -> dict[str, Any]:
-    """The time of a step in 8 shards relative to the whole batch, in one process."""
-    found = seconds({f"shards={count}": resnet_step(count, options.batch, options.pixels, 2) for count in (1, 8)})
-    return {**found, "ratio": found["shards=8"] / found["shards=1"]}
+def launcher(processes: int) -> tuple[str, ...]:
+    """The command that starts so many processes."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    found = shutil.which("mpiexec", path=path)
+    if found is None:
+        raise SystemExit("this benchmark needs mpiexec: install MPICH or Open MPI")
+    return found, "-n", str(processes)
 
 
-def all_reduce(options: argparse.Namespace) -> dict[str, Any] | None:
-    """The time of a sum of 100 MB over the ranks relative to mpi4py's in-place all-reduce."""
-    from mpi4py import MPI
-
-    world = MPI.COMM_WORLD
-    group, array = Group(world), np.ones(REDUCED_BYTES // 4, np.float32)
-
-    def together(reduce: Callable[[], object]) -> Callable[[], object]:
-        def run() -> object:
-            array[:] = 1
-            world.Barrier()
-            return reduce()
-
-        return run
-
-    ways = {
-        "trainer": together(lambda: group.add_up([array])),
-        "mpi": together(lambda: world.Allreduce(MPI.IN_PLACE, array)),
-    }
-    found = seconds(ways)
-    return {**found, "ratio": found["trainer"] / found["mpi"]} if group.is_first else None
+def asked(question: str, *, processes: int = 1, shards: int = 1, threads: int = 1) -> Callable[..., float]:
+    """What processes answer to a question of `workloads/ranks.py`; as a peer, whatever its interpreter."""
+    return lambda _python="": world(processes, shards, threads)(question)
 
 
-def step_of_processes(options: argparse.Namespace) -> dict[str, Any] | None:
-    """The time of a step in two shards: of this world's ranks, with one thread each."""
-    from mpi4py import MPI
+def differences(recipe: str) -> float:
+    """How many of three trainings differ from one in one process: in two, in four, and stopped in four and resumed in
+    one.
+    """
+    config, settings = ROOT / "trainer" / "recipes" / recipe / "config.yaml", (f"train.shards={SHARDS}",)
+    settings += (
+        "schedule={name: constant}",  # others depend on the number of steps, which the stopped run has fewer of
+        "train.epochs=null",
+        "train.log_every_steps=5",  # the metrics of training are those since the last record
+        'autotune={mode: "off"}',
+        *OVERRIDES[recipe],
+    )
+    with tempfile.TemporaryDirectory(prefix="trainer-scale-") as folder:
 
-    group = Group(MPI.COMM_WORLD)
-    run = resnet_step(2, options.batch, options.pixels, 2 // group.size, group)
-    found = seconds({"step": run})
-    steps = 2 + ROUNDS
-    return {**found, "waited_share": group.waited / steps / found["step"]} if group.is_first else None
+        def train(name: str, steps: int, processes: int, *, resumes: bool = False) -> None:
+            start = (
+                ("--resume", f"{folder}/{name}")
+                if resumes
+                else (str(config), *settings, "--run-dir", f"{folder}/{name}")
+            )
+            words = (*start, f"train.steps={steps}", f"train.processes={processes}", "--plain")
+            command = [sys.executable, "-m", "trainer.cli", "run", *words]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=checkout_environment())
+
+        train("one", STEPS, 1)
+        train("two", STEPS, 2)
+        train("four", STEPS, 4)
+        train("resumed", STOPPED, 4)
+        train("resumed", STEPS, 1, resumes=True)
+        whole, *others = (
+            read_checkpoint(Path(folder, name, "checkpoints", f"step-{STEPS}"))
+            for name in ("one", "two", "four", "resumed")
+        )
+        found = [difference for other in others if (difference := first_difference(whole, other)) is not None]
+    for difference in found:
+        print(f"{recipe}: {difference}", file=sys.stderr)
+    return len(found)
 
 
-def in_ranks(count: int, figure: str, options: argparse.Namespace) -> dict[str, Any]:
-    """A figure that `count` processes measure together."""
-    launcher = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}:/usr/bin")
-    assert launcher is not None, "no mpiexec"
-    command = [launcher, "-n", str(count), sys.executable, "-m", "benchmarks.scale", figure]
-    command += ["--batch", str(options.batch), "--pixels", str(options.pixels)]
-    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    figures: dict[str, Any] = json.loads(found)[figure]
-    return figures
+def all_reduce(processes: int) -> Figure:
+    """A sum of 100 MB over the processes."""
+    ours, peer = (asked(question, processes=processes) for question in ("all_reduce", "mpi_all_reduce"))
+    return Figure(f"all_reduce_{processes}", ours, peer, 1 / 1.3, needs_peer_python=False)
 
 
-FIGURES = {"cost-of-shards": cost_of_shards, "all-reduce": all_reduce, "step-of-processes": step_of_processes}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("figure", nargs="?", choices=FIGURES)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--pixels", type=int, default=128)
-    options = parser.parse_args()
-    if options.figure is not None:
-        if (found := FIGURES[options.figure](options)) is not None:
-            print(json.dumps({options.figure: found}))
-        return
-    one, two = (in_ranks(count, "step-of-processes", options) for count in (1, 2))
-    figures = {
-        "cost-of-shards": cost_of_shards(options),
-        "all-reduce": in_ranks(2, "all-reduce", options),
-        "two-processes": {"one": one, "two": two, "efficiency": one["step"] / two["step"]},
-    }
-    print(json.dumps(figures, indent=1))
-
+FIGURES = [
+    Figure(
+        "shards_8", asked("step", shards=8, threads=CORES), asked("step", threads=CORES), 1 / 1.1,
+        needs_peer_python=False, rounds=5,
+    ),
+    Figure(
+        "two_processes", asked("step", processes=CORES, shards=CORES),
+        asked("step", shards=CORES, threads=CORES), 0.9, needs_peer_python=False, rounds=5,
+    ),
+    Figure("stamped_waits", asked("waited", processes=CORES, shards=CORES), bar=5.0, unit="% of a step", rounds=5),
+    all_reduce(2),
+    all_reduce(4),
+    *(
+        Figure(
+            f"equal_bits_{recipe}", functools.partial(differences, recipe), bar=0.5, unit="trainings that differ",
+            rounds=1, is_timing=False,
+        )
+        for recipe in OVERRIDES
+    ),
+]  # fmt: skip
 
 if __name__ == "__main__":
-    main()
+    require(mpi4py="mpi4py")
+    sys.exit(run_figures(FIGURES, REST))

@@ -21,7 +21,7 @@ from trainer.learner.ranks import Group
 from trainer.learner.ranks.agreement import shards_for
 from trainer.learner.ranks.heartbeats import SILENT_SECONDS, Heartbeats
 from trainer.learner.ranks.start import abandon
-from trainer.learner.ranks.tree import SMALL_BYTES, add_up
+from trainer.learner.ranks.tree import SMALL_BYTES
 
 
 class Thread(Group):
@@ -31,9 +31,14 @@ class Thread(Group):
         super().__init__()
         self.rank, self.size, self._queues = rank, size, queues
 
-    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray) -> None:
+    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray, tag: int) -> Callable[[], bool]:
         self._queues[self.rank, partner].put(given.copy())
-        taken[:] = self._queues[partner, self.rank].get(timeout=10)
+
+        def is_done() -> bool:
+            taken[:] = self._queues[partner, self.rank].get(timeout=10)
+            return True
+
+        return is_done
 
     def _send(self, value: Any, ranks: Any) -> None:
         for rank in ranks:
@@ -79,7 +84,7 @@ def test_sums_over_ranks_are_those_of_a_balanced_tree(size: int) -> None:
 
     def work(rank: Thread) -> list[np.ndarray]:
         arrays = [*(array.copy() for array in given[rank.rank]), counts[rank.rank].copy()]
-        add_up(rank, arrays)
+        rank.add_up(arrays)
         return arrays
 
     for found in in_ranks(size, work):

@@ -27,7 +27,8 @@ class Exchange(Protocol):
 
     def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
         """Begin to replace values by their sums over all processes: a balanced tree over ranks, the lower operand
-        first. Call the function that this returns before anything reads them.
+        first. Call the function that this returns before anything reads them. All processes begin the same sums in the
+        same order.
         """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,9 @@ import pytest
 
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, nn
+from trainer.engine.graph.storage import Storage
 from trainer.engine.sharding import Shards
+from trainer.engine.targets.cpu.device import CpuDevice
 
 ROWS = 8
 
@@ -56,6 +58,103 @@ def test_kernels_compute_shards_as_the_reference_does() -> None:
     kernels, reference = trained(Shards(4), "cpu"), trained(Shards(4), "reference")
     for name, values in reference.items():
         np.testing.assert_allclose(kernels[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+class OneByOne(CpuDevice):
+    """The kernels of the CPU, each program for one shard."""
+
+    computes_shards = False
+
+
+class Mirrored:
+    """Another process that has the same sums as this one."""
+
+    def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
+        def finish() -> None:
+            for total in totals:
+                total.view()[...] += total.view()
+
+        return finish
+
+
+class Pictures(nn.Module):
+    """Convolutions of several kinds, norms, pooling, dropout and a recurrent layer over rows of pixels."""
+
+    def __init__(self) -> None:
+        self.stem = nn.Sequential(nn.Conv2d(2, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+        self.depthwise = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.BatchNorm2d(16), nn.SiLU())
+        self.down = nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(16, 24, 3, stride=2, padding=1), nn.BatchNorm2d(24))
+        self.up, self.dropout = nn.ConvTranspose2d(24, 8, 2, stride=2), nn.Dropout(0.2)
+        self.recurrent, self.norm, self.head = nn.GRU(8, 6, batch_first=True), nn.LayerNorm(6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.stem(x)
+        y = self.up(nn.functional.relu(self.down(y + self.depthwise(y))))
+        rows, _ = self.recurrent(engine.permute_dims(engine.mean(y, axis=2), (0, 2, 1)))
+        return engine.mean(self.head(self.norm(self.dropout(rows))), axis=1)
+
+
+class Words(nn.Module):
+    """Embeddings, attention and a feed-forward part."""
+
+    def __init__(self) -> None:
+        self.embedding, self.norm = nn.Embedding(7, 16), nn.LayerNorm(16)
+        self.attention, self.inner, self.head = (
+            nn.MultiheadAttention(16, 2, batch_first=True),
+            nn.Linear(16, 16),
+            nn.Linear(16, 3),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.embedding(engine.minimum(engine.abs(x[:, 0, 0, :]) * 3, 6.0).astype(engine.int32))
+        normed = self.norm(y)
+        y = y + self.attention(normed, normed, normed)[0]
+        return engine.mean(self.head(nn.functional.gelu(self.inner(y))), axis=1)
+
+
+def bits(network: type[nn.Module], device: CpuDevice, shards: Shards, batch: dict[str, np.ndarray]) -> dict[str, bytes]:
+    """States of a network after two steps of momentum, and the outputs of each local shard."""
+    net = network()
+    net.set_seed(0, "net")
+    net.train()
+    random = nn.RandomState(5)
+    parameters = list(net.parameters())
+    moments = [State(np.zeros(each.shape, np.float32), "moment") for each in parameters]
+
+    def step(batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        with random.step():
+            scores = net(batch["x"])
+            losses = nn.cross_entropy(scores, batch["y"], reduction="none")
+            gradients = engine.gradients(engine.mean(losses) / shards.count, parameters)
+        gradients = [engine.shard_sum(each) for each in gradients]
+        norm = engine.sqrt(sum(engine.sum(each * each) for each in gradients))
+        for parameter, moment, gradient in zip(parameters, moments, gradients, strict=True):
+            moment.assign(moment * 0.9 + gradient / engine.maximum(norm, 1.0))
+            parameter.assign(parameter - 0.05 * moment)
+        return losses, norm
+
+    with engine.device(device):
+        traced = engine.trace(step, shards=shards)
+        for _ in range(2):
+            found = traced(batch)
+        values = {**net.state_dict(), **{f"loss {place}": each[0].numpy() for place, each in enumerate(found)}}
+        return {name: value.tobytes() for name, value in {**values, "norm": found[0][1].numpy()}.items()}
+
+
+def batch_of(rows: int) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(0)
+    x = generator.normal(0.5, 1, size=(rows, 2, 8, 8)).astype(np.float32)
+    return {"x": x, "y": generator.integers(0, 3, rows)}
+
+
+@pytest.mark.parametrize("shards", [Shards(8), Shards(16, 8, 8, Mirrored())], ids=["alone", "exchanging"])
+@pytest.mark.parametrize("network", [Pictures, Words])
+def test_kernels_of_several_shards_have_the_bits_of_one(network: type[nn.Module], shards: Shards) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(0.5, 1, size=(16, 2, 8, 8)).astype(np.float32)
+    batch = {"x": x, "y": generator.integers(0, 3, 16)}
+    together, apart = (bits(network, device(), shards, batch) for device in (CpuDevice, OneByOne))
+    assert [name for name in apart if together[name] != apart[name]] == []
 
 
 def test_statistics_of_shards_far_from_zero_are_accurate() -> None:

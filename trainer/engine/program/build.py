@@ -19,8 +19,9 @@ from trainer.engine.program.body import Body, Load, load_dtypes, tidy
 from trainer.engine.program.epilogues import Fused, fuse_epilogues
 from trainer.engine.program.group import Group, group
 from trainer.engine.program.loops import copy, fill, loop, repeat_of
-from trainer.engine.program.partition import COPIED, Partition, Policy, partition
+from trainer.engine.program.partition import COPIED, SHARD_SUM, Partition, Policy, partition
 from trainer.engine.program.prologues import applied_to
+from trainer.engine.program.shards import over_shards, split_nodes
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.target import Target
 from trainer.engine.program.views import identity, is_dense, strides_over
@@ -29,10 +30,16 @@ from trainer.engine.program.work import KINDS, NOTHING, Buffer, Call, Reduce, St
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The outputs of a program: results in their own memory, and new values of states, updated in place."""
+    """The outputs of a program: results in their own memory, and new values of states, updated in place.
+
+    With `shards` the graph is that of one shard of a batch, and the program computes this many of them: `split` has
+    their values, one shard after the other, and so have results that depend on the shard.
+    """
 
     results: tuple[Node, ...]
     updates: tuple[tuple[Storage, Node], ...] = ()
+    shards: int | None = None
+    split: frozenset[Storage] = frozenset()
 
 
 @dataclass
@@ -64,6 +71,7 @@ class _Builder:
         outputs = [*self.request.results, *(node for _, node in self.request.updates)]
         given = {node: storage.layout for storage, node in self.request.updates}
         self.plan = partition(topological(outputs), outputs, self.policy, given, self.target.takes_prologue)
+        self.plan.split = frozenset(split_nodes(self.plan.order, self.request.split))
         for node in self.plan.order:
             if node.operation.family == "leaf":
                 storage = node.attributes[0]
@@ -78,6 +86,8 @@ class _Builder:
                 work.line = item.roots[0].line
         results, layouts = self._copy_results()
         self._copy_updates()
+        if self.request.shards is not None:
+            self.works = over_shards(self.works, self.request.split, self.request.shards)
         return Program(self.works, results, layouts)
 
     # Operands
@@ -124,6 +134,9 @@ class _Builder:
             self._add_bundle(root, item.roots[1:])
         elif root.name in COPIED:
             self._add_parts(root)
+        elif root.name == SHARD_SUM:
+            reads, writes = (self._read(root.inputs[0]),), (self._write(root),)
+            self.works.append(Work("collective", Call.of(root), reads, writes, root.name))
         else:
             self._add_call(root, fused)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.program.body import Body, Load
-from trainer.engine.program.partition import COPIED, MOMENTS, REDUCTIONS, Partition
+from trainer.engine.program.partition import COPIED, MOMENTS, REDUCTIONS, SHARD_SUM, Partition
 from trainer.engine.program.views import identity
 from trainer.engine.program.work import SCANS
 
@@ -71,7 +71,7 @@ def iteration_shape(root: Node) -> Shape:
 
 
 def _single(root: Node, plan: Partition) -> Group:
-    if root.operation.family in _CALLED or root.name in COPIED or root.name in SCANS:
+    if root.operation.family in _CALLED or root.name in (*COPIED, *SCANS, SHARD_SUM):
         outputs = plan.users[root] if root.is_bundle else ()
         return Group("call", [root, *outputs], None, call_reads(root, plan))
     body = Body(iteration_shape(root), plan.views)
@@ -104,7 +104,7 @@ def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
     """Whether `fresh` may run in the kernel of `item`: same space, and something large that both read."""
     if fresh.kind != item.kind or fresh.kind == "call" or fresh.body is None or item.body is None:
         return False
-    if fresh.body.shape != item.body.shape:
+    if fresh.body.shape != item.body.shape or (fresh.roots[0] in plan.split) != (item.roots[0] in plan.split):
         return False
     if any(plan.layouts[a] != plan.layouts[b] for a in fresh.roots for b in item.roots):
         return False

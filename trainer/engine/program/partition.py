@@ -23,6 +23,10 @@ COPIED = frozenset({"pad", "concatenate"})
 MOMENTS = frozenset({"reduce_mean", "reduce_deviations"})
 REDUCTIONS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "argmax", "argmin"}) | MOMENTS
 CONVOLUTIONS = frozenset({"convolution", "convolution_input_gradient", "convolution_weight_gradient"})
+SHARD_SUM = "shard_sum"
+_READERS = frozenset({*SCANS, "random_bits", SHARD_SUM})
+"""Primitives of other families whose inputs are stored."""
+
 COSTLY = frozenset({"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "logistic", "power", "random_bits"})
 
 
@@ -56,7 +60,8 @@ class Cost:
 @dataclass(slots=True)
 class Partition:
     """The decisions. `roots` are computed by an item of work, bundles before their outputs; `views` has an entry for
-    each node that can be read from memory without computing; `updates` are the new values of states.
+    each node that can be read from memory without computing; `updates` are the new values of states; `split` depends on
+    the shard.
     """
 
     order: list[Node]
@@ -65,6 +70,7 @@ class Partition:
     views: dict[Node, NodeView] = field(default_factory=dict)
     users: dict[Node, list[Node]] = field(default_factory=dict)
     updates: frozenset[Node] = frozenset()
+    split: frozenset[Node] = frozenset()
 
 
 def partition(
@@ -117,10 +123,7 @@ def _stored_first(
     """Results and operands of kernels other than loops; and those operands that may become prologues instead."""
     stored, offered = set(results), set[Node]()
     for node in order:
-        if node.operation.family in ("contraction", "window", "index", "bundle") or node.name in (
-            *SCANS,
-            "random_bits",
-        ):
+        if node.operation.family in ("contraction", "window", "index", "bundle") or node.name in _READERS:
             first = 1 if may_take_prologue(node) and takes_prologue(node) else 0
             offered.update(node.inputs[:first])
             stored.update(_unmoved(source) if node.name == "matmul" else source for source in node.inputs[first:])
@@ -233,6 +236,8 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         return _merged_layout(node, cost, plan) or default
     if node.name == "convolution_weight_gradient":
         return WEIGHTS
+    if node.name == SHARD_SUM:
+        return is_dense(node.shape, plan.views[node.inputs[0]].strides) or default
     if node.name == "output" and node.ndim == 4 and node.inputs[0].name in ATTENTIONS and node.attributes[0] < 3:
         return TOKENS
     if node.name in ("convolution", "convolution_input_gradient", *WINDOWS):

@@ -60,12 +60,14 @@ class Device(Protocol):
     """Evaluates graphs. Inputs are moved to its memory, where results are stored.
 
     An asynchronous device may compute later, in the order of requests; reading waits for it. Its errors are raised on
-    reading, and name the line that created the operation.
+    reading, and name the line that created the operation. A device that `computes_shards` compiles a program for
+    several shards of a batch (`shards` and `split` of `program.build.Request`).
     """
 
     name: str
     memory: Memory = HOST
     is_asynchronous: bool = False
+    computes_shards: bool = False
     has_host_functions: bool = True
     """Whether a program may call functions on the host."""
 

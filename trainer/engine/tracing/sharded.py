@@ -6,11 +6,13 @@ stored and read by a later program is decided as inside one program (`program.pa
 
     [once] → [each shard] → tree over local shards → exchange with other processes → [once] → [each shard] → … → update
 
-The split needs nothing of a device but programs, so shards run on every device, and in the order of one thread.
+The split needs nothing of a device but programs, so shards run on every device, and in the order of one thread. A
+device whose programs compute several shards at once has `lockstep`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +25,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import merged
 from trainer.engine.graph.dtypes import int32
 from trainer.engine.graph.errors import refusal
-from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.node import Node, Shape, topological
 from trainer.engine.graph.primitives.shards import SHARD_SUM
 from trainer.engine.graph.rewrite import on, rebuilt, replaced
 from trainer.engine.graph.simplify import simplify
@@ -36,7 +38,7 @@ Progress = Callable[[int, int, str], None]
 
 
 @dataclass(eq=False)
-class _Stage:
+class Stage:
     """A program that computes `targets` from `reads`, values of earlier stages, and from arguments of the step.
 
     `level` counts the sums over the shards before it. No later stage reads the values in `ends`.
@@ -103,45 +105,48 @@ class ShardedProgram:
 
     # Planning
 
-    def _planned(self, sums: Sequence[Node]) -> list[_Stage]:
+    def _planned(self, sums: Sequence[Node]) -> list[Stage]:
         """The stages in order, with what each computes and reads."""
         split, level = self._split, self._level
         news = [node for _, node in self._updates]
         highest = max([level[node] for node in (*sums, *self._results, *news)], default=0)
         levels = range(highest + 1)
-        once = [_Stage(number) for number in levels]
-        each = [_Stage(number, is_split=True) for number in levels]
-        added = [_Stage(number, is_sum=True) for number in levels]
-        update = _Stage(highest, targets=dict.fromkeys(news))
+        once = [Stage(number) for number in levels]
+        each = [Stage(number, is_split=True) for number in levels]
+        added = [Stage(number, is_sum=True) for number in levels]
+        update = Stage(highest, targets=dict.fromkeys(news))
         for node in sums:
             added[level[node]].targets[node] = None
             added[level[node]].reads[node.inputs[0]] = None
             each[level[node.inputs[0]]].targets[node.inputs[0]] = None
         for node in self._results:
             (each[level[node]] if node in split else update).targets[node] = None
-        for stage in reversed(each):
-            self._find_reads(stage, lambda node: (each if node in split else once)[level[node]])
-        for stage in reversed(once):
-            self._find_reads(stage, lambda node: once[level[node]])
-        computed = {node for stage in once for node in stage.targets}
-        self._find_reads(update, lambda node: once[level[node]] if node in computed else update)
+
+        def owner(node: Node) -> Stage:
+            return (added if node.operation is SHARD_SUM else each if node in split else once)[level[node]]
+
+        for stage in (*reversed(each), *reversed(once)):
+            self._find_reads(stage, [*stage.targets], owner)
+        computed = {node for stage in (*added, *once) for node in stage.targets}
+        self._find_reads(update, [*update.targets], lambda node: owner(node) if node in computed else update)
         ordered = [stage for number in levels for stage in (added[number], once[number], each[number])]
         stages = [stage for stage in (*ordered, update) if stage.targets]
+        self._find_ends(stages)
+        return stages
+
+    def _find_ends(self, stages: Sequence[Stage]) -> None:
+        """Fill in what no later stage reads."""
         later = set(self._results)
         for stage in reversed(stages):
             stage.ends = [node for node in (*stage.reads, *stage.targets) if node not in later]
             later.update(stage.ends)
-        return stages
 
-    def _find_reads(self, stage: _Stage, stage_of: Callable[[Node], _Stage]) -> None:
-        """Fill in what `stage` reads of others, and have them compute it."""
-        visited = dict.fromkeys(stage.targets)
+    def _find_reads(self, stage: Stage, outputs: Sequence[Node], stage_of: Callable[[Node], Stage]) -> None:
+        """Fill in what `stage` reads of others to compute `outputs`, and have them compute it."""
+        visited = dict.fromkeys(outputs)
         waiting = list(visited)
         for node in waiting:  # which grows
-            if node.operation is SHARD_SUM:
-                stage.reads[node] = None
-                continue
-            if node in self._stored and not node.is_bundle and (owner := stage_of(node)) is not stage:
+            if self._is_read(node) and (owner := stage_of(node)) is not stage:
                 owner.targets[node] = None
                 stage.reads[node] = None
                 continue
@@ -149,6 +154,10 @@ class ShardedProgram:
                 if source not in visited:
                     visited[source] = None
                     waiting.append(source)
+
+    def _is_read(self, node: Node) -> bool:
+        """Whether a stage reads `node` where another one computes it."""
+        return node.operation is SHARD_SUM or (node in self._stored and not node.is_bundle)
 
     # Compiling
 
@@ -163,7 +172,7 @@ class ShardedProgram:
                 stands[node] = p.buffer(Storage(node.shape, node.dtype, name=node.name, layout=layout))
 
     def _compile_stage(
-        self, stage: _Stage, device: targets.Device, stands: Mapping[Node, Node], progress: Progress | None
+        self, stage: Stage, device: targets.Device, stands: Mapping[Node, Node], progress: Progress | None
     ) -> Sequence[Layout]:
         updates = self._updates if stage is self.stages[-1] and not stage.is_split else []
         if updates:
@@ -173,16 +182,21 @@ class ShardedProgram:
         built = replaced(outputs, {node: stands[node] for node in stage.reads})
         count = len(stage.targets)
         changed = [(storage, node) for (storage, _), node in zip(updates, built[count:], strict=True)]
-        known = {*self._rows, *self._whole, self._number}
-        leaves = [node for node in topological(built) if node.operation.family == "leaf"]
-        inputs = [node for node in leaves if node.attributes[0] in known]
-        stage.arguments = [node.attributes[0] for node in inputs]
+        inputs = self._arguments_of(stage, built)
         reads = [stands[node] for node in stage.reads]
         stage.program = device.compile(built[:count], changed, [*reads, *inputs], flush=True, progress=progress)
         return stage.program.layouts
 
+    def _arguments_of(self, stage: Stage, outputs: Sequence[Node]) -> list[Node]:
+        """The arguments of the step that a stage's `outputs` depend on, which it notes."""
+        known = {*self._rows, *self._whole, self._number}
+        leaves = [node for node in topological(outputs) if node.operation.family == "leaf"]
+        inputs = [node for node in leaves if node.attributes[0] in known]
+        stage.arguments = [node.attributes[0] for node in inputs]
+        return inputs
+
     def _compile_sum(
-        self, stage: _Stage, device: targets.Device, stands: Mapping[Node, Node], progress: Progress | None
+        self, stage: Stage, device: targets.Device, stands: Mapping[Node, Node], progress: Progress | None
     ) -> Sequence[Layout]:
         """The local part of the tree. Subnormal numbers are kept, as processes keep them that exchange sums."""
         sources = [stands[node.inputs[0]] for node in stage.targets]
@@ -199,13 +213,13 @@ class ShardedProgram:
 
     # Running
 
-    def run(self, rows: Sequence[Sequence[Storage]], whole: Sequence[Storage]) -> list[list[Storage]]:
-        """Run on the rows of each local shard; returns the results, for each of them."""
-        fixed = dict(zip(self._whole, whole, strict=True))
-        given = [
-            {**fixed, **dict(zip(self._rows, of_shard, strict=True)), self._number: number}
-            for of_shard, number in zip(rows, self._numbers, strict=True)
-        ]
+    def run(self, rows: Sequence[Storage], whole: Sequence[Storage]) -> list[list[Storage]]:
+        """Run on the rows of all local shards; returns the results, for each of them."""
+        fixed, count = dict(zip(self._whole, whole, strict=True)), self.shards.size
+        given = [{**fixed, self._number: number} for number in self._numbers]
+        for argument, storage in zip(self._rows, rows, strict=True):
+            for of_shard, part in zip(given, parts_of(storage, argument.shape, count), strict=True):
+                of_shard[argument] = part
         values: dict[Node, list[Storage]] = {}  # of each local shard
         begun: dict[Node, Callable[[], None]] = {}
         for stage in self.stages:
@@ -248,7 +262,7 @@ class ShardedProgram:
                 begun.update(dict.fromkeys(part, exchange.begin([totals[node] for node in part])))
         return begun
 
-    def _totals(self, stage: _Stage, values: Mapping[Node, list[Storage]]) -> list[Storage]:
+    def _totals(self, stage: Stage, values: Mapping[Node, list[Storage]]) -> list[Storage]:
         """The sums of a stage over the local shards."""
         operands = [values[node.inputs[0]] for node in stage.targets]
         if stage.program is None:
@@ -309,12 +323,10 @@ def _refused(node: Node, why: str) -> TrainerError:
     return refusal(node.name, f"{node.name} {why}", expected="train.shards: 1, or a step without it")
 
 
-def parts_of(storage: Storage, count: int) -> list[Storage]:
-    """Equal parts of a storage along its first axis, which lies slowest in memory: views of the same block."""
-    rows = storage.shape[0] // count
-    shape = (rows, *storage.shape[1:])
+def parts_of(storage: Storage, shape: Shape, count: int) -> list[Storage]:
+    """The parts of `shape`, which lie one after the other in a storage: views of the same block."""
     flat = storage.flat()
-    size = flat.size // count
+    size = math.prod(shape)
     parts = [Storage(shape, storage.dtype, name=storage.name, layout=storage.layout) for _ in range(count)]
     for place, part in enumerate(parts):
         part.put(flat[place * size : (place + 1) * size], storage.layout)

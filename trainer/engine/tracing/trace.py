@@ -28,9 +28,10 @@ from trainer.engine.tensor import Tensor, as_tensor, watcher
 from trainer.engine.tracing.arguments import as_storage, check_objects, flag, name_of
 from trainer.engine.tracing.constants import ARRAYS, PLAIN, is_same_value
 from trainer.engine.tracing.guards import Guards
+from trainer.engine.tracing.lockstep import LockstepProgram
 from trainer.engine.tracing.pytree import flatten, outline, rebuild
 from trainer.engine.tracing.recorder import Graph, Recorder, detached, frozen, outputs_of
-from trainer.engine.tracing.sharded import ShardedProgram, parts_of
+from trainer.engine.tracing.sharded import ShardedProgram
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -65,9 +66,8 @@ class _Entry:
         if shards is None:
             results = self.program.run(arrays)
             return [self._filled(results)], results.fence
-        parts = [parts_of(array, shards.size) for array in arrays if array.shape]
-        rows = [[part[place] for part in parts] for place in range(shards.size)]
-        found = self.program.run(rows, [array for array in arrays if not array.shape])
+        rows, whole = ([array for array in arrays if bool(array.shape) is has_rows] for has_rows in (True, False))
+        found = self.program.run(rows, whole)
         return [self._filled(results) for results in found], self.program.fence
 
     def _filled(self, results: Sequence[Storage]) -> Any:
@@ -229,7 +229,7 @@ class Traced(Generic[Parameters, Result]):
         else:
             *own, number = placeholders
             rows, whole = [node for node in own if node.shape], [node for node in own if not node.shape]
-            program = ShardedProgram(
+            program = (LockstepProgram if device.computes_shards else ShardedProgram)(
                 device, self.shards, outputs[: len(results)], updates, rows, whole, number, self.progress
             )
         states = frozenset(recorder.leaves)

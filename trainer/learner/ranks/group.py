@@ -11,7 +11,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.learner.failures import TrainingFailure
-from trainer.learner.ranks.tree import add_up
+from trainer.learner.ranks.tree import IsDone, Sum, steps_of
 
 if TYPE_CHECKING:
     from trainer.engine.graph.storage import Storage
@@ -24,8 +24,8 @@ LONGEST_SEARCH_SECONDS = 8.0
 """Seconds for which heartbeats are checked after a rank could not be reached, so that the rank can be named."""
 
 _RESUME = "Resume the run, with fewer or more processes, from its checkpoint."
-_OBJECT, _ARRAY = 1, 2
-"""Tags of messages."""
+_OBJECT, _FIRST_SUM, _SUMS = 1, 2, 1 << 14
+"""Tags of messages: of objects, and of sums, which differ among those at the same time (MPI promises 32,767 tags)."""
 
 _SAME = "Start all of them with the same files, packages and command."
 
@@ -51,6 +51,8 @@ class Group:
         self.size = 1 if communicator is None else communicator.Get_size()
         self.heartbeats: Heartbeats | None = None
         self.waited = 0.0
+        self._sums: list[Sum] = []
+        self._begun = 0
 
     @property
     def is_first(self) -> bool:
@@ -61,18 +63,38 @@ class Group:
 
     def add_up(self, arrays: Sequence[np.ndarray]) -> None:
         """Replace flat arrays by their sums over all ranks, along one balanced tree. See `tree`."""
-        add_up(self, arrays)
+        self._finish(self._started(arrays))
 
     def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
-        """As `add_up`, of values in this process's memory."""
-        self.add_up([total.flat() for total in totals])
-        return _do_nothing
+        """As `add_up`, of values in this process's memory; returns what waits for the end.
 
-    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray) -> None:
-        """Send `given` to a rank, and receive its array of the same dtype into `taken`."""
-        receiving = self._communicator.Irecv(_bytes(taken), source=partner, tag=_ARRAY)
-        sending = self._communicator.Isend(_bytes(given), dest=partner, tag=_ARRAY)
-        self.wait(lambda: receiving.Test() and sending.Test())
+        All ranks begin the same sums in the same order. A sum goes on while this rank begins or waits for another.
+        """
+        added = self._started([total.flat() for total in totals])
+        return lambda: self._finish(added)
+
+    def _started(self, arrays: Sequence[np.ndarray]) -> Sum:
+        self._begun += 1
+        added = Sum(steps_of(self, arrays, _FIRST_SUM + self._begun % _SUMS))
+        self._sums.append(added)
+        self._advance()
+        return added
+
+    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray, tag: int) -> IsDone:
+        """Begin to send `given` to a rank, and to receive its array of the same dtype into `taken`."""
+        receiving = self._communicator.Irecv(_bytes(taken), source=partner, tag=tag)
+        sending = self._communicator.Isend(_bytes(given), dest=partner, tag=tag)
+        return lambda: receiving.Test() and sending.Test()
+
+    def _advance(self) -> None:
+        self._sums = [added for added in self._sums if not added.advance()]
+
+    def _finish(self, added: Sum) -> None:
+        def is_done() -> bool:
+            self._advance()
+            return added.is_done
+
+        self.wait(is_done)
 
     # Messages
 
@@ -167,9 +189,6 @@ class Group:
 
 ALONE = Group()
 """A process that trains by itself."""
-
-
-def _do_nothing() -> None: ...
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -9,13 +9,17 @@ number of ranks: MPI's own sums promise no order.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 
 SMALL_BYTES = 1 << 16
 """Arrays up to this size are exchanged whole: fewer messages take less time than fewer bytes."""
+
+IsDone = Callable[[], bool]
+Steps = Iterator[IsDone]
+"""The steps of a sum: each gives what says whether the messages are through that the next one needs."""
 
 
 class Transport(Protocol):
@@ -24,40 +28,59 @@ class Transport(Protocol):
     rank: int
     size: int
 
-    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray) -> None:
-        """Send the contiguous array `given` to `partner`, and receive its own into `taken`."""
+    def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray, tag: int) -> IsDone:
+        """Begin to send the contiguous array `given` to `partner`, and to receive its own into `taken`."""
 
 
-def add_up(transport: Transport, arrays: Sequence[np.ndarray]) -> None:
+class Sum:
+    """A sum over ranks on its way. `is_done`: the arrays hold it."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps, self.is_done = steps, False
+        self._is_through: IsDone = lambda: True
+        self.advance()
+
+    def advance(self) -> bool:
+        """Go as far as messages have come; whether that is the end."""
+        while not self.is_done and self._is_through():
+            following = next(self._steps, None)
+            if following is None:
+                self.is_done = True
+            else:
+                self._is_through = following
+        return self.is_done
+
+
+def steps_of(transport: Transport, arrays: Sequence[np.ndarray], tag: int) -> Steps:
     """Replace flat arrays, the same shapes and dtypes on all ranks, by their sums. The number of ranks is a power of
-    two.
+    two. Sums at the same time have messages of different tags.
     """
     small: dict[np.dtype, list[np.ndarray]] = defaultdict(list)
     for array in arrays:
         if array.nbytes > SMALL_BYTES:
-            _halve(transport, array)
+            yield from _halve(transport, array, tag)
         elif array.size:
             small[array.dtype].append(array)
     for together in small.values():
         joined = np.concatenate(together)
-        (_double if joined.nbytes <= SMALL_BYTES else _halve)(transport, joined)
+        yield from (_double if joined.nbytes <= SMALL_BYTES else _halve)(transport, joined, tag)
         start = 0
         for array in together:
             array[:] = joined[start : start + array.size]
             start += array.size
 
 
-def _double(transport: Transport, array: np.ndarray) -> None:
+def _double(transport: Transport, array: np.ndarray, tag: int) -> Steps:
     other = np.empty_like(array)
     distance = 1
     while distance < transport.size:
         partner = transport.rank ^ distance
-        transport.exchange(partner, array, other)
+        yield transport.exchange(partner, array, other, tag)
         _add(array, other, is_first=transport.rank < partner)
         distance *= 2
 
 
-def _halve(transport: Transport, array: np.ndarray) -> None:
+def _halve(transport: Transport, array: np.ndarray, tag: int) -> Steps:
     spare = np.empty((array.size + 1) // 2, array.dtype)
     low, high = 0, array.size
     halves: list[tuple[int, int, int]] = []
@@ -68,12 +91,12 @@ def _halve(transport: Transport, array: np.ndarray) -> None:
         own, given = ((low, middle), (middle, high)) if keeps_low else ((middle, high), (low, middle))
         halves.append((partner, *given))
         taken = spare[: own[1] - own[0]]
-        transport.exchange(partner, array[given[0] : given[1]], taken)
+        yield transport.exchange(partner, array[given[0] : given[1]], taken, tag)
         _add(array[own[0] : own[1]], taken, is_first=keeps_low)
         low, high = own
         distance *= 2
     for partner, first, last in reversed(halves):
-        transport.exchange(partner, array[low:high], array[first:last])
+        yield transport.exchange(partner, array[low:high], array[first:last], tag)
         low, high = min(low, first), max(high, last)
 
 

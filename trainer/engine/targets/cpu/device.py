@@ -7,7 +7,7 @@ import operator
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -50,6 +50,7 @@ class CpuDevice(Device):
     """
 
     name = "cpu"
+    computes_shards = True
 
     def __init__(
         self, *, threads: int | None = None, policy: Policy | None = None, poison: bool | None = None,
@@ -88,9 +89,13 @@ class CpuDevice(Device):
 
     def compile(
         self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), inputs: Sequence[Node] = (), *,
-        flush: bool = False, progress: Progress | None = None,
+        flush: bool = False, progress: Progress | None = None, shards: int | None = None,
+        split: Collection[Storage] = (),
     ) -> Program:  # fmt: skip
-        """A program for `results` that stores `updates` in place; each run gives the addresses of `inputs`."""
+        """A program for `results` that stores `updates` in place; each run gives the addresses of `inputs`.
+
+        With `shards` the graph is that of one of this many (`build.Request`); inputs in `split` have the values of all.
+        """
         with self.pool.lock:
             began, compiled, cached = time.perf_counter(), *native.object_counts()
             outputs = self.target.legal([*results, *(node for _, node in updates)])
@@ -99,8 +104,8 @@ class CpuDevice(Device):
             if updates or flush:
                 settle_layouts(topological(outputs), news)
             varying = {*(node.attributes[0] for node in inputs), *dict(updates)} if flush else None
-            request = Request(tuple(values), tuple(news))
-            target = replace(self.target, per_item=is_per_item())
+            request = Request(tuple(values), tuple(news), shards, frozenset(split))
+            target = replace(self.target, per_item=is_per_item() or shards is not None)
             lowered = target.lower(request, self.policy, self.choose, progress, varying)
             if self.poison:
                 lowered.launches = poisoned(lowered.launches)
