@@ -68,7 +68,13 @@ def differences(recipe: str) -> float:
     one.
     """
     config, settings = ROOT / "trainer" / "recipes" / recipe / "config.yaml", (f"train.shards={SHARDS}",)
-    settings += ("train.epochs=null", 'autotune={mode: "off"}', *OVERRIDES[recipe])
+    settings += (
+        "schedule={name: constant}",  # others depend on the number of steps, which the stopped run has fewer of
+        "train.epochs=null",
+        "train.log_every_steps=5",  # the metrics of training are those since the last record
+        'autotune={mode: "off"}',
+        *OVERRIDES[recipe],
+    )
     with tempfile.TemporaryDirectory(prefix="trainer-scale-") as folder:
 
         def train(name: str, steps: int, processes: int, *, resumes: bool = False) -> None:

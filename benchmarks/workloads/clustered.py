@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 from mpi4py import MPI
+from resnet_step import resnet_step
 
-from benchmarks.scale import resnet_step
 from trainer.learner.ranks import Group
 
 WARM_STEPS = 2

@@ -18,13 +18,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from resnet_step import resnet_step
 
-from trainer import engine
-from trainer.engine import Tensor, nn
-from trainer.engine.sharding import Shards
-from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.learner.ranks import ALONE, Group
-from trainer.recipes.parts.resnet import Bottleneck, ResNet
 
 REDUCED_BYTES = 100_000_000
 REST_SECONDS = 0.005
@@ -44,33 +40,9 @@ def group() -> Group:
 
 
 @functools.cache
-def resnet_step() -> Callable[[], object]:
-    """A training step of ResNet-50 on this process's part of a batch of random images."""
-    parts = None
-    if CHOSEN.shards > 1:
-        local = CHOSEN.shards // RANKS.size
-        parts = Shards(CHOSEN.shards, RANKS.rank * local, local, RANKS if RANKS.size > 1 else None)
-    net = ResNet((3, 4, 6, 3), Bottleneck, classes=1000)
-    net.set_seed(0, "net")
-    net.train()
-    parameters = list(net.parameters())
-    generator = np.random.default_rng(0)
-    rows = slice(None) if parts is None else parts.rows(CHOSEN.batch)
-    images = generator.normal(size=(CHOSEN.batch, 3, CHOSEN.pixels, CHOSEN.pixels)).astype(np.float32)[rows]
-    labels = generator.integers(0, 1000, CHOSEN.batch)[rows]
-
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        loss = nn.cross_entropy(net(x), y) / CHOSEN.shards
-        for parameter, gradient in zip(parameters, engine.gradients(loss, parameters), strict=True):
-            parameter.assign(parameter - 0.01 * engine.shard_sum(gradient))
-        return engine.shard_sum(loss)
-
-    device, traced = CpuDevice(threads=CHOSEN.threads), engine.trace(step, shards=parts)
-
-    def run() -> object:
-        with engine.device(device):
-            return traced(images, labels)
-
+def warm_step() -> Callable[[], object]:
+    """A step that is traced and compiled."""
+    run = resnet_step(CHOSEN.shards, CHOSEN.batch, CHOSEN.pixels, CHOSEN.threads, RANKS)
     for _ in range(WARM_UP):
         run()
     return run
@@ -91,7 +63,7 @@ def milliseconds(run: Callable[[], object]) -> float:
 
 def waited() -> float:
     before = RANKS.waited
-    spent = milliseconds(resnet_step())
+    spent = milliseconds(warm_step())
     return 1e5 * (RANKS.waited - before) / spent
 
 
@@ -107,7 +79,7 @@ def mpi_sum(summed: np.ndarray) -> None:
 
 
 QUESTIONS: dict[str, Callable[[], float]] = {
-    "step": lambda: milliseconds(resnet_step()),
+    "step": lambda: milliseconds(warm_step()),
     "waited": waited,
     "all_reduce": lambda: reduced(lambda summed: RANKS.add_up([summed])),
     "mpi_all_reduce": lambda: reduced(mpi_sum),
@@ -142,7 +114,7 @@ CHOSEN = OPTIONS.parse_args()
 RANKS = group()
 for question in questions():
     if question in STEPS:
-        resnet_step()  # traced and compiled before all processes begin together
+        warm_step()  # traced and compiled before all processes begin together
     RANKS.to_all(None)
     answer = QUESTIONS[question]()
     if RANKS.is_first:

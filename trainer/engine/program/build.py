@@ -32,8 +32,8 @@ from trainer.engine.program.work import KINDS, NOTHING, Buffer, Call, Reduce, St
 class Request:
     """The outputs of a program: results in their own memory, and new values of states, updated in place.
 
-    With `shards` the graph is that of one shard of a batch, and the program computes so many of them: `split` has their
-    values, one shard after the other, and so have results that depend on the shard.
+    With `shards` the graph is that of one shard of a batch, and the program computes this many of them: `split` has
+    their values, one shard after the other, and so have results that depend on the shard.
     """
 
     results: tuple[Node, ...]
