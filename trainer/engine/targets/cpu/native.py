@@ -132,10 +132,12 @@ def compile_object(ir: str, target: Target | None = None) -> bytes:
 def _emit(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
     """As `machine.emit_object(module)`, without llvmlite's lock around all of LLVM: threads emit at the same time.
 
-    LLVM asks for a context and a machine of each thread's own, and for no lock.
+    LLVM asks for a context and a machine of each thread's own, and for no lock. The library behind the lock is private
+    to llvmlite: where a version has it elsewhere, threads emit one after the other.
     """
     with ffi.OutputString() as problem:
-        buffer = ffi.lib._lib.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, problem)
+        library = getattr(ffi.lib, "_lib", ffi.lib)
+        buffer = library.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, problem)
         if not buffer:
             raise RuntimeError(str(problem))
     try:
