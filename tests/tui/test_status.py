@@ -61,4 +61,4 @@ def test_every_state_has_a_glyph_in_both_sets() -> None:
 
 
 def test_the_ascii_set_is_ascii() -> None:
-    assert all(value.isascii() for value in vars(ASCII).values() if isinstance(value, str))
+    assert all(value.isascii() for value in ASCII if isinstance(value, str))
