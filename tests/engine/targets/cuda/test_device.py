@@ -133,6 +133,14 @@ def test_the_host_may_change_a_batch_once_the_step_is_given(cuda: CudaDevice) ->
     assert bits(loss) == bits(other.step(batch(0), np.float32(1))[0])
 
 
+def test_a_value_that_is_read_before_the_others_are_fetched_does_not_take_their_place(cuda: CudaDevice) -> None:
+    blocks = [cuda.memory.allocate(600, engine.float32) for _ in range(2)]
+    for number, block in enumerate(blocks):
+        cuda.memory.upload(block, np.full(600, number, np.float32))
+        cuda.memory.fetch(block)
+        assert set(cuda.memory.download(block)) == {number}
+
+
 def test_results_keep_their_memory_until_they_are_let_go(cuda: CudaDevice, recorder: Recorder) -> None:
     model = Line()
     kept = [model.step(batch(number), np.float32(1))[1] for number in range(4)]

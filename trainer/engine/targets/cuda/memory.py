@@ -79,6 +79,11 @@ class Transaction:
         self._pinned: Any = None
         self._ending: Ending | None = None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it takes no more copies."""
+        return self._ending is not None
+
     def add(self, address: int, nbytes: int, owner: Any) -> int:
         """Add bytes that do not change any more, which `owner` keeps; gives their place in the transaction."""
         place = self._nbytes
@@ -169,7 +174,7 @@ class CudaMemory:
 
     def fetch(self, block: Block) -> None:
         """Copy a block that does not change any more to the host before the next run, with others."""
-        if self._fetched is None:
+        if self._fetched is None or self._fetched.has_begun:  # a value among the others was read early
             self._fetched = Transaction(self)
         block.arrival = self._add(self._fetched, block)
 

@@ -1,7 +1,8 @@
 """Straight runs of arithmetic as native code: a function on vectors of 16 lanes for each run that is executed often.
 
 What is compiled is what NumPy computes elsewhere in this folder, bit by bit (test_emulator_operations.py). Other
-instructions, and runs of few or odd numbers of lanes, stay with NumPy.
+instructions, and runs of few or odd numbers of lanes, stay with NumPy. So does `copysign`: for a run that rounds its
+sign's operand and selects its result, LLVM 22 writes code for AVX-512 that mixes the bits of both operands.
 """
 
 from __future__ import annotations
@@ -350,15 +351,6 @@ def _extremum(c: _Code, code: Instruction) -> None:
     else:
         found = c.select(floats, nans[0], b, c.select(floats, nans[1], a, found))
     return c.write(code.operands[0], kind, c.flushed(code, kind, found))
-
-
-@_emits("copysign")
-def _copysign(c: _Code, code: Instruction) -> None:
-    kind = _one_kind(code)
-    if kind not in _FLOAT:
-        raise Unknown
-    a, b = c.floats(code, kind, 2)
-    c.write(code.operands[0], kind, c.w.apply("copysign", c.kind(kind), b, a))
 
 
 @_emits("and", "or", "xor", "not")
