@@ -7,10 +7,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from trainer import engine
 from trainer.engine.targets import disk_cache
 from trainer.engine.targets.cpu import native
+from trainer.engine.targets.cpu.device import CpuDevice
 
 IR = "define i64 @{name}(i64 %x) {{\n  %y = add i64 %x, {number}\n  ret i64 %y\n}}\n"
 
@@ -222,3 +225,17 @@ def test_ir_that_is_wrong_is_refused_and_not_kept(folder: Path) -> None:
     with pytest.raises(RuntimeError):
         native.compile_object("define i64 @f() { ret i32 0 }")
     assert not folder.exists() or list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_copysign_that_is_selected_keeps_the_bits_of_both_operands_apart(dtype: str) -> None:
+    """LLVM 22 merges the two on AVX-512, with the truth table of another order of operands."""
+    rng = np.random.default_rng(0)
+    x, y, chosen = (rng.normal(size=256).astype(dtype) for _ in range(3))
+
+    def call(x: engine.Tensor, y: engine.Tensor, chosen: engine.Tensor) -> engine.Tensor:
+        return engine.where(chosen > 0, engine.copysign(x, -y), x)
+
+    with engine.device(CpuDevice(threads=1)):
+        found = engine.trace(call)(x, y, chosen).numpy()
+    np.testing.assert_array_equal(found, np.where(chosen > 0, np.copysign(x, -y), x))

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -199,9 +200,25 @@ def assembly(ir: str, target: Target | None = None) -> str:
 
 
 def _for_target(ir: str, target: Target) -> str:
-    """The module with its lookups spelled for the target."""
-    triple = target.triple or llvm.get_process_triple()
-    return lookups.spelled(ir, triple, target.features.split(","))
+    """The module with its lookups spelled for the target, and around an error of LLVM on AVX-512."""
+    triple, names = target.triple or llvm.get_process_triple(), target.features.split(",")
+    spelled = lookups.spelled(ir, triple, names)
+    return _fenced(spelled) if "+avx512f" in names else spelled
+
+
+_COPYSIGN = re.compile(r"^( *)(%\S+) = (call (.+) @llvm\.copysign\.(\w+)\(.*\))$", re.MULTILINE)
+
+
+def _fenced(ir: str) -> str:
+    """The module with a fence behind each copysign.
+
+    LLVM 22 merges a copysign and the select that follows it into one masked vpternlog, for some orders of their
+    operands with the truth table of another order.
+    """
+    kinds = {(found[4], found[5]) for found in _COPYSIGN.finditer(ir)}
+    fence = r"\1\2.unfenced = \3\n\1\2 = call \4 @llvm.arithmetic.fence.\5(\4 \2.unfenced)"
+    declared = (f"declare {kind} @llvm.arithmetic.fence.{name}({kind})\n" for kind, name in sorted(kinds))
+    return _COPYSIGN.sub(fence, ir) + "".join(declared)
 
 
 @dataclass
