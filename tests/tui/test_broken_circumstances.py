@@ -83,9 +83,10 @@ def test_who_started_a_worker_that_is_killed_tells_why_at_once(trained: RunPaths
     with training(trained, "chatter") as terminal:
         lock = read_lock(trained)
         assert lock is not None
+        terminal.until("a line of its log")
         before = len(terminal.output)
         os.kill(lock.pid, signal.SIGKILL)
-        terminal.until("FAILED", "killed by SIGKILL", "a line of its log", since=before)
+        terminal.until("FAILED", "killed by SIGKILL", since=before)
         before = len(terminal.output)
         terminal.press("c")
         terminal.until("can't checkpoint: the run is over (failed)", since=before)
