@@ -145,7 +145,7 @@ TOGETHER = functools.partial(Program.walk, together=True)
 
 
 class Network:
-    """A network's training step on so many threads, its tasks cut as for so many `cores`."""
+    """A network's training step on `threads` threads, with tasks cut for `cores` cores."""
 
     def __init__(self, name: str, threads: int, cores: int) -> None:
         machine = for_threads(host_machine(), cores)

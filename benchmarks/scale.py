@@ -50,7 +50,7 @@ def world(processes: int, shards: int, threads: int) -> Companion:
 
 
 def launcher(processes: int) -> tuple[str, ...]:
-    """The command that starts so many processes."""
+    """The command that starts `processes` processes."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     found = shutil.which("mpiexec", path=path)
     if found is None:

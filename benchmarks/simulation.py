@@ -79,7 +79,7 @@ class Prediction:
 
 
 def predicted(launches: Sequence[Launch], threads: int, costs: Costs) -> Prediction:
-    """A program on so many threads."""
+    """The time of a program on `threads` threads, by simulation."""
     clocks = [0.0] + [costs.waking] * (threads - 1)
     ends, end = [], 0.0
     for launch in launches:

@@ -425,9 +425,9 @@ def test_a_run_trains_on_ray(commands: Commands) -> None:
         ray.shutdown()
 
 
-def _trains_elsewhere(commands: Commands, place: str) -> None:
+def _trains_elsewhere(commands: Commands, place: str, *options: str, exit_code: int = 143) -> None:
     """A run trains there, loses its relay, is continued and interrupted."""
-    process = commands.script("loop", "--on", place)
+    process = commands.script("loop", "--on", place, *options)
     commands.event("metric")
     worker = int(commands.event("run")["pid"])
     paths = RunPaths(commands.folder / "runs" / "scripted")
@@ -439,7 +439,7 @@ def _trains_elsewhere(commands: Commands, place: str) -> None:
     process = commands.start("run", "--resume", "scripted")
     eventually(lambda: len(commands.events()) > known + 20)
     process.send_signal(signal.SIGINT)
-    assert ended(process).returncode == 143
+    assert ended(process).returncode == exit_code
     steps = [event["step"] for event in commands.events() if event["kind"] == "metric"]
     assert in_order(steps) and commands.events()[-1]["status"] == "interrupted"
     assert not (commands.folder / "runs" / ".remote").exists()
@@ -493,20 +493,8 @@ def test_a_run_trains_through_a_real_ssh_server(commands: Commands, tmp_path_fac
         server = subprocess.Popen([SSHD, "-D", "-e", "-f", str(root / "sshd_config")], stdout=log, stderr=log)
     try:
         eventually(lambda: b"listening" in (root / "log").read_bytes())
-        process = commands.script("loop", "--on", "ssh:far", *HERE)
-        commands.event("metric")
-        paths = RunPaths(commands.folder / "runs" / "scripted")
-        worker, lock = int(commands.event("run")["pid"]), read_lock(paths)
-        assert lock is not None
-        os.kill(lock.pid, signal.SIGKILL)
-        assert "It trains on ssh:far" in ended(process).stderr and process_is_alive(worker)
-        known = len(commands.events())
-        process = commands.start("run", "--resume", "scripted")
-        eventually(lambda: len(commands.events()) > known + 20)
-        process.send_signal(signal.SIGINT)
-        assert ended(process).returncode == 130
-        steps = [event["step"] for event in commands.events() if event["kind"] == "metric"]
-        assert in_order(steps) and not list((root / "cache" / "remote").glob("*"))
+        _trains_elsewhere(commands, "ssh:far", *HERE, exit_code=130)
+        assert not list((root / "cache" / "remote").glob("*"))
     finally:
         server.terminate()
         server.wait()

@@ -35,13 +35,22 @@ def send_request(paths: RunPaths, what: str, **fields: Any) -> str:
     if what not in REQUESTS:
         raise TrainerError("unknown request", found=repr(what), expected=", ".join(REQUESTS))
     identity = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(2).hex()}"
-    aside = paths.control / f".{identity}"
     try:
-        aside.write_text(json.dumps({"what": what, **fields}), encoding="utf-8")
-        os.replace(aside, paths.control / f"{identity}.json")
+        place_request(paths, identity, json.dumps({"what": what, **fields}))
     except OSError as error:
         raise write_error(paths.control, error) from error
     return identity
+
+
+def place_request(paths: RunPaths, identity: str, text: str) -> None:
+    """Puts the text of a request where the run's worker looks, whole or not at all.
+
+    Raises:
+        OSError: the directory can't be written.
+    """
+    aside = paths.control / f".{identity}"
+    aside.write_text(text, encoding="utf-8")
+    os.replace(aside, paths.control / f"{identity}.json")
 
 
 def take_requests(paths: RunPaths) -> list[Request]:

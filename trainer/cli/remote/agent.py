@@ -37,6 +37,7 @@ from trainer.cli.remote.frames import MARK, FrameReader, file_frames, files_belo
 from trainer.cli.remote.jobs import OVER, WAITING, FarJob, OwnProcess, scheduled
 from trainer.cli.remote.mirror import GROWING, OF_THIS_MACHINE
 from trainer.rundir import RunPaths, host_name
+from trainer.rundir.control import place_request
 
 SECONDS_BETWEEN_LOOKS = 0.1
 SECONDS_BETWEEN_SCANS = 1.0
@@ -139,13 +140,11 @@ class Agent:
     def _request(self, text: str, identity: str) -> None:
         """Passes a request on, once; one to stop ends a job that waits in the queue."""
         assert self._run is not None and self._job is not None
-        noted, control = self._folder / "requests", RunPaths(self._run).control
+        noted, paths = self._folder / "requests", RunPaths(self._run)
         known = noted.read_text(encoding="utf-8").split() if noted.exists() else []
         if identity not in known:
-            if control.is_dir():
-                aside = control / f".{identity}"
-                aside.write_text(text, encoding="utf-8")
-                os.replace(aside, control / f"{identity}.json")
+            if paths.control.is_dir():
+                place_request(paths, identity, text)
             elif json.loads(text).get("what") in ("stop", "abort"):
                 self._job.interrupt(2)
             noted.write_text("\n".join([*known, identity]), encoding="utf-8")

@@ -113,7 +113,7 @@ class Pool:
             os.sched_yield()
 
     def run(self, tape: int, count: int, *, threads: int = 0, flush: bool = False, stamps: int = 0) -> None:
-        """Walk `count` records at address `tape` on so many `threads` (0: all of them); returns when all are done.
+        """Walk `count` records at address `tape` on `threads` threads (0: all of them); returns when all are done.
 
         `stamps`: 0, or the address of int64 [threads][count + 1][STAMPS], where each thread leaves its ticks: for each
         record arrived, began, ended; in the row after the last one, that it is through, and that all are (thread 0).

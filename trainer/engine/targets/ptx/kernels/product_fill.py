@@ -138,7 +138,7 @@ class Fill:
 
     @property
     def is_rolled(self) -> bool:
-        """Whether a thread brings so many pieces that they are computed one by one in each step."""
+        """Whether a thread has too many pieces for its registers: each step computes them one by one."""
         registers = 2 * len(self.accesses) + len(self.access.bounds)
         return -(-self._count // self.kernel.tile.threads) * registers > MOST_REGISTERS
 
