@@ -115,7 +115,7 @@ class Heartbeats:
         self._known = {"pid": os.getpid(), "started": process_started(os.getpid()), "host": host_name()}
         self._changes, self._active_at = 0, clock()
         self._lagging, self._idle_ranks = Lagging(), set[int]()
-        self._reported_at = self._looked_at = -math.inf
+        self._reported_at = self._look_time = -math.inf
         self._looks_while_lost = 0
         self.lost: str | None = None
 
@@ -135,9 +135,9 @@ class Heartbeats:
     def look(self, *, at_all: bool = False) -> list[Beat]:
         """The heartbeats that this rank watches, or those of all ranks; notes which is `lost`."""
         now = self._clock()
-        if now - self._looked_at >= SILENT_SECONDS:
+        if now - self._look_time >= SILENT_SECONDS:
             self._beats.clear()  # this process was stopped itself, and the others perhaps with it
-        self._looked_at = now
+        self._look_time = now
         beats = [self.beat_of(rank) for rank in (range(self.size) if at_all or self.rank == 0 else [0])]
         problems = (self._problem(beat) for beat in beats if beat.rank != self.rank)
         self.lost = next((problem for problem in problems if problem is not None), None)
