@@ -40,15 +40,14 @@ def fuse_epilogues(groups: Sequence[Group], plan: Partition) -> tuple[list[Group
     owner = {item.roots[0]: item for item in groups if item.kind == "call"}
     kept: list[Group] = []
     for item in groups:
-        found, rest = _taken(item, plan, readers, absorbed)
+        found, left = _taken(item, plan, readers, absorbed)
         if found is not None:
             fused[found.root] = found
             absorbed.add(found.contraction)
             reads = {load.base for load in found.loads if load.base is not None}
             kept.append(Group("call", [found.root], None, reads | owner[found.contraction].reads))
-            item = rest
-        if item is not None:
-            kept.append(item)
+        if left is not None:
+            kept.append(left)
     return [item for item in kept if item.roots[0] not in absorbed], fused
 
 
