@@ -22,7 +22,7 @@ TASK_ELEMENTS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PairHalf:
     """Where one half of the first pair is read: element e at `offset` + e if first <= e < stop; the others are zero."""
 
     offset: int
@@ -41,13 +41,13 @@ class InterleaveSpec:
     pairs: int
     elements: int
     step: int
-    parts: tuple[Part, Part]
+    parts: tuple[PairHalf, PairHalf]
     is_odd: bool = False
 
     @classmethod
     def of_images(cls, images: int, elements: int) -> InterleaveSpec:
-        """Neighboring images of so many elements."""
-        parts = Part(0, 0, elements), Part(elements, 0, elements)
+        """Pairs of neighboring images, each of `elements`."""
+        parts = PairHalf(0, 0, elements), PairHalf(elements, 0, elements)
         return cls(-(-images // 2), elements, 2 * elements, parts, images % 2 > 0)
 
     @classmethod
@@ -56,9 +56,9 @@ class InterleaveSpec:
         not have are zero.
         """
 
-        def part(start: int) -> Part:
+        def part(start: int) -> PairHalf:
             first, stop = (min(max(place, 0), rows) for place in (-start, extent - start))
-            return Part(start * row, first * row, stop * row)
+            return PairHalf(start * row, first * row, stop * row)
 
         return cls(1, rows * row, 0, (part(starts[0]), part(starts[1])))
 
@@ -86,7 +86,7 @@ class InterleaveSpec:
         target = w.pointer(destination, w.multiply(pair, self.elements), "i32")
         if self.is_odd:
             with w.when(w.value(f"icmp eq i64 {pair}, {self.pairs - 1}", "c")):
-                _write(w, source, (self.parts[0], Part(0, 0, 0)), target, start, stop, self.elements)
+                _write(w, source, (self.parts[0], PairHalf(0, 0, 0)), target, start, stop, self.elements)
             with w.when(w.value(f"icmp ne i64 {pair}, {self.pairs - 1}", "c")):
                 _write(w, source, self.parts, target, start, stop, self.elements)
         else:
@@ -95,7 +95,7 @@ class InterleaveSpec:
 
 
 def _write(
-    w: Writer, source: str, parts: tuple[Part, Part], target: str, start: Integer, stop: Integer, elements: int
+    w: Writer, source: str, parts: tuple[PairHalf, PairHalf], target: str, start: Integer, stop: Integer, elements: int
 ) -> None:
     """Elements [start, stop) of one pair of `elements`, run by run of those of which the same halves are read."""
     places = sorted({0, elements, *(place for part in parts for place in (part.first, part.stop))})
