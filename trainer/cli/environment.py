@@ -14,7 +14,7 @@ from typing import Any
 
 from trainer import __version__
 from trainer.cli.system import gpu_names
-from trainer.rundir import EventSink, WarningEvent
+from trainer.rundir import EventSink, WarningEvent, replacing
 
 PACKAGES = (
     "numpy", "llvmlite", "pydantic", "PyYAML", "textual",
@@ -66,9 +66,8 @@ def complete_environment(path: Path) -> None:
         "gpus": gpu_names(),
         "git": git_state(known.get("directory", os.getcwd())),
     }
-    aside = path.with_suffix(".tmp")
-    aside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    os.replace(aside, path)
+    with replacing(path) as aside:
+        aside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def package_versions() -> dict[str, str | None]:
