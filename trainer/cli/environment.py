@@ -17,8 +17,7 @@ from trainer.cli.system import gpu_names
 from trainer.rundir import EventSink, WarningEvent, replacing
 
 PACKAGES = (
-    "numpy", "llvmlite", "pydantic", "PyYAML", "textual",
-    "pillow", "pycocotools", "safetensors", "psutil", "nvidia-ml-py",
+    "llvmlite", "msgspec", "numpy", "nvidia-ml-py", "pillow", "psutil", "pycocotools", "pydantic", "PyYAML", "textual",
 )  # fmt: skip
 PATIENCE_SECONDS = 5.0
 LONGEST_DIFFERENCE = 1 << 20
