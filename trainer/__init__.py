@@ -1,4 +1,4 @@
-"""trainer: train vision models from one typed YAML file, on its own tensor engine.
+"""trainer: train vision and sequence models from one typed YAML file, on its own tensor engine.
 
 Only names that cost nothing to import live here; everything else is handed on lazily.
 """
