@@ -6,6 +6,7 @@ import json
 import mmap
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,13 +21,13 @@ from trainer.configs import RunConfig
 from trainer.engine import nn
 from trainer.learner.optimizers import Adam, Muon
 from trainer.learner.optimizers.partition import Partition, partitioned
-from trainer.learner.ranks import Group, RankLost
+from trainer.learner.ranks import Group, RankLost, agreement
 from trainer.learner.ranks.activity import Activity
-from trainer.learner.ranks.agreement import shards_for
+from trainer.learner.ranks.agreement import shards_for, what_must_agree
 from trainer.learner.ranks.heartbeats import SILENT_SECONDS, Heartbeats
 from trainer.learner.ranks.lagging import Lagging
 from trainer.learner.ranks.pace import DATA, RECENT_STEPS, STEP, Pace
-from trainer.learner.ranks.start import abandon
+from trainer.learner.ranks.start import abandon, from_launcher
 from trainer.learner.ranks.tree import SMALL_BYTES
 from trainer.rundir import PhaseEvent, WarningEvent
 
@@ -157,6 +158,30 @@ def test_ranks_that_disagree_are_refused_with_the_fact_and_the_rank() -> None:
         assert "disagree about the config" in str(error) and "hash 1 in rank 1" in str(error)
 
 
+def test_processes_agree_on_code_config_data_numerics_and_versions(
+    blobs: Any, config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Other(blobs):
+        pass
+
+    def facts(of: Any = blobs, **sections: Any) -> dict[str, Any]:
+        resolved = config(**sections)
+        task = of(resolved)
+        return what_must_agree(task, resolved, task.data())
+
+    def differing(**given: Any) -> set[str]:
+        return {name for name, fact in facts(**given).items() if fact != before[name]}
+
+    before = facts()
+    assert differing() == set()
+    assert differing(of=Other) == {"the task's code"}
+    assert differing(seed=7) == {"the config"}
+    assert "the numerics class" in differing(train={"epochs": 4, "shards": 2})
+    assert "the data" in differing(data={"batch_size": 8})
+    monkeypatch.setattr(agreement, "versions", lambda: {"numpy": "0"})
+    assert differing() == {"the installed versions"}
+
+
 def test_processes_that_do_not_divide_the_shards_are_refused() -> None:
     with pytest.raises(TrainerError, match="the processes do not divide the shards"):
         shards_for(RunConfig(task="digits", train={"shards": 2}), Thread(0, 4, {}))
@@ -174,6 +199,15 @@ def test_shared_memory_of_mpi_is_deleted_after_a_failure(tmp_path: Path) -> None
     assert [path.exists() for path in paths] == [False, True]
     for each in (*mapped, *opened):
         each.close()
+
+
+@pytest.mark.parametrize(("name", "found"), [("mpi4py", "no such package"), ("mpi4py.MPI", "no MPI library")])
+def test_a_missing_extra_is_one_sentence(name: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name != "mpi4py":
+        pytest.importorskip("mpi4py")
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(TrainerError, match=rf"{found}[\s\S]*pip install 'lucid-trainer\[distributed\]'"):
+        from_launcher(2, "mpiexec")
 
 
 def test_launchers_are_recognized_by_their_variables() -> None:
