@@ -119,7 +119,7 @@ class ScanStep:
     @property
     def rows(self) -> int:
         """Rows that are multiplied at a time: what leaves the fewest places empty and loads the least. Loads weigh
-        little: the processor does them beside multiply-adds (of 64 rows, 4 at a time take 3 % less time than 6).
+        little: the processor does them during multiply-adds (of 64 rows, 4 at a time take 3 % less time than 6).
         """
         most = min(_MOST_ROWS, _ACCUMULATORS // self.vectors, self.batch)
         return min(
