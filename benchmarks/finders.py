@@ -69,8 +69,8 @@ def found_learning_rates() -> float:
 def _is_well_found(recipe: str) -> bool:
     with tempfile.TemporaryDirectory(prefix="trainer-finders-") as folder:
         done = subprocess.run(
-            [*TRAINER, "find-lr", recipe, "--json"], cwd=folder, check=True, env=checkout_environment(),
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            [*TRAINER, "find-lr", recipe, *_horizon(recipe), "--json"], cwd=folder, check=True,
+            env=checkout_environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         suggestion = json.loads(done.stdout)["suggestion"]
         optimizer = configs.load(recipe).config.optimizer
@@ -79,6 +79,8 @@ def _is_well_found(recipe: str) -> bool:
             [_loss(recipe, rate, seed, Path(folder)) for seed in range(CHOSEN.seeds)]
             for rate in (optimizer.learning_rate, suggestion)
         )
+    if not all(map(math.isfinite, own)):
+        return False
     error = statistics.stdev(own) / math.sqrt(len(own))
     is_reached = statistics.mean(found) <= statistics.mean(own) + error
     print(
@@ -89,17 +91,23 @@ def _is_well_found(recipe: str) -> bool:
     return is_reached
 
 
+def _horizon(recipe: str) -> list[str]:
+    return [f"train.steps={STEPS[recipe]}", "train.epochs=null"]
+
+
 def _loss(recipe: str, rate: float, seed: int, folder: Path) -> float:
     """The validation loss after the horizon; infinite if the training fails."""
     run = folder / f"{rate}-{seed}"
     words = [
-        f"optimizer.learning_rate={rate}", f"seed={seed}", f"train.steps={STEPS[recipe]}", "train.epochs=null",
+        f"optimizer.learning_rate={rate}", f"seed={seed}", *_horizon(recipe),
         f"validate={{every_steps: {STEPS[recipe]}, every_epochs: null, test: false}}",
     ]  # fmt: skip
     done = subprocess.run(
         [*TRAINER, "run", recipe, *words, "--run-dir", str(run), "--plain"], cwd=folder, check=False,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=checkout_environment(),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=checkout_environment(),
     )  # fmt: skip
+    if done.returncode:
+        print(f"{recipe}, rate {rate:.2g}, seed {seed}: {done.stderr.decode()[-1000:]}", file=sys.stderr, flush=True)
     return math.inf if done.returncode else float(open_run(run).metrics["valid/loss"].value[-1])
 
 

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from trainer.cli.attempt import Attempt
 from trainer.cli.exit_codes import BY_SIGNAL, FAILURE, USER_MISTAKE
 from trainer.cli.plugins import leave_out_plugins
 from trainer.cli.watcher import Watcher, die_with_parent
-from trainer.learner.ranks import Group, RankLost
+from trainer.learner.ranks import Group
 from trainer.learner.ranks import start as ranks
 from trainer.learner.ranks.heartbeats import Heartbeats
 from trainer.rundir import EndEvent, Event, EventSink, LogEvent, PhaseEvent, RunPaths, host_name, read_events
@@ -105,9 +106,7 @@ def follow_first(group: Group) -> int:
         )  # fmt: skip
         learner.config = with_threads(loaded.config, threads)
         outcome = learner.run()
-        failure = None if outcome.error is None else str(outcome.error)
-        if outcome.error is not None and not isinstance(outcome.error, RankLost):
-            print(f"rank {group.rank}: {failure}", file=sys.stderr, flush=True)
+        failure = None if outcome.error is None else str(outcome.error)  # rank 0 reports it
         return outcome.exit_code
     except BaseException as error:
         failure = f"{type(error).__name__}: {error}"
@@ -177,11 +176,10 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
         if failed.exists():
             launcher.terminate()  # which ends all
             launcher.wait()
-        alive = _alive(first.parent)
-        if deadline is None and first.exists() and 0 not in alive:
+        if deadline is None and first.exists() and not _alive([first]):
             deadline = time.monotonic() + SECONDS_TO_END
-        if deadline is not None and (not alive or time.monotonic() > deadline):
-            for pid in alive.values():
+        if deadline is not None and (not (alive := _alive(first.parent.glob("*.json"))) or time.monotonic() > deadline):
+            for pid in alive:
                 with suppress(ProcessLookupError):  # it has just ended
                     os.kill(pid, signal.SIGKILL)
             launcher.terminate()  # which ends what is left of its own
@@ -200,14 +198,14 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
     return ended[-1].exit_code
 
 
-def _alive(folder: Path) -> dict[int, int]:
-    """The processes on this machine that live, by rank, as their heartbeats name them."""
-    alive = {}
-    for path in folder.glob("*.json"):
+def _alive(heartbeats: Iterable[Path]) -> list[int]:
+    """The processes on this machine that live and that these files name."""
+    alive = []
+    for path in heartbeats:
         with suppress(OSError, ValueError):
             known = json.loads(path.read_text(encoding="utf-8"))
             if known["host"] == host_name() and process_is_alive(known["pid"], known["started"]):
-                alive[int(path.stem)] = known["pid"]
+                alive.append(known["pid"])
     return alive
 
 

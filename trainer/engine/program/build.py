@@ -16,7 +16,7 @@ from trainer.engine.graph.primitives.table import axes_of
 from trainer.engine.graph.rewrite import replaced
 from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.program.body import Body, Load, load_dtypes, tidy
-from trainer.engine.program.epilogues import Fused, fuse_epilogues
+from trainer.engine.program.epilogues import Fused, fuse_epilogues, narrowed
 from trainer.engine.program.group import Group, group
 from trainer.engine.program.loops import copy, fill, loop, repeat_of
 from trainer.engine.program.partition import COPIED, SHARD_SUM, Partition, Policy, partition
@@ -70,13 +70,11 @@ class _Builder:
     def run(self) -> Program:
         outputs = [*self.request.results, *(node for _, node in self.request.updates)]
         given = {node: storage.layout for storage, node in self.request.updates}
-        self.plan = partition(topological(outputs), outputs, self.policy, given, self.target.takes_prologue)
-        self.plan.split = frozenset(split_nodes(self.plan.order, self.request.split))
+        groups, fused = self._groups(outputs, given)
         for node in self.plan.order:
             if node.operation.family == "leaf":
                 storage = node.attributes[0]
                 self.buffers[node] = Buffer(node.size, node.dtype, storage.name or "leaf", storage)
-        groups, fused = fuse_epilogues(group(self.plan), self.plan, set(outputs))
         self._place_results()
         self._place_updates(groups, fused)
         for item in groups:
@@ -89,6 +87,18 @@ class _Builder:
         if self.request.shards is not None:
             self.works = over_shards(self.works, self.request.split, self.request.shards)
         return Program(self.works, results, layouts)
+
+    def _groups(self, outputs: Sequence[Node], given: Mapping[Node, Layout]) -> tuple[list[Group], dict[Node, Fused]]:
+        """Partition and group, again where contractions can store fewer bytes than at first (`narrowed`)."""
+        order, narrow, found = topological(outputs), set[Node](), set[Node]()
+        while True:
+            narrow |= found
+            self.plan = partition(order, outputs, self.policy, given, self.target.takes_prologue, narrow)
+            self.plan.split = frozenset(split_nodes(self.plan.order, self.request.split))
+            groups, fused = fuse_epilogues(group(self.plan), self.plan)
+            found = narrowed(groups, self.plan)
+            if found <= narrow:
+                return groups, fused
 
     # Operands
 
@@ -187,11 +197,13 @@ class _Builder:
             reads.insert(0, self._view(applied.source, first.dtype, first.shape))
         epilogue, prologue = fused.epilogue if fused else NOTHING, applied.prologue if applied else NOTHING
         for loads, operands, shape in (
-            (fused.loads if fused else (), epilogue.operands, root.shape),
+            (fused.loads if fused else (), epilogue.operands, node.shape),
             (applied.loads if applied else (), prologue.operands, first.shape),
         ):
             reads += [self._view(load, each.dtype, shape) for load, each in zip(loads, operands, strict=True)]
-        kind, call, write = KINDS[node.name], Call.of(node), self._write(root)
+        strides = self.plan.layouts[node].strides(node.shape)  # the root may have merged its axes
+        kind, call = KINDS[node.name], Call.of(node)
+        write = View(self.buffer_of(root), root.dtype, node.shape, strides, 0, root.name)
         self.works.append(Work(kind, call, tuple(reads), (write,), node.name, epilogue=epilogue, prologue=prologue))
 
     def _add_bundle(self, bundle: Node, outputs: Sequence[Node]) -> None:
@@ -364,7 +376,7 @@ def _lies_alike(node: Node, storage: Storage, plan: Partition) -> bool:
 def _reads_only_what_it_writes(item: Group, fused: Fused | None, storage: Storage, plan: Partition) -> bool:
     """Whether a loop, or an epilogue, reads `storage` only at the element that it is about to write."""
     if fused is not None:
-        loads, shape = fused.loads, fused.root.shape
+        loads, shape = fused.loads, fused.contraction.shape
         if any(_is_in(plan.views[source].base, storage) for source in fused.contraction.inputs):
             return False
     elif item.kind == "loop":

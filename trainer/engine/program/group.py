@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.program.body import Body, Load
 from trainer.engine.program.partition import COPIED, MOMENTS, REDUCTIONS, SHARD_SUM, Partition
-from trainer.engine.program.views import identity
+from trainer.engine.program.views import identity, strides_over
 from trainer.engine.program.work import SCANS
 
 LARGEST_INSTRUCTIONS = 200
@@ -38,7 +38,11 @@ class Group:
 
 
 def group(plan: Partition) -> list[Group]:
-    """Groups of the plan's roots, in an order that respects their dependencies."""
+    """Groups of the plan's roots, in an order that respects their dependencies.
+
+    A root that only its own loop reads is left out, so that a contraction's kernel may compute the other ones: of a
+    gradient in 16 bits that is used twice, only the sum.
+    """
     done: list[Group] = []
     pending: list[Group] = []
 
@@ -62,6 +66,10 @@ def group(plan: Partition) -> list[Group]:
         elif len(pending) > OPEN_GROUPS:
             flush(pending[:1])
     flush(list(pending))
+    read = plan.results.union(*(item.reads for item in done))
+    for item in done:
+        if item.kind == "loop":
+            item.roots = [root for root in item.roots if root in read]
     return done
 
 
@@ -106,7 +114,7 @@ def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
         return False
     if fresh.body.shape != item.body.shape or (fresh.roots[0] in plan.split) != (item.roots[0] in plan.split):
         return False
-    if any(plan.layouts[a] != plan.layouts[b] for a in fresh.roots for b in item.roots):
+    if _written(fresh, plan) != _written(item, plan):
         return False
     if len(item.body.instructions) + len(fresh.body.instructions) > LARGEST_INSTRUCTIONS:
         return False
@@ -125,6 +133,14 @@ def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
     if math.prod(fresh.body.shape) <= SMALL and plan.updates.isdisjoint((*fresh.roots, *item.roots)):
         return True  # equal updates of states are merged afterwards, all at once
     return _shares(fresh, item) or bool(fresh.reads.intersection(item.roots))
+
+
+def _written(item: Group, plan: Partition) -> object:
+    """How the first root lies, as all others of its group do: a loop's along the axes of its space, which a reshape
+    may have merged.
+    """
+    root = item.roots[0]
+    return strides_over(item.shape, root.shape, plan.layouts[root]) if item.kind == "loop" else plan.layouts[root]
 
 
 def _shares(fresh: Group, item: Group) -> bool:

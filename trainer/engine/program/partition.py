@@ -6,7 +6,7 @@ always stored; element-wise work is recomputed in each user while that is cheape
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.node import Node
@@ -60,8 +60,8 @@ class Cost:
 @dataclass(slots=True)
 class Partition:
     """The decisions. `roots` are computed by an item of work, bundles before their outputs; `views` has an entry for
-    each node that can be read from memory without computing; `updates` are the new values of states; `split` depends on
-    the shard.
+    each node that can be read from memory without computing; `results` are the stored nodes that hold the results;
+    `updates` are the new values of states; `split` depends on the shard.
     """
 
     order: list[Node]
@@ -69,6 +69,7 @@ class Partition:
     layouts: dict[Node, Layout] = field(default_factory=dict)
     views: dict[Node, NodeView] = field(default_factory=dict)
     users: dict[Node, list[Node]] = field(default_factory=dict)
+    results: frozenset[Node] = frozenset()
     updates: frozenset[Node] = frozenset()
     split: frozenset[Node] = frozenset()
 
@@ -79,10 +80,12 @@ def partition(
     policy: Policy,
     given: Mapping[Node, Layout] | None = None,
     takes_prologue: Callable[[Node], bool] = lambda node: False,
+    further: Set[Node] = frozenset(),
 ) -> Partition:
     """Decide for the graph in `order` whose `results` must end up in memory, some of them in `given` layouts.
 
     `takes_prologue` says whether the target's kernel of a convolution or weight gradient computes its first operand.
+    `further` nodes are stored too.
     """
     given = given or {}
     plan = Partition(list(order), updates=frozenset(given))
@@ -91,6 +94,7 @@ def partition(
         for source in dict.fromkeys(node.inputs):
             users[source].append(node)
     stored, offered = _stored_first(order, results, takes_prologue if policy.prologues else lambda node: False)
+    stored |= further
     costs: dict[Node, Cost] = {}
     for node in order:
         view = _existing_view(node, plan, node in stored and _reads_dense(node, users))
@@ -114,6 +118,7 @@ def partition(
             costs[node] = Cost(frozenset((node,)), 0, False)
         else:
             costs[node] = cost
+    plan.results = frozenset(plan.views[node].base for node in results)
     return plan
 
 
@@ -123,7 +128,9 @@ def _stored_first(
     """Results and operands of kernels other than loops; and those operands that may become prologues instead."""
     stored, offered = set(results), set[Node]()
     for node in order:
-        if node.operation.family in ("contraction", "window", "index", "bundle") or node.name in _READERS:
+        if node.name in ATTENTIONS:
+            stored.update((*_wholes(node.inputs[:3]), *node.inputs[3:]))
+        elif node.operation.family in ("contraction", "window", "index", "bundle") or node.name in _READERS:
             first = 1 if may_take_prologue(node) and takes_prologue(node) else 0
             offered.update(node.inputs[:first])
             stored.update(_unmoved(source) if node.name == "matmul" else source for source in node.inputs[first:])
@@ -142,6 +149,20 @@ def _unmoved(node: Node) -> Node:
     while node.name == "permute":
         node = node.inputs[0]
     return node
+
+
+def _wholes(operands: Sequence[Node]) -> list[Node]:
+    """What is stored for operands that are read as they lie: the array that they are all parts of, if it is computed
+    element by element, as query, key and value of one product with a bias; else each of them.
+    """
+    wholes: dict[Node, Node] = {}
+    for node in operands:
+        whole = node
+        while whole.name in ("reshape", "permute", "slice"):
+            whole = whole.inputs[0]
+        wholes[node] = whole if _computes(whole) else node
+    sizes = {whole: sum(node.size for node in wholes if wholes[node] is whole) for whole in wholes.values()}
+    return [whole if sizes[whole] >= whole.size else node for node, whole in wholes.items()]
 
 
 def _reads_dense(node: Node, users: dict[Node, list[Node]]) -> bool:
@@ -176,7 +197,7 @@ def _cost(node: Node, costs: dict[Node, Cost]) -> Cost:
 def _stored(node: Node, stored: set[Node], users: dict[Node, list[Node]], cost: Cost, policy: Policy) -> bool:
     if node.operation.family not in INLINE and node.name not in AFFINE:
         return True
-    if node in stored or node.name == "barrier":
+    if node in stored or node.name == "barrier" or any(user.name in ATTENTIONS for user in users[node]):
         return True
     if node.name == "reshape" and through(node, identity(node.shape), node.ndim) is None:
         return True
@@ -188,7 +209,7 @@ def _stored(node: Node, stored: set[Node], users: dict[Node, list[Node]], cost: 
         return True
     if len(_readers(node, users)) < 2 or not _computes(node):
         return False
-    if not policy.recompute or _narrows_contraction(node, users):
+    if not policy.recompute:
         return True
     large = sum(load.size * 2 > node.size for load in cost.loads)
     return cost.costly or large > policy.shared_loads or cost.operations > policy.shared_operations
@@ -198,13 +219,7 @@ def _computes(node: Node) -> bool:
     return node.operation.family == "elementwise" or node.name == "random_bits"
 
 
-def _narrows_contraction(node: Node, users: dict[Node, list[Node]]) -> bool:
-    """Whether `node` is the only use of a contraction and takes fewer bytes: then its kernel stores `node`."""
-    source = node.inputs[0] if node.name == "cast" else node
-    return source.operation.family == "contraction" and _is_narrower(node, source) and len(users[source]) == 1
-
-
-def _is_narrower(node: Node, other: Node) -> bool:
+def is_narrower(node: Node, other: Node) -> bool:
     return node.dtype.is_float and other.dtype.is_float and node.dtype.itemsize < other.dtype.itemsize
 
 
@@ -212,7 +227,7 @@ def _readers(node: Node, users: dict[Node, list[Node]]) -> dict[Node, None]:
     """The users that compute with `node`: they repeat a widening cast, so that the narrow value is stored."""
     readers: dict[Node, None] = {}
     for user in users[node]:
-        widens = user.name == "cast" and _is_narrower(node, user)
+        widens = user.name == "cast" and is_narrower(node, user)
         readers.update(dict.fromkeys(users[user] if widens else (user,)))
     return readers
 
@@ -250,11 +265,25 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         return default
     if any(_wants_channels_last(user, node) for user in users[node]):
         return CHANNELS_LAST
+    turned = _turned(node, users) if node.name in COPIED else None
+    if turned is not None:
+        return turned
     loads = sorted(cost.loads, key=lambda load: (-load.size, load.sequence))
     for load in loads:
         if load.shape == node.shape and not plan.layouts[load].is_row_major:
             return plan.layouts[load]
     return _LINES if node.ndim == 3 and _is_channels_last(node, users, loads, plan) else default
+
+
+def _turned(node: Node, users: dict[Node, list[Node]]) -> Layout | None:
+    """The order in which the only user, a permutation, is row-major, if a reshape of it would be a copy otherwise."""
+    if len(users[node]) != 1 or users[node][0].name != "permute":
+        return None
+    user = users[node][0]
+    view = view_through(user, NodeView.dense(node, Layout.row_major(node.ndim)))
+    if view is None or not any(each.name == "reshape" and view_through(each, view) is None for each in users[user]):
+        return None
+    return Layout(user.attributes[0])
 
 
 _LINES = Layout((0, 2, 1))
