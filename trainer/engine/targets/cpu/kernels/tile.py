@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.kernels import tile_registers
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.access import load_vector, prefetch, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.products import OFFSET, multiply_add
 from trainer.engine.targets.cpu.kernels.tile_shape import LevelPart, Tile
@@ -84,6 +84,8 @@ class _TileWriter:
         """The whole function."""
         w, tile = self.writer, self.tile
         looped = tile.by_tile_registers or _is_long(tile)
+        if tile.prefetched:
+            self._prefetch_results()
         buffer = w.value(f"alloca [{len(self.places)} x {self.type}], align 64") if looped else ""
         if tile.by_tile_registers:
             tile_registers.sum_into(w, tile, "%a", "%b", buffer, "%configured")
@@ -103,6 +105,18 @@ class _TileWriter:
                 self._store_sum(total, tile.outputs[row], column)
         if looped:
             self._store_buffer(buffer)
+
+    def _prefetch_results(self) -> None:
+        """Ask for the lines that finishing the sums reads and writes."""
+        w, tile = self.writer, self.tile
+        stored = MEMORY[tile.epilogue.output(tile.dtype).name]
+        for row, column in self.places:
+            offset = w.add(tile.outputs[row], column * self.lanes)
+            prefetch(w, w.pointer("%output", offset, stored), written=True)
+            pointers = self.operands.at(w, offset, column * self.lanes)
+            for operand, pointer in zip(tile.epilogue.operands, pointers, strict=True):
+                if operand.addressing == "same":
+                    prefetch(w, pointer)
 
     def _store_buffer(self, buffer: str) -> None:
         """Finish and store the accumulators that lie in `buffer`, [rows][vectors], row by row."""
@@ -173,6 +187,11 @@ class _TileWriter:
         a_here = w.pointer(a, w.multiply(index, level.a_step), self.element)
         b_here = w.pointer(b, w.multiply(index, level.b_step), self.element)
         a_shift, b_shift = w.multiply(step, level.a_step), w.multiply(step, level.b_step)
+        if tile.ahead:
+            lines = -(-len(tile.rows) // self.lanes)
+            first = w.add(w.multiply(w.add(index, step), lines * self.lanes), tile.ahead)
+            for line in range(lines):
+                prefetch(w, w.pointer(a, w.add(first, line * self.lanes), self.element))
         columns = []
         for column in range(tile.vectors):
             pointer = w.pointer(b_here, w.add(b_shift, column * tile.b_vector_step), self.element)

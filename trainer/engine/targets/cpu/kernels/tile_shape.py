@@ -42,6 +42,10 @@ class Tile:
     runs: parts of the innermost level, instead of all of it for all rows.
     accumulate: add what the output holds already to the finished sum (then the output has the accumulator's dtype).
     products: what one element of `a` and of `b` is, and how two are multiplied (`products.py`).
+    prefetched: whether the cache lines of the output, and those of its size that the epilogue reads, are asked for
+    before the sum begins.
+    ahead: elements from `a` to the rows of the tile after this one, if they and this one's lie one after the other: a
+    few of their lines are asked for at each step of the sum (0: none). A processor follows few streams by itself.
     """
 
     dtype: DType
@@ -57,6 +61,8 @@ class Tile:
     epilogue: Epilogue = field(default_factory=Epilogue)
     runs: tuple[LevelPart, ...] = ()
     products: Products = "single"
+    prefetched: bool = False
+    ahead: int = 0
 
     @property
     def by_tile_registers(self) -> bool:
