@@ -14,7 +14,8 @@
 
 Each run is a command of its own with an empty folder for compiled kernels. The end event has the metrics of the test
 split, with the weights that `checkpoint.best` chose on the validation split. A run that is interrupted goes on when the
-same is asked for again, from its folder below `runs/recipes`.
+same is asked for again, from its folder below `runs/recipes`; one that has ended is not begun again for PyTorch's part.
+Twice a minute standard error says how far it is and how long the rest of the command takes.
 
 A line of results has `seconds` from the command to its exit, null where other processes used more than 5 % of the
 machine, threads were set, or the run was interrupted. It names what it depends on (`provenance.py`): digests of the
@@ -31,10 +32,11 @@ with what differs. The exit code is 1 where a bar is missed, else 3 where one ca
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,11 +48,11 @@ from typing import Any
 import ledger
 import provenance
 from baselines import against_forecasts, against_n_grams
-from harness import DISTURBED_SHARE, ROOT, as_json, checkout_environment, exit_code, largest
+from harness import DISTURBED_SHARE, ROOT, as_json, exit_code, largest
 from load import Watch
+from recipe_runs import Training, progress, remaining, train
 
-from trainer import open_run
-from trainer.rundir import EndEvent, MetricEvent, Run, SampleEvent, read_events
+from trainer.rundir import MetricEvent, Run, SampleEvent, read_events
 
 RESULTS = Path(__file__).parent / "results"
 WORK = ROOT / "runs" / "recipes"
@@ -237,39 +239,6 @@ ROWS = {
         short=(*SHORT, "options.widths=[8, 12]", "options.flips=false", "data.batch_size=2"),
     ),
 }
-
-
-@dataclass(frozen=True)
-class Training:
-    """A command that has ended: its run, its wall time, None where it went on with an interrupted run, and the share of
-    the machine that others used meanwhile.
-    """
-
-    run: Run
-    end: EndEvent
-    seconds: float | None
-    disturbance: float
-
-
-def train(name: str, overrides: Sequence[str], folder: Path) -> Training:
-    """Run a recipe into `folder`/run with a kernel cache in `folder`/cache, or go on with the run that is there.
-
-    Raises:
-        RuntimeError: it failed.
-    """
-    place = folder / "run"
-    began_before = place.exists()
-    command = [sys.executable, "-P", "-m", "trainer.cli", "run", name, "--plain", "--resume=auto", f"--run-dir={place}"]
-    environment = checkout_environment(TRAINER_CACHE_DIR=str(folder / "cache"))
-    watch = Watch()
-    if not (began_before and isinstance(open_run(place).end, EndEvent) and open_run(place).end.status == "done"):
-        done = subprocess.run([*command, *overrides], capture_output=True, text=True, env=environment, check=False)
-        if done.returncode:
-            raise RuntimeError(f"trainer run {name} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    seconds, disturbance = watch.seconds, watch.disturbance
-    run = open_run(place)
-    assert isinstance(run.end, EndEvent)
-    return Training(run, run.end, None if began_before else seconds, disturbance)
 
 
 def result(
@@ -504,7 +473,7 @@ def _refused_beside(names: Sequence[str], overrides: Sequence[str], *, is_short:
 
 def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.Namespace) -> Iterable[dict[str, Any]]:
     """A line of results for each recipe, as they end."""
-    for name in names:
+    for number, name in enumerate(names):
         if arguments.estimate or arguments.short:
             with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
                 if arguments.short:
@@ -532,7 +501,7 @@ def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.
             continue
         folder = folder_of(name, arguments.seed, overrides, origin)
         given = [f"seed={arguments.seed}", *overrides]
-        training = train(name, given, folder)
+        training = train(name, given, folder, functools.partial(report, names[number:], bool(arguments.beside)))
         line = result(name, arguments.seed, training, overrides, origin)
         if arguments.beside:
             line |= pair_by_minutes(name, given, training, arguments.beside)
@@ -546,6 +515,22 @@ def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.
             )
         shutil.rmtree(folder)
         yield line
+
+
+def report(names: Sequence[str], with_peer: bool, run: Run) -> None:
+    """Print how far the run of the first of `names` is, and how long all of them take: those to come as long as they
+    took when last measured, or as their bars allow.
+    """
+    expected = {name: known_seconds(name) or ROWS[name].seconds for name in names}
+    twice = {name for name in names if with_peer and ROWS[name].by_minutes}
+    if (left := remaining(run)) is not None:
+        expected[names[0]] = run.seconds + left
+    total = sum(seconds * (1 + (name in twice)) for name, seconds in expected.items()) - run.seconds
+    print(f"{names[0]}: {progress(run)}; {_minutes(max(0.0, total))} left", file=sys.stderr, flush=True)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def folder_of(name: str, seed: int, overrides: Sequence[str], origin: Mapping[str, Any]) -> Path:
@@ -568,17 +553,16 @@ def pair(name: str, seed: int, python: str) -> dict[str, Any]:
 
 def pair_by_minutes(name: str, overrides: Sequence[str], training: Training, python: str) -> dict[str, Any]:
     """The test metrics of a run, and those of PyTorch after as many minutes, as `disturbed_peer` where other processes
-    used the machine.
+    used the machine. For a run that was interrupted PyTorch gets the minutes of all of its attempts.
 
     Raises:
-        RuntimeError: the run was interrupted, so its minutes are unknown, or PyTorch's process failed.
+        RuntimeError: PyTorch's process failed.
     """
     from recipe_minutes import after_the_same_minutes
 
-    if training.seconds is None:
-        raise RuntimeError(f"the run was interrupted: remove {training.run.paths.root.parent} and start again")
+    print(f"{name}: PyTorch trains for {_minutes(training.taken)}", file=sys.stderr, flush=True)
     watch = Watch()
-    metrics, steps = after_the_same_minutes(name, python, overrides, training.seconds)
+    metrics, steps = after_the_same_minutes(name, python, overrides, training.taken)
     disturbance = max(training.disturbance, watch.disturbance)
     ours = {key: round(value, 6) for key, value in training.end.metrics.items() if key.startswith("test/")}
     theirs = {f"test/{key}": round(value, 6) for key, value in metrics.items()}
@@ -598,4 +582,5 @@ def describe(line: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that a run that is training stops, too
     raise SystemExit(main())

@@ -1,6 +1,6 @@
 """What shards and processes cost, and that they leave the bits alone.
 
-python benchmarks/scale.py [NAME …] [--json] [--rounds N] [--resume FILE] [--batch N] [--pixels N]
+python benchmarks/scale.py [NAME …] [--json] [--rounds N] [--batch N] [--pixels N]
 
 Needs the extra `distributed`. Peers are ours: a step of the whole batch, one process with as many threads as there are
 processes, and mpi4py's in-place all-reduce. `--batch` and `--pixels` are the size of ResNet-50's batches.

@@ -1,6 +1,6 @@
 """Sequence models against PyTorch's best, and scans against what the machine allows.
 
-python benchmarks/sequences.py [lstm_512 attention generation … bound] [--peer-python PATH] [--json] [--rounds N]
+python benchmarks/sequences.py [lstm_512 attention … bound scan_ways] [--peer-python PATH] [--json] [--rounds N]
 
     lstm_512, gru_512     128 steps of 4 rows of 512 units: at least 1.5 times PyTorch's speed
     relu_1152             a ReLU RNN, 128 steps of 4 rows of 1,152 units: at least 3.5 times
@@ -8,12 +8,16 @@ python benchmarks/sequences.py [lstm_512 attention generation … bound] [--peer
     lstm_512_bfloat16     at least 1.3 times
     attention[_causal]    forward and backward of scaled dot-product attention, batch 4, 8 heads, 1,024 tokens of width
                           64: at least 1.2 times
+    attention_bfloat16    the same of bfloat16: at least 1.2 times
     decoder_step          a training step of 4 layers of width 256 with rotary positions, batch 8, 256 tokens: at least
                           1.2 times
     generation            tokens of the same decoder one by one, with a key-value cache: at least twice
     lstm_generation       tokens of two LSTM layers of 512 units one by one: at least twice
     bound                 the scans of each case of float32, forward and back, as a fraction of the speed that measured
                           multiply-adds and the caches that hold the weights allow: at least 0.6
+    scan_ways             the scan against one product a time step, repeated or unrolled, in the engine itself: training
+                          and inference of LSTMs of 64 to 1,024 units and of a ReLU RNN, 1 to 256 rows; the time of the
+                          faster other way divided by the scan's: at least 1
     attention_memory      memory of causal attention, forward and backward, at 4,096 tokens relative to 1,024: at most
                           4.2, so linear in tokens
     attention_layers      largest difference of outputs and gradients of MultiheadAttention, encoder and decoder layers
@@ -38,9 +42,20 @@ from harness import ROOT, BestPolicy, Companion, Figure, run_figures
 from trainer.engine.targets.cpu.topology import available_threads
 
 WORKLOADS = ROOT / "benchmarks" / "workloads"
-RECURRENT, ATTENTION = str(WORKLOADS / "sequences.py"), str(WORKLOADS / "attention.py")
+RECURRENT, ATTENTION, WAYS_TO_WALK = (str(WORKLOADS / f"{name}.py") for name in ("sequences", "attention", "scan_ways"))
+WALKED = [
+    *[("lstm", 64, batch) for batch in (1, 16, 256)],
+    *[("lstm", 512, batch) for batch in (1, 4, 16, 64, 256)],
+    *[("lstm", 1024, batch) for batch in (1, 4, 64)],
+    *[("relu", 1152, batch) for batch in (1, 4, 64)],
+]
+"""Cells, units and rows of `scan_ways`."""
+
 BARS = {"lstm_512": 1.5, "relu_1152": 3.5, "gru_512": 1.5, "lstm_256_ragged": 1.5, "lstm_512_bfloat16": 1.3}
-ATTENTION_BARS = {"attention": 1.2, "attention_causal": 1.2, "decoder_step": 1.2, "generation": 2.0}
+ATTENTION_BARS = {
+    **dict.fromkeys(("attention", "attention_causal", "attention_bfloat16", "decoder_step"), 1.2),
+    "generation": 2.0,
+}
 ROUNDS = 15
 """Of cases with attention and of generation: of 7 rounds of attention, the quartiles of a ratio of 1.34 were 1.08 and
 1.37. Its seven products alone are at 0.8 to 0.9 of the peak of two threads, so what differs from round to round is the
@@ -89,6 +104,17 @@ def bound(case: str) -> Figure:
     return Figure(f"bound/{case}", lambda: ours()(f"bound {case}"), bar=OF_THE_BOUND, better="higher", unit="of 1")
 
 
+def ways(cell: str, units: int, batch: int, kept: str) -> Figure:
+    """A scan against the other ways to walk the same layer over time."""
+    case = f"{cell} {units} {batch} {kept}"
+    return Figure(
+        f"scan_ways/{cell}_{units}_{batch}_{kept}",
+        lambda: ours(WAYS_TO_WALK)(f"scan {case}"),
+        lambda _: min(ours(WAYS_TO_WALK)(f"{way} {case}") for way in ("products", "loop")),
+        needs_peer_python=False,
+    )
+
+
 def held_against_torch(name: str, allowed: float, script: str, request: str) -> Figure:
     """What the engine finds of arrays that PyTorch wrote, at most `allowed`."""
 
@@ -107,6 +133,7 @@ FIGURES = [
     *[against_ways(case, bar) for case, bar in ATTENTION_BARS.items()],
     against_ways("lstm_generation", 2.0, RECURRENT),
     *[bound(case) for case in BARS if not case.endswith("bfloat16")],
+    *[ways(*walked, kept) for walked in WALKED for kept in ("forward", "train")],
     Figure(
         "attention_memory",
         lambda: ours(ATTENTION)("arena_4096") / ours(ATTENTION)("arena_1024"),

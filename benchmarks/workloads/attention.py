@@ -4,6 +4,7 @@ with milliseconds (median of several), or another measure of it.
 Usage: attention.py trainer|torch
 
     attention[_causal]    forward and backward, batch 4, 8 heads, 1,024 tokens of width 64
+    attention_bfloat16    the same of bfloat16
     decoder_step          4 pre-norm layers of width 256 with 8 heads and rotary positions, batch 8, 256 tokens, AdamW
     generation            a token of the same decoder after another, with a key-value cache, batch 1
     arena_1024, _4096     MB between launches of attention's forward and backward pass
@@ -64,12 +65,13 @@ class OfTrainer:
 
         self.engine, self.nn, self.adam = engine, nn, AdamW
 
-    def attention(self, *, is_causal: bool = False, length: int = TOKENS) -> Any:
+    def attention(self, *, is_causal: bool = False, length: int = TOKENS, dtype: str = "float32") -> Any:
         def step(query: Any, key: Any, value: Any, dy: Any) -> Any:
             y = self.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
             return self.engine.gradients(self.engine.sum(y * dy), [query, key, value])
 
-        arrays = [self.engine.asarray(values(BATCH, HEADS, length, WIDTH, seed=seed)) for seed in range(4)]
+        given = (values(BATCH, HEADS, length, WIDTH, seed=seed) for seed in range(4))
+        arrays = [self.engine.asarray(each, dtype=getattr(self.engine, dtype)) for each in given]
         traced = self.engine.trace(step)
         return traced, lambda: traced(*arrays)
 
@@ -167,7 +169,8 @@ class OfTrainer:
             return self.generation()
         if request == "decoder_step":
             return timed(self.decoder_step())
-        return timed(self.attention(is_causal=request == "attention_causal")[1])
+        dtype = "bfloat16" if request == "attention_bfloat16" else "float32"
+        return timed(self.attention(is_causal=request == "attention_causal", dtype=dtype)[1])
 
 
 class OfTorch:
@@ -178,9 +181,10 @@ class OfTorch:
 
         self.torch = torch
 
-    def attention(self, *, is_causal: bool) -> Case:
+    def attention(self, *, is_causal: bool, dtype: str) -> Case:
         torch = self.torch
-        query, key, value, dy = (torch.tensor(values(BATCH, HEADS, TOKENS, WIDTH, seed=seed)) for seed in range(4))
+        given = (torch.tensor(values(BATCH, HEADS, TOKENS, WIDTH, seed=seed)) for seed in range(4))
+        query, key, value, dy = (each.to(getattr(torch, dtype)) for each in given)
         inputs = [x.requires_grad_() for x in (query, key, value)]
 
         def step() -> object:
@@ -314,7 +318,8 @@ class OfTorch:
             return self.generation(compiled=compiled)
         if name == "decoder_step":
             return timed(self.decoder_step(compiled=compiled))
-        return timed(self.attention(is_causal=name == "attention_causal"))
+        dtype = "bfloat16" if name == "attention_bfloat16" else "float32"
+        return timed(self.attention(is_causal=name == "attention_causal", dtype=dtype))
 
 
 def timed(call: Case) -> Callable[[], float]:

@@ -25,6 +25,7 @@ from recipes import Bar, Row
 
 from trainer.engine.nn import initializers
 from trainer.engine.targets.cpu import templates
+from trainer.rundir import PhaseEvent
 
 NOW = {
     "recipe": "digits",
@@ -306,8 +307,11 @@ def test_a_run_that_was_interrupted_goes_on_where_it_was(step: int, tmp_path: Pa
     resumed = recipes.train("digits", short, tmp_path / "killed")
     assert resumed.end.metrics == whole.end.metrics and resumed.end.step == 6
     assert whole.seconds is not None and resumed.seconds is None, "an interrupted run has no time"
+    assert resumed.taken == resumed.run.seconds > 0, "but its attempts have"
     again = recipes.train("digits", short, tmp_path / "killed")
     assert again.end.metrics == whole.end.metrics, "a run that is over is not begun again"
+    again = recipes.train("digits", short, tmp_path / "whole")
+    assert (again.seconds, again.taken) == (whole.seconds, whole.seconds), "and keeps its time"
 
 
 @pytest.mark.parametrize(("ours", "peer"), [(0.0, 0.0), (0.2, 0.0), (0.0, 0.2)])
@@ -343,8 +347,32 @@ def test_pytorch_is_trained_only_next_to_the_recipe_as_it_is(
     assert reason in capsys.readouterr().err
 
 
-def test_an_interrupted_run_has_no_minutes_to_compare_with() -> None:
-    run: Any = SimpleNamespace(paths=SimpleNamespace(root=Path("runs/vit/run")))
-    end: Any = SimpleNamespace(metrics={})
-    with pytest.raises(RuntimeError, match="interrupted: remove runs/vit and start again"):
-        recipes.pair_by_minutes("vit", [], recipes.Training(run, end, None, 0.0), "python")
+def test_pytorch_gets_the_minutes_of_all_attempts_of_a_run_that_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[float] = []
+
+    def trained(name: str, python: str, overrides: list[str], seconds: float) -> tuple[dict[str, float], int]:
+        given.append(seconds)
+        return {"loss": 1.6}, 70
+
+    monkeypatch.setattr(recipe_minutes, "after_the_same_minutes", trained)
+    run, end = SimpleNamespace(seconds=14.0), SimpleNamespace(metrics={"test/loss": 1.5})
+    recipes.pair_by_minutes("vit", [], recipes.Training(run, end, None, 0.0), "python")  # type: ignore[arg-type]
+    assert given == [14.0]
+
+
+@pytest.mark.parametrize(
+    ("left", "with_peer", "told"),
+    [(30.0, False, "40 s left"), (30.0, True, "85 s left"), (None, True, "2 min left"), (300.0, True, "10 min left")],
+)
+def test_what_is_left_counts_this_run_pytorchs_and_those_to_come(
+    left: float | None, with_peer: bool, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(recipes, "known_seconds", {"vit": 50.0, "digits": 10.0}.get)
+    phases = {
+        "load": PhaseEvent("load", "finished"),
+        "train": PhaseEvent("train", "progress", done=5, total=20, unit="steps", remaining=left),
+    }
+    recipes.report(["vit", "digits"], with_peer, SimpleNamespace(seconds=15.0, phases=phases))  # type: ignore[arg-type]
+    assert told in (shown := capsys.readouterr().err) and shown.startswith("vit: train 5 of 20 steps; ")

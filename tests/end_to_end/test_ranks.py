@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -69,10 +70,10 @@ autotune: {mode: "off"}
 """
 
 
-def trainer(folder: Path, *words: str) -> subprocess.Popen[str]:
+def trainer(folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "trainer.cli", "run", *words, "--plain"],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        cwd=folder, env={**os.environ, **variables}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 
 
@@ -124,6 +125,20 @@ def test_divided_optimizer_state_comes_to_the_same_bits_and_is_resumed_by_more(f
     run(folder, "config.yaml", divided, "train.steps=4", "train.processes=2", "--run-dir", "divided")
     run(folder, "--resume", "divided", divided, "train.steps=8", "train.processes=4")
     assert_same(folder, "divided")
+
+
+def test_processes_with_the_variables_of_torchrun_come_to_the_same_bits(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    processes = [
+        trainer(folder, "config.yaml", "train.steps=8", "--run-dir", "torchrun", RANK=str(rank), **place)
+        for rank in (1, 0)
+    ]
+    for process in processes:
+        output, _ = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, output
+    assert_same(folder, "torchrun")
 
 
 @pytest.mark.skipif(bool(missing_commands()), reason=f"SLURM is not installed: no {', '.join(missing_commands())}")

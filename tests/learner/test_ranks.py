@@ -20,7 +20,7 @@ from trainer.configs import RunConfig
 from trainer.engine import nn
 from trainer.learner.optimizers import Adam, Muon
 from trainer.learner.optimizers.partition import Partition, partitioned
-from trainer.learner.ranks import Group
+from trainer.learner.ranks import Group, RankLost
 from trainer.learner.ranks.activity import Activity
 from trainer.learner.ranks.agreement import shards_for
 from trainer.learner.ranks.heartbeats import SILENT_SECONDS, Heartbeats
@@ -28,7 +28,7 @@ from trainer.learner.ranks.lagging import Lagging
 from trainer.learner.ranks.pace import DATA, RECENT_STEPS, STEP, Pace
 from trainer.learner.ranks.start import abandon
 from trainer.learner.ranks.tree import SMALL_BYTES
-from trainer.rundir import PhaseEvent
+from trainer.rundir import PhaseEvent, WarningEvent
 
 
 class Thread(Group):
@@ -179,7 +179,8 @@ def test_shared_memory_of_mpi_is_deleted_after_a_failure(tmp_path: Path) -> None
 def test_launchers_are_recognized_by_their_variables() -> None:
     assert launched({"PMI_SIZE": "4", "PMI_RANK": "1"}) == (4, "mpiexec")
     assert launched({"SLURM_STEP_NUM_TASKS": "2"}) == (2, "srun")
-    assert launched({"WORLD_SIZE": "8", "RANK": "0"}) == (8, "torchrun")
+    assert launched({"WORLD_SIZE": "8", "RANK": "0", "SLURM_STEP_NUM_TASKS": "2"}) == (8, "torchrun")
+    assert launched({"WORLD_SIZE": "8", "PMI_SIZE": "2"}) == (2, "mpiexec")  # not of this process
     assert launched({"SLURM_STEP_NUM_TASKS": "1"}) == launched({}) == (1, "")
 
 
@@ -190,7 +191,7 @@ def test_a_rank_that_does_nothing_in_a_step_is_stuck_and_one_that_loads_data_is_
     def told(**fields: Any) -> str | None:
         known = {"pid": os.getpid(), "started": None, "host": "elsewhere", "waiting": 0.0, **fields}
         (tmp_path / "1.json").write_text(json.dumps(known))
-        return rank.lost()
+        return lost(rank)
 
     assert told(activity=STEP, idle=4.9) is None
     assert told(activity=STEP, idle=5.2) == f"{name} is stuck: it has done nothing for 5 s in 'step'"
@@ -211,9 +212,9 @@ def test_the_first_rank_reports_all_and_warns_once_of_one_that_is_waited_for(tmp
 
     beat(0, step=7, step_ms=10.0, wait=0.5, waiting=6.0)
     beat(1, step=7, step_ms=30.0, wait=0.0, idle=6.0)
-    rank.report()
+    rank.report(rank.look())
     now[0] += 1.0
-    rank.report()
+    rank.report(rank.look())
     reported, warned = events
     assert [(row["rank"], row["state"]) for row in reported.ranks] == [(1, "idle in data"), (0, "waiting")]
     assert reported.ranks[0] == {
@@ -224,7 +225,7 @@ def test_the_first_rank_reports_all_and_warns_once_of_one_that_is_waited_for(tmp
     beat(0, waiting=0.0)
     beat(1, idle=60.0)
     now[0] += 1.0
-    rank.report()
+    rank.report(rank.look())
     assert [type(event).__name__ for event in events[2:]] == ["RanksEvent"]
 
 
@@ -277,26 +278,90 @@ def test_a_thread_that_computes_is_activity_and_one_that_waits_is_not() -> None:
     waiting.join()
 
 
-def test_a_rank_that_dies_fails_or_falls_silent_is_named(tmp_path: Path) -> None:
-    now = [0.0]
-    ranks = [Heartbeats(tmp_path, rank, 3, clock=lambda: now[0]) for rank in range(3)]
+def beats_of(folder: Path, size: int, clock: Callable[[], float]) -> list[Heartbeats]:
+    """The heartbeats of ranks that have just started."""
+    ranks = [Heartbeats(folder, rank, size, clock=clock) for rank in range(size)]
     for rank in ranks:
         rank.start()
-    assert ranks[0].lost() is None
+        rank.stop()
+        rank._write({})  # as at its start: it neither ended nor failed
+    return ranks
+
+
+def lost(rank: Heartbeats, **options: bool) -> str | None:
+    rank.look(**options)
+    return rank.lost
+
+
+def test_a_rank_that_dies_fails_or_falls_silent_is_named(tmp_path: Path) -> None:
+    now = [0.0]
+    ranks = beats_of(tmp_path, 3, lambda: now[0])
+    assert lost(ranks[0]) is None
     for rank in ranks[1:]:
         rank.stop()
-    assert ranks[0].lost() is None  # they are done
+    assert lost(ranks[0]) is None  # they are done
 
     def note(**fields: Any) -> None:
         path = tmp_path / "2.json"
         path.write_text(json.dumps({"pid": os.getpid(), "started": None, "host": "elsewhere", **fields}))
 
     note()
-    assert ranks[0].lost() is None
-    now[0] += SILENT_SECONDS
-    assert ranks[0].lost() == f"rank 2 (pid {os.getpid()} on elsewhere) has not responded for {SILENT_SECONDS:.0f} s"
+    for _ in range(round(SILENT_SECONDS)):
+        assert lost(ranks[0]) is None
+        now[0] += 1.0
+    assert lost(ranks[0]) == f"rank 2 (pid {os.getpid()} on elsewhere) has not responded for {SILENT_SECONDS:.0f} s"
     note(failure="no space left on device")
-    assert ranks[0].lost() == f"rank 2 (pid {os.getpid()} on elsewhere) failed: no space left on device"
+    assert lost(ranks[0]) == f"rank 2 (pid {os.getpid()} on elsewhere) failed: no space left on device"
     note(host=ranks[0]._known["host"], started=-1)  # another process has the pid now
-    assert (ranks[0].lost() or "").endswith("died")
-    ranks[0].stop()
+    assert (lost(ranks[0]) or "").endswith("died")
+
+
+def test_a_rank_that_was_stopped_itself_names_nobody(tmp_path: Path) -> None:
+    now = [0.0]
+    ranks = beats_of(tmp_path, 2, lambda: now[0])
+    assert lost(ranks[0]) is None
+    now[0] += 2 * SILENT_SECONDS  # Ctrl-Z, or a suspended job: the others were stopped, too
+    assert lost(ranks[0]) is None
+
+
+def test_other_ranks_watch_the_first_which_fails_with_the_name_of_the_lost_one(tmp_path: Path) -> None:
+    ranks = beats_of(tmp_path, 4, lambda: 0.0)
+    ranks[2].stop("no memory")
+    assert lost(ranks[1]) is None and [beat.rank for beat in ranks[1].look()] == [0]
+    named = lost(ranks[0])
+    assert named == lost(ranks[1], at_all=True) and (named or "").endswith("failed: no memory")
+    ranks[0].stop(named)
+    assert str(named) in str(lost(ranks[1]))
+
+
+def test_a_lost_rank_is_named_in_a_warning_while_the_first_is_busy(tmp_path: Path) -> None:
+    events: list[Any] = []
+    pace = Pace()
+    beats_of(tmp_path, 2, lambda: 0.0)[1].stop("no memory")
+    rank = Heartbeats(tmp_path, 0, 2, pace, events.append)
+
+    def warnings() -> list[str]:
+        rank.report(rank.look())
+        return [event.message for event in events if isinstance(event, WarningEvent)]
+
+    with pace.wait():
+        assert warnings() == warnings() == []  # it ends by itself
+    with pace.during("hooks"):
+        assert warnings() == []
+        (named,) = warnings()
+        assert "rank 1" in named and "failed: no memory" in named and "'hooks'" in named
+        assert warnings() == [named]
+
+
+def test_a_rank_that_waits_ends_once_another_is_lost(tmp_path: Path) -> None:
+    group = Group()
+    group.heartbeats = beats_of(tmp_path, 2, lambda: 0.0)[0]
+    looks = iter(range(3))
+
+    def is_done() -> bool:
+        if next(looks) == 1:
+            group.heartbeats.lost = "rank 1 died"  # type: ignore[union-attr]  # as its thread notes it
+        return False
+
+    with pytest.raises(RankLost, match="rank 1 died"):
+        group.wait(is_done)

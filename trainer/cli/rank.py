@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -177,11 +178,10 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
         if failed.exists():
             launcher.terminate()  # which ends all
             launcher.wait()
-        alive = _alive(first.parent)
-        if deadline is None and first.exists() and 0 not in alive:
+        if deadline is None and first.exists() and not _alive([first]):
             deadline = time.monotonic() + SECONDS_TO_END
-        if deadline is not None and (not alive or time.monotonic() > deadline):
-            for pid in alive.values():
+        if deadline is not None and (not (alive := _alive(first.parent.glob("*.json"))) or time.monotonic() > deadline):
+            for pid in alive:
                 with suppress(ProcessLookupError):  # it has just ended
                     os.kill(pid, signal.SIGKILL)
             launcher.terminate()  # which ends what is left of its own
@@ -200,14 +200,14 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
     return ended[-1].exit_code
 
 
-def _alive(folder: Path) -> dict[int, int]:
-    """The processes on this machine that live, by rank, as their heartbeats name them."""
-    alive = {}
-    for path in folder.glob("*.json"):
+def _alive(heartbeats: Iterable[Path]) -> list[int]:
+    """The processes on this machine that live and that these files name."""
+    alive = []
+    for path in heartbeats:
         with suppress(OSError, ValueError):
             known = json.loads(path.read_text(encoding="utf-8"))
             if known["host"] == host_name() and process_is_alive(known["pid"], known["started"]):
-                alive[int(path.stem)] = known["pid"]
+                alive.append(known["pid"])
     return alive
 
 

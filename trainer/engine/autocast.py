@@ -6,7 +6,8 @@ Inside `autocast("bfloat16")` or `autocast("float16")`
   it, sum in float32 and return it;
 - exp, expm1, log, log1p, reciprocal, pow, sum, mean, prod, var, std, cumulative_sum, softmax, log_softmax and the
   losses compute in and return float32, also for 16-bit operands;
-- scaled_dot_product_attention computes in float32 and returns the dtype of its operands, which Linear gives in 16 bits;
+- scaled_dot_product_attention sums in float32 and returns the dtype of its operands, which Linear gives in 16 bits; of
+  bfloat16 it rounds what they are multiplied by (the weights) to bfloat16, of float16 nothing;
 - all other operations are unchanged and use the promoted dtype of their operands;
 
 as in PyTorch's lists. Normalization layers compute their statistics in float32 and return the dtype of their input,

@@ -38,6 +38,18 @@ COLUMN = p.reshape(SUM, (8, 1, 1))
 CUBE = p.reshape(X, (2, 2, 2))
 MEAN = p.reduce_mean(CUBE, (0, 2))
 
+OTHER = p.reshape(SUM, (2, 2, 2))
+
+
+def part(x: Node, axis: int, before: int, behind: int, value: float = 0.0) -> Node:
+    """`x` padded along one axis, as the gradient of a slice is."""
+    around = [tuple(extent if each == axis else 0 for each in range(x.ndim)) for extent in (before, behind)]
+    return p.pad(x, around[0], around[1], (0,) * x.ndim, value)
+
+
+def plus_zero(x: Node) -> Node:
+    return p.add(x, full(0.0, x))
+
 
 @pytest.mark.parametrize(
     ("node", "expected"),
@@ -63,6 +75,11 @@ MEAN = p.reduce_mean(CUBE, (0, 2))
             p.reduce_mean(p.concatenate([CUBE, CUBE], 1), (0, 2)),
             p.concatenate([MEAN, MEAN], 0),
         ),
+        (
+            p.add(p.add(part(CUBE, 1, 4, 0), part(OTHER, 1, 0, 4)), part(p.flip(CUBE, (0,)), 1, 2, 2)),
+            p.concatenate([plus_zero(OTHER), plus_zero(p.flip(CUBE, (0,))), plus_zero(CUBE)], 1),
+        ),
+        (p.add(part(COUNTED, 0, 0, 8), part(COUNTED, 0, 8, 0)), p.concatenate([COUNTED, COUNTED], 0)),
         (p.where(full(True, TRUTH), X, SUM), X),
         (p.logical_and(TRUTH, full(True, TRUTH)), TRUTH),
         (p.add(full(2.0, X), full(3.0, X)), full(5.0, X)),
@@ -87,9 +104,15 @@ def test_these_become(node: Node, expected: Node) -> None:
         p.multiply(X, full(1.0, X)),  # flushes subnormals, where they are flushed
         p.cast(p.cast(SUM, dtypes.bfloat16), dtypes.float32),  # rounds
         p.cast(p.cast(COUNTED, dtypes.uint8), dtypes.int32),  # wraps
+        p.multiply(p.negative(X), full(1.0, X)),  # a sign moves, and nothing is flushed yet
         p.divide(SUM, SUM),
         p.exp(full(1.0, X)),  # each device has its own exp
         p.multiply(full(1e-30, X), full(1e-10, X)),  # subnormal: flushed or not
+        p.add(part(X, 0, 0, 7), part(X, 0, 7, 0)),  # overlap
+        p.add(part(X, 0, 0, 9), part(X, 0, 9, 0)),  # a gap
+        p.add(part(X, 0, 0, 8, 1.0), part(X, 0, 8, 0)),  # not of zeros
+        p.add(part(p.reshape(X, (2, 4)), 0, 0, 2), part(p.reshape(X, (4, 2)), 1, 2, 0)),  # along two axes
+        p.add(part(X, 0, 0, 8), part(SUM, 0, 8, 0, -0.0)),  # keeps the sign of zero
     ],
     ids=repr,
 )
@@ -132,6 +155,7 @@ _UNARY: list[Callable[[Node], Node]] = [
     lambda x: p.reshape(p.reshape(x, (2, 4)), (8,)),
     lambda x: p.reshape(p.permute(p.permute(p.reshape(x, (2, 2, 2)), (1, 2, 0)), (0, 2, 1)), (8,)),
     lambda x: p.flip(x, (0,)),
+    lambda x: p.add(part(p.slice_(x, (0,), (3,), (1,)), 0, 0, 5), part(p.slice_(x, (3,), (8,), (1,)), 0, 3, 0)),
     lambda x: p.reshape(p.reduce_sum(p.expand(p.expand(p.reshape(x, (8, 1, 1)), (8, 2, 1)), (8, 2, 2)), (1, 2)), (8,)),
 ]
 _BINARY = [p.add, p.subtract, p.multiply, p.divide, p.maximum]

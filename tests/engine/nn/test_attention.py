@@ -7,6 +7,9 @@ import pytest
 
 from trainer import TrainerError, engine
 from trainer.engine import nn
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.primitives.attention import UNLIMITED
+from trainer.engine.graph.storage import Storage
 from trainer.engine.nn import functional as F
 from trainer.engine.targets.cpu.device import CpuDevice
 
@@ -138,17 +141,61 @@ def test_the_reference_device_agrees(case):
         np.testing.assert_allclose(each, expected, rtol=0, atol=1e-12)
 
 
-def test_narrow_dtypes_are_computed_in_float32():
+def test_sums_of_narrow_dtypes_are_float32():
     arrays = drawn(1, 2, 2, 30, 30, 8, 8)
-    rounded = [engine.asarray(x, dtype=engine.bfloat16).astype(engine.float64).numpy() for x in arrays]
-    y, *_ = computed(arrays, engine.bfloat16, is_causal=True)
-    expected = by_definition(rounded, is_causal=True)[0]
-    np.testing.assert_allclose(y.astype(np.float64), expected, rtol=2.0**-8, atol=1e-6)
+    for dtype, error in ((engine.bfloat16, 2.0**-7), (engine.float16, 2.0**-11)):
+        rounded = [engine.asarray(x, dtype=dtype).astype(engine.float64).numpy() for x in arrays]
+        y, *_ = computed(arrays, dtype, is_causal=True)
+        expected = by_definition(rounded, is_causal=True)[0]
+        np.testing.assert_allclose(y.astype(np.float64), expected, rtol=error, atol=error)
     single = computed(arrays, engine.float32, is_causal=True)
     for found, expected in zip(single, by_definition(arrays, is_causal=True), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=3e-6)
 
 
+def relative_errors(found, expected):
+    """The largest difference of each array, as a share of its largest element."""
+    return [
+        abs(one.astype(np.float64) - other).max() / abs(other).max() if other.any() else abs(one).max(initial=0)
+        for one, other in zip(found, expected, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_products_of_bfloat16_are_those_of_rounded_operands(case):
+    """Results are rounded, too, and so are weights and the gradients of scores; widths that are odd have no pairs."""
+    extents, options = CASES[case]
+    for widths in (extents[5:], (6, 40)):
+        known, given = both_options(options)
+        arrays = drawn(*extents[:5], *widths)
+        rounded = [engine.asarray(x, dtype=engine.bfloat16).astype(engine.float64).numpy() for x in arrays]
+        found = computed(arrays, engine.bfloat16, **given)
+        assert max(relative_errors(found, by_definition(rounded, **known))) < 2.0**-7
+
+
+def test_bfloat16_off_the_cpu_and_its_derivatives_of_second_order_are_those_of_rounded_operands():
+    arrays = drawn(1, 2, 1, 20, 30, 8, 6)
+    rounded = [engine.asarray(x, dtype=engine.bfloat16).astype(engine.float32).numpy() for x in arrays]
+    with engine.device("reference"):
+        found = computed(arrays, engine.bfloat16, is_causal=True)
+    assert max(relative_errors(found, by_definition(rounded, is_causal=True))) < 2.0**-7
+
+    def second(dtype):
+        query, key, value, dy = (engine.asarray(x, dtype=dtype) for x in rounded)
+        y = F.scaled_dot_product_attention(query, key, value)
+        first = engine.gradients(engine.sum(y * dy), [query, key, value])
+        return [x.numpy() for x in engine.gradients(sum(engine.sum(x * x) for x in first), [query, key, value, dy])]
+
+    assert max(relative_errors(second(engine.bfloat16), second(engine.float32))) < 2.0**-5
+
+
+def test_pairs_need_even_widths():
+    operands = [p.buffer(Storage.of(np.zeros((1, 1, 2, width), np.uint16), engine.bfloat16)) for width in (4, 4, 3)]
+    with pytest.raises(TrainerError, match=r"(?s)an odd width of bfloat16.*even"):
+        p.attention(operands, (1.0, (UNLIMITED, UNLIMITED), 0.0, ()))
+
+
+@pytest.mark.parametrize("dtype", [engine.float32, engine.bfloat16], ids=str)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -156,12 +203,12 @@ def test_narrow_dtypes_are_computed_in_float32():
         pytest.param([{}, {"narrow": True}], marks=pytest.mark.full),
     ],
 )
-def test_threads_and_narrow_vectors_give_the_same_bits(settings):
+def test_threads_and_narrow_vectors_give_the_same_bits(settings, dtype):
     arrays = drawn(1, 2, 1, 200, 330, 24, 24)
     found = []
     for setting in settings:
         with engine.device(CpuDevice(**setting)):
-            found.append(computed(arrays, engine.float32, is_causal=True))
+            found.append(computed(arrays, dtype, is_causal=True))
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(one, two)

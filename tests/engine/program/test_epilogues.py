@@ -74,6 +74,31 @@ def test_a_matrix_laid_out_as_the_product_is_added_in_the_epilogue() -> None:
     assert operand.addressing == "same"
 
 
+@pytest.mark.parametrize("between", [(5, 8, 32), (40, 1, 32)])
+def test_work_on_the_same_rows_with_split_axes_is_fused_and_gives_the_same(between: tuple[int, ...]) -> None:
+    y, bias, other = product(), leaf(32), leaf(*between)
+    split = p.add(p.reshape(y, between), p.expand(p.reshape(bias, (1, 1, 32)), between))
+    result = p.matmul(p.reshape(p.multiply(p.tanh(split), other), y.shape), leaf(32, 8))
+    groups, fused = fused_of(result)
+    assert [
+        (each.contraction, [operand.addressing for operand in each.epilogue.operands]) for each in fused.values()
+    ] == [(y, ["channel", "same"])]
+    assert len(groups) == 2
+    (found,) = CpuDevice(threads=1, poison=True).evaluate([result])
+    np.testing.assert_allclose(found.view(), evaluate([result])[0], rtol=1e-5, atol=1e-5)
+
+
+def test_work_on_a_channels_last_image_that_a_product_makes_is_fused() -> None:
+    y = product()
+    image, other = (p.permute(rows, (0, 3, 1, 2)) for rows in (p.reshape(y, (2, 4, 5, 32)), leaf(2, 4, 5, 32)))
+    root = p.add(p.tanh(image), other)
+    convolved = p.convolution(root, leaf(16, 32, 3, 3), **DIRECT)
+    _, fused = fused_of(convolved)
+    assert fused[root].contraction is y and [each.addressing for each in fused[root].epilogue.operands] == ["same"]
+    (found,) = CpuDevice(threads=1, poison=True).evaluate([convolved])
+    np.testing.assert_allclose(found.view(), evaluate([convolved])[0], rtol=1e-4, atol=1e-4)
+
+
 def test_an_image_that_lies_otherwise_is_not_read_in_the_epilogue() -> None:
     y = image()
     assert fused_of(p.add(y, leaf(*y.shape)))[1] == {}  # the leaf is row-major, the convolution channels-last
@@ -90,6 +115,7 @@ def test_an_image_that_lies_otherwise_is_not_read_in_the_epilogue() -> None:
         pytest.param(lambda y: [p.add(y, p.flip(y, (0,)))], id="with other elements of itself"),
         pytest.param(lambda y: [p.add(y, p.expand(leaf(40, 1), y.shape))], id="one element a row"),
         pytest.param(lambda y: [p.reduce_sum(p.exp(y), (1,))], id="reduced"),
+        pytest.param(lambda y: [p.exp(p.reshape(y, (40, 4, 8)))], id="with split columns"),
         pytest.param(
             lambda y: [p.add(y, p.cast(p.iota((40, 32), 0, float32), float32))], id="with an index of the element"
         ),

@@ -55,6 +55,14 @@ def test_a_result_and_what_is_computed_from_it_in_place_are_one_loop() -> None:
     assert members(grouped(a, b)) == [{a, b}]
 
 
+def test_a_result_and_what_is_computed_from_it_with_merged_axes_are_one_loop() -> None:
+    x = leaf(50, 10, 10)
+    a = p.exp(x)
+    b = p.reshape(p.sin(a), (500, 10))
+    product = p.matmul(b, leaf(10, 10))
+    assert members(grouped(product, p.reduce_sum(a, (0,))))[0] == {a, b}
+
+
 def test_what_reads_other_elements_of_a_result_comes_after_it() -> None:
     x = leaf(5000)
     a = p.exp(x)

@@ -10,6 +10,7 @@ from tests.engine.program.graphs import Graph, graphs
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import bfloat16, float32
 from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.primitives.attention import UNLIMITED
 from trainer.engine.graph.storage import CHANNELS_LAST, WEIGHTS, Layout, Storage
 from trainer.engine.program.partition import Partition, Policy, partition
 
@@ -96,6 +97,32 @@ def test_a_transposed_operand_of_a_product_is_stored_as_it_lay_before() -> None:
     plan = decided(y)
     assert rounded in plan.roots and transposed not in plan.roots
     assert plan.views[transposed].strides == (1, 30)
+
+
+def test_parts_of_one_array_that_attention_reads_stay_parts_of_it() -> None:
+    joined = p.add(p.matmul(leaf(20, 8), leaf(8, 48)), p.expand(leaf(1, 48), (20, 48)))
+    heads = p.permute(p.reshape(joined, (2, 10, 3, 2, 8)), (2, 0, 3, 1, 4))
+    parts = [p.slice_(heads, (n, 0, 0, 0, 0), (n + 1, 2, 2, 10, 8), (1,) * 5) for n in range(3)]
+    query, key, value = (p.reshape(part, (2, 2, 10, 8)) for part in parts)
+    out = p.attention((query, key, value), (0.5, (UNLIMITED, UNLIMITED), 0.0, ()))[0]
+    plan = decided(out)
+    assert joined in plan.roots and not {query, key, value} & {*plan.roots}
+    assert [plan.views[part].offset for part in (query, key, value)] == [0, 16, 32]
+    alone = decided(p.attention((query, query, query), (0.5, (UNLIMITED, UNLIMITED), 0.0, ()))[0])
+    assert query in alone.roots and joined not in alone.roots  # the other two thirds would be computed for nothing
+
+
+def test_joined_arrays_lie_as_a_permutation_of_them_is_merged() -> None:
+    joined = p.concatenate([leaf(1, 4, 6, 5) for _ in range(3)], 0)
+    turned = p.permute(joined, (1, 2, 0, 3))
+    merged = p.reshape(turned, (24, 15))
+    plan = decided(p.matmul(merged, leaf(15, 7)))
+    assert plan.layouts[joined] == Layout((1, 2, 0, 3)) and plan.views[merged].strides == (15, 1)
+    split = p.permute(p.concatenate([leaf(4, 9, 5), leaf(4, 7, 5)], 1), (0, 2, 1))
+    plan = decided(p.matmul(p.reshape(split, (20, 16)), leaf(16, 7)))
+    assert plan.layouts[split.inputs[0]].order == (0, 2, 1)
+    pictures = p.reshape(split, (4, 5, 4, 4))
+    assert decided(convolved(pictures)).layouts[split.inputs[0]].is_row_major
 
 
 def test_cheap_shared_work_is_done_again_and_costly_is_not() -> None:

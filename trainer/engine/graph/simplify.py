@@ -16,7 +16,7 @@ import numpy as np
 from trainer.engine.graph import half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import Common
-from trainer.engine.graph.dtypes import ALL, DType, float64
+from trainer.engine.graph.dtypes import ALL, DType, bfloat16, float16, float32, float64
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.primitives import NEGATIVE_ZERO
 from trainer.engine.graph.rewrite import on, rebuilt
@@ -31,6 +31,10 @@ _FOLDED = frozenset(
 SPECIAL_NUMBERS = frozenset({0, NEGATIVE_ZERO, 1, -1, math.inf, -math.inf, math.nan})
 """Constants that a rule, a kernel or LLVM may treat specially; True and False too."""
 
+_MOVES_BITS = frozenset(
+    {"negative", "abs", "where", "isfinite", "isnan", "isinf", "gather", "take_along", "argsort", "sort", "top_k"}
+    | {"copysign", "nextafter", "complex", "real", "imag"}
+)
 _COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "windows", "barrier", "stop_gradient"})
 
 
@@ -81,11 +85,29 @@ def _is_subnormal(array: np.ndarray, dtype: DType) -> bool:
     return dtype.is_float and 0.0 < abs(float(array)) < float(np.finfo(computed).tiny)
 
 
+def moves_bits(node: Node) -> bool:
+    """Whether instructions compute `node` that flush nothing: rounding to 16 bits and widening are such."""
+    if node.name == "cast":
+        return {node.dtype, node.inputs[0].dtype} <= {float32, bfloat16, float16}
+    return node.name in _MOVES_BITS
+
+
 def _is_flushed(node: Node) -> bool:
     """Whether no subnormal number is left where arithmetic flushes them."""
-    while node.name in _COPIES:
-        node = node.inputs[0]
-    return not node.dtype.is_float or node.operation.family in ("elementwise", "reduction", "contraction")
+    waiting, known = [node], set[Node]()
+    while waiting:
+        each = waiting.pop()
+        if each in known or not each.dtype.is_float:
+            continue
+        known.add(each)
+        if each.name in _COPIES or moves_bits(each):
+            waiting += each.inputs
+        elif each.name == "constant":
+            if _is_subnormal(_array(each.attributes[0], each.dtype), each.dtype):
+                return False
+        elif each.operation.family not in ("elementwise", "reduction", "contraction"):
+            return False
+    return True
 
 
 # --- arithmetic with neutral elements ---------------------------------------------------------------------------------
@@ -230,6 +252,40 @@ def _concatenate(node: Node) -> Node | None:
     return p.concatenate(parts, axis) if parts and len(parts) < len(node.inputs) else None
 
 
+def _side_by_side(node: Node) -> Node | None:
+    """Arrays that are padded with zeros to neighboring parts of a whole and added, as gradients of slices are: joined.
+
+    Adding zero does to each element what the padding of the others did.
+    """
+    parts: list[tuple[int, Node]] = []
+    axes: set[int] = set()
+    waiting = list(node.inputs)
+    while waiting:
+        each = waiting.pop()
+        if each.name == "add":
+            waiting += each.inputs
+            continue
+        if each.name != "pad":
+            return None
+        low, high, interior, value = each.attributes
+        around = {axis for axis in range(each.ndim) if low[axis] or high[axis]}
+        axes |= around
+        if len(axes) != 1 or around != axes or any(interior) or value is NEGATIVE_ZERO or value != 0:
+            return None
+        parts.append((low[min(around)], each.inputs[0]))
+    axis, end = axes.pop(), 0
+    parts.sort(key=lambda part: part[0])
+    for first, part in parts:
+        if first != end:
+            return None
+        end += part.shape[axis]
+    if end != node.shape[axis] or node.dtype.is_complex:
+        return None
+    if node.dtype.is_float:
+        return p.concatenate([p.add(part, p.full(part.shape, 0.0, part.dtype)) for _, part in parts], axis)
+    return p.concatenate([part for _, part in parts], axis)
+
+
 def _moments(node: Node) -> Node | None:
     """Moments of joined arrays as joined moments: in a DenseNet each layer's batch norm reads only what is new.
 
@@ -245,7 +301,10 @@ def _moments(node: Node) -> Node | None:
 
 _RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(("anchor", "with_gradient"), (lambda node: node.inputs[0],)),
-    "add": (_without(lambda value, dtype: value is NEGATIVE_ZERO if dtype.is_float else value == 0, 1, 0),),
+    "add": (
+        _without(lambda value, dtype: value is NEGATIVE_ZERO if dtype.is_float else value == 0, 1, 0),
+        _side_by_side,
+    ),
     "subtract": (_without(lambda value, dtype: value is not NEGATIVE_ZERO and value == 0, 1),),
     "multiply": (_without(lambda value, dtype: value == 1, 1, 0),),
     "divide": (_without(lambda value, dtype: value == 1, 1),),

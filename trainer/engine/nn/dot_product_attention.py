@@ -8,7 +8,7 @@ from typing import Any
 from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.graph import primitives as p
-from trainer.engine.graph.dtypes import DType, float32, int32
+from trainer.engine.graph.dtypes import DType, bfloat16, float32, int32
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.primitives.attention import UNLIMITED
 from trainer.engine.nn import random
@@ -27,7 +27,9 @@ def scaled_dot_product_attention(
     """softmax(scale · query keyᵀ + bias) value, without a matrix of scores in memory (Vaswani et al. 2017).
 
     Scores are computed block by block, and again in the backward pass (Dao et al. 2022), so memory grows with M + N and
-    not with M · N. 16-bit operands are computed in float32. The same bits come out whatever the number of threads.
+    not with M · N. Sums of 16-bit operands are float32; in bfloat16 of even widths the weights, and backward the
+    gradients of the scores, are rounded to bfloat16 before they are multiplied. The same bits come out whatever the
+    number of threads.
 
     Args:
         query: [B, H, M, D].
@@ -56,7 +58,8 @@ def scaled_dot_product_attention(
     _check(query, key, value, dtype, dropout_p)
     wide = float32 if dtype.is_half else dtype
     batch, heads, rows, width = query.shape
-    inputs, operands = [cast(tensor.node, wide) for tensor in tensors], []
+    by_pairs = dtype is bfloat16 and width % 2 == value.shape[3] % 2 == 0
+    inputs, operands = [cast(tensor.node, dtype if by_pairs else wide) for tensor in tensors], []
     if attn_mask is not None:
         attn_mask = as_tensor(attn_mask, operation=_NAME)
         tensors.append(attn_mask)

@@ -43,10 +43,7 @@ class Body:
 
     def holds(self, node: Node, load: Load) -> bool:
         """Whether `load` reads, at each point, exactly the element of stored `node` that belongs to this point."""
-        same = all(
-            a == b for a, b, n in zip(load.strides, self.views[node].strides, self.shape, strict=False) if n != 1
-        )
-        return node.shape == self.shape and load.offset == 0 and same
+        return node.shape == self.shape and is_along(load, self.views[node].strides, self.shape)
 
     def value(self, node: Node, coordinates: Coordinates) -> int:
         """The instruction that gives `node` at `coordinates`, from memory where it has a view."""
@@ -124,6 +121,11 @@ class Body:
         return position
 
 
+def is_along(load: Load, strides: Sequence[int], shape: Shape) -> bool:
+    """Whether `load` reads, from the first element on, by these `strides`, which are free where `shape` is 1."""
+    return load.offset == 0 and all(a == b for a, b, n in zip(load.strides, strides, shape, strict=True) if n != 1)
+
+
 def _addressing(load: Load, shape: Shape, layout: Layout, channel: int) -> Addressing | None:
     """How a contraction's kernel finds what `load` reads at each point of `shape` in `layout`, if it can."""
     if load.base is None:
@@ -189,7 +191,7 @@ def as_epilogue(
         if step.operation != "load" or step.attributes[0] in number:
             continue
         load = body.loads[step.attributes[0]]
-        how = _addressing(load, root.shape, layout, channel)
+        how = _addressing(load, body.shape, layout, channel)
         if is_main(load, how):
             mains.append(load)
             number[step.attributes[0]] = 0

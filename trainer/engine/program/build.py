@@ -187,11 +187,13 @@ class _Builder:
             reads.insert(0, self._view(applied.source, first.dtype, first.shape))
         epilogue, prologue = fused.epilogue if fused else NOTHING, applied.prologue if applied else NOTHING
         for loads, operands, shape in (
-            (fused.loads if fused else (), epilogue.operands, root.shape),
+            (fused.loads if fused else (), epilogue.operands, node.shape),
             (applied.loads if applied else (), prologue.operands, first.shape),
         ):
             reads += [self._view(load, each.dtype, shape) for load, each in zip(loads, operands, strict=True)]
-        kind, call, write = KINDS[node.name], Call.of(node), self._write(root)
+        strides = self.plan.layouts[node].strides(node.shape)  # the root may have merged its axes
+        kind, call = KINDS[node.name], Call.of(node)
+        write = View(self.buffer_of(root), root.dtype, node.shape, strides, 0, root.name)
         self.works.append(Work(kind, call, tuple(reads), (write,), node.name, epilogue=epilogue, prologue=prologue))
 
     def _add_bundle(self, bundle: Node, outputs: Sequence[Node]) -> None:
@@ -364,7 +366,7 @@ def _lies_alike(node: Node, storage: Storage, plan: Partition) -> bool:
 def _reads_only_what_it_writes(item: Group, fused: Fused | None, storage: Storage, plan: Partition) -> bool:
     """Whether a loop, or an epilogue, reads `storage` only at the element that it is about to write."""
     if fused is not None:
-        loads, shape = fused.loads, fused.root.shape
+        loads, shape = fused.loads, fused.contraction.shape
         if any(_is_in(plan.views[source].base, storage) for source in fused.contraction.inputs):
             return False
     elif item.kind == "loop":

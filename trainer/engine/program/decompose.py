@@ -11,7 +11,7 @@ from typing import Any
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType, bool_, float32, int32
 from trainer.engine.graph.node import Node, Shape
-from trainer.engine.graph.primitives.attention import GROUP, UNLIMITED, options_of
+from trainer.engine.graph.primitives.attention import GROUP, UNLIMITED, options_of, sums_of
 from trainer.engine.graph.primitives.compose import broadcast, scale, spread, transpose_last
 from trainer.engine.graph.primitives.recurrent import CELLS
 from trainer.engine.graph.primitives.scan import placeholder, scan
@@ -43,7 +43,8 @@ class _Scores:
 
     def __init__(self, name: str, inputs: Sequence[Node], attributes: tuple[Any, ...]) -> None:
         self.scale, self.window, self.dropout, _ = attributes
-        query, key, value = inputs[:3]
+        self.precision = inputs[0].dtype if inputs[0].dtype.is_half else None
+        query, key, value = (self.wide(each) for each in inputs[:3])
         self.batch, heads, rows, self.depth = query.shape
         self.heads, groups, count = heads, key.shape[1], key.shape[2]
         self.group_shape = (self.batch, groups, heads // groups)
@@ -51,6 +52,14 @@ class _Scores:
         self.full: Shape = (self.batch, heads, rows, count)
         self.options = options_of(name, inputs, attributes)
         self.query, self.key, self.value = self.grouped(query), self.repeated(key), self.repeated(value)
+
+    def wide(self, x: Node) -> Node:
+        """In the dtype of sums."""
+        return p.cast(x, sums_of(x.dtype))
+
+    def product(self, left: Node, right: Node) -> Node:
+        """Of matrices, rounded as the operands are."""
+        return p.matmul(left, right, self.precision)
 
     def grouped(self, x: Node) -> Node:
         """[B, H, ...] as [B, G, R, ...]."""
@@ -63,7 +72,7 @@ class _Scores:
 
     def computed(self) -> Node:
         """[B, G, R, M, N], -inf where a key is not seen."""
-        scores = scale(p.matmul(self.query, transpose_last(self.key)), self.scale)
+        scores = scale(self.product(self.query, transpose_last(self.key)), self.scale)
         for bias in self.options.get("bias", ()):
             scores = p.add(scores, self.grouped(broadcast(bias, self.full)))
         before, after = self.window
@@ -124,25 +133,25 @@ def _attention(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Parts:
     total = p.where(is_blind, p.full_like(total, 1), total)
     log_sum = p.where(is_blind, p.full_like(top, float("inf")), p.add(top, p.log(total)))
     weights = of.dropped(p.divide(weights, spread(total, axis, scores.shape)))
-    out, query = p.matmul(weights, of.value), inputs[0]
+    out, query = of.product(weights, of.value), inputs[0]
     return p.reshape(out, (*query.shape[:3], out.shape[-1])), p.reshape(log_sum, query.shape[:3])
 
 
 def _attention_gradient(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Parts:
     of = _Scores("attention_gradient", inputs, attributes)
     query, key, value, cotangent, log_sum, delta = inputs[:6]
-    dy, shape = of.grouped(cotangent), of.shape
+    dy, shape = of.grouped(of.wide(cotangent)), of.shape
     weights = p.exp(p.subtract(of.computed(), spread(of.grouped(log_sum), (4,), shape)))
-    through = of.dropped(p.matmul(dy, transpose_last(of.value)))
+    through = of.dropped(of.product(dy, transpose_last(of.value)))
     dscores = p.multiply(weights, p.subtract(through, spread(of.grouped(delta), (4,), shape)))
     to_scores, dscores = p.reshape(dscores, of.full), scale(dscores, of.scale)
-    dquery = p.reshape(p.matmul(dscores, of.key), query.shape)
+    dquery = p.reshape(of.product(dscores, of.key), query.shape)
 
     def summed(left: Node, right: Node, like: Node) -> Node:
         """The products over queries, of all heads that share a key head."""
         batch, groups, heads, rows, _ = left.shape
         left, right = (p.reshape(x, (batch, groups, heads * rows, x.shape[-1])) for x in (left, right))
-        return p.reshape(p.matmul(transpose_last(left), right), like.shape)
+        return p.reshape(of.product(transpose_last(left), right), like.shape)
 
     return dquery, summed(dscores, of.query, key), summed(of.dropped(weights), dy, value), to_scores
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainer.engine.graph.node import Node
-from trainer.engine.program.body import Body, Load, as_epilogue
+from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.storage import Layout
+from trainer.engine.program.body import Body, Load, as_epilogue, is_along
 from trainer.engine.program.group import Group
 from trainer.engine.program.partition import Partition
 from trainer.engine.program.spec import Epilogue
+from trainer.engine.program.views import is_dense, strides_over
 from trainer.engine.program.work import Exchanges, View
 
 _TAKES = {"matmul": -1, "convolution": 1, "convolution_input_gradient": 1}
@@ -18,7 +21,9 @@ _TAKES = {"matmul": -1, "convolution": 1, "convolution_input_gradient": 1}
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A contraction whose kernel computes `root` from its accumulators; `loads` are the epilogue's operands."""
+    """A contraction whose kernel computes `root` from its accumulators; `loads` are the epilogue's operands, along the
+    contraction's axes.
+    """
 
     contraction: Node
     root: Node
@@ -62,16 +67,35 @@ def fuse_epilogues(
 
 
 def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | None:
-    layout = plan.layouts[contraction]
+    layout, shape, rows = plan.layouts[contraction], body.shape, None
+    channel = _TAKES[contraction.name] % contraction.ndim
     if any(source.size == 0 for source in contraction.inputs):
         return None  # no kernel runs: zeros are stored
-    if root.shape != contraction.shape or body.shape != root.shape or plan.layouts[root] != layout:
-        return None
-    channel = _TAKES[contraction.name] % contraction.ndim
+    if root.shape != contraction.shape or shape != root.shape or plan.layouts[root] != layout:
+        rows = _rows(contraction, root, shape, plan)
+        if rows is None:
+            return None
+        layout, channel = rows, rows.order[-1]
     found = as_epilogue(root, body, layout, channel, lambda load, how: load.base is contraction)
-    if found is None or not all(body.holds(contraction, load) for load in found[1]):
+    if found is None or not all(is_along(load, layout.strides(shape), shape) for load in found[1]):
         return None
-    return Fused(contraction, root, found[0], found[2])
+    loads = found[2]
+    if rows is not None:
+        steps = Layout.row_major(contraction.ndim).strides(contraction.shape)
+        along = {"same": steps, "channel": (*(0,) * (contraction.ndim - 1), 1), "scalar": (0,) * contraction.ndim}
+        loads = tuple(
+            load._replace(strides=along[operand.addressing])
+            for load, operand in zip(loads, found[0].operands, strict=True)
+        )
+    return Fused(contraction, root, found[0], loads)
+
+
+def _rows(product: Node, root: Node, shape: Shape, plan: Partition) -> Layout | None:
+    """The order of the axes of `shape`, over which `root` is computed, in which `root` has the rows of a product."""
+    if product.name != "matmul" or not plan.layouts[product].is_row_major or product.size != math.prod(shape):
+        return None
+    layout = is_dense(shape, strides_over(shape, root.shape, plan.layouts[root]))
+    return layout if layout is not None and shape[layout.order[-1]] == product.shape[-1] else None
 
 
 def exchanges(operands: Sequence[View], others: Sequence[View], epilogue: Epilogue, write: View) -> Exchanges:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.program.body import Body, Load
 from trainer.engine.program.partition import COPIED, MOMENTS, REDUCTIONS, SHARD_SUM, Partition
-from trainer.engine.program.views import identity
+from trainer.engine.program.views import identity, strides_over
 from trainer.engine.program.work import SCANS
 
 LARGEST_INSTRUCTIONS = 200
@@ -106,7 +106,7 @@ def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
         return False
     if fresh.body.shape != item.body.shape or (fresh.roots[0] in plan.split) != (item.roots[0] in plan.split):
         return False
-    if any(plan.layouts[a] != plan.layouts[b] for a in fresh.roots for b in item.roots):
+    if _written(fresh, plan) != _written(item, plan):
         return False
     if len(item.body.instructions) + len(fresh.body.instructions) > LARGEST_INSTRUCTIONS:
         return False
@@ -125,6 +125,14 @@ def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
     if math.prod(fresh.body.shape) <= SMALL and plan.updates.isdisjoint((*fresh.roots, *item.roots)):
         return True  # equal updates of states are merged afterwards, all at once
     return _shares(fresh, item) or bool(fresh.reads.intersection(item.roots))
+
+
+def _written(item: Group, plan: Partition) -> object:
+    """How the first root lies, as all others of its group do: a loop's along the axes of its space, which a reshape
+    may have merged.
+    """
+    root = item.roots[0]
+    return strides_over(item.shape, root.shape, plan.layouts[root]) if item.kind == "loop" else plan.layouts[root]
 
 
 def _shares(fresh: Group, item: Group) -> bool:

@@ -123,7 +123,9 @@ def _stored_first(
     """Results and operands of kernels other than loops; and those operands that may become prologues instead."""
     stored, offered = set(results), set[Node]()
     for node in order:
-        if node.operation.family in ("contraction", "window", "index", "bundle") or node.name in _READERS:
+        if node.name in ATTENTIONS:
+            stored.update((*_wholes(node.inputs[:3]), *node.inputs[3:]))
+        elif node.operation.family in ("contraction", "window", "index", "bundle") or node.name in _READERS:
             first = 1 if may_take_prologue(node) and takes_prologue(node) else 0
             offered.update(node.inputs[:first])
             stored.update(_unmoved(source) if node.name == "matmul" else source for source in node.inputs[first:])
@@ -142,6 +144,20 @@ def _unmoved(node: Node) -> Node:
     while node.name == "permute":
         node = node.inputs[0]
     return node
+
+
+def _wholes(operands: Sequence[Node]) -> list[Node]:
+    """What is stored for operands that are read as they lie: the array that they are all parts of, if it is computed
+    element by element, as query, key and value of one product with a bias; else each of them.
+    """
+    wholes: dict[Node, Node] = {}
+    for node in operands:
+        whole = node
+        while whole.name in ("reshape", "permute", "slice"):
+            whole = whole.inputs[0]
+        wholes[node] = whole if _computes(whole) else node
+    sizes = {whole: sum(node.size for node in wholes if wholes[node] is whole) for whole in wholes.values()}
+    return [whole if sizes[whole] >= whole.size else node for node, whole in wholes.items()]
 
 
 def _reads_dense(node: Node, users: dict[Node, list[Node]]) -> bool:
@@ -176,7 +192,7 @@ def _cost(node: Node, costs: dict[Node, Cost]) -> Cost:
 def _stored(node: Node, stored: set[Node], users: dict[Node, list[Node]], cost: Cost, policy: Policy) -> bool:
     if node.operation.family not in INLINE and node.name not in AFFINE:
         return True
-    if node in stored or node.name == "barrier":
+    if node in stored or node.name == "barrier" or any(user.name in ATTENTIONS for user in users[node]):
         return True
     if node.name == "reshape" and through(node, identity(node.shape), node.ndim) is None:
         return True
@@ -250,11 +266,25 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         return default
     if any(_wants_channels_last(user, node) for user in users[node]):
         return CHANNELS_LAST
+    turned = _turned(node, users) if node.name in COPIED else None
+    if turned is not None:
+        return turned
     loads = sorted(cost.loads, key=lambda load: (-load.size, load.sequence))
     for load in loads:
         if load.shape == node.shape and not plan.layouts[load].is_row_major:
             return plan.layouts[load]
     return _LINES if node.ndim == 3 and _is_channels_last(node, users, loads, plan) else default
+
+
+def _turned(node: Node, users: dict[Node, list[Node]]) -> Layout | None:
+    """The order in which the only user, a permutation, is row-major, if a reshape of it would be a copy otherwise."""
+    if len(users[node]) != 1 or users[node][0].name != "permute":
+        return None
+    user = users[node][0]
+    view = view_through(user, NodeView.dense(node, Layout.row_major(node.ndim)))
+    if view is None or not any(each.name == "reshape" and view_through(each, view) is None for each in users[user]):
+        return None
+    return Layout(user.attributes[0])
 
 
 _LINES = Layout((0, 2, 1))

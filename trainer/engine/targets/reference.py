@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine.graph import dtypes, half
+from trainer.engine.graph import half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import merged
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, uncomputed
 from trainer.engine.graph.primitives.scan import Step
 from trainer.engine.graph.rewrite import replaced
+from trainer.engine.graph.simplify import moves_bits
 from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.targets import Device, Run
 
@@ -24,10 +25,6 @@ _TINY = {
     "float16": 0.0,  # its subnormal numbers are ordinary ones of float32, which they are computed with as
     "float64": np.finfo(np.float64).tiny,
 }
-_MOVES_BITS = frozenset(
-    {"negative", "abs", "where", "isfinite", "isnan", "isinf", "gather", "take_along", "argsort", "sort", "top_k"}
-    | {"copysign", "nextafter", "complex", "real", "imag"}
-)
 _ARITHMETIC = frozenset({"elementwise", "reduction", "contraction", "window", "index"})
 
 
@@ -119,7 +116,7 @@ def _value(node: Node, arguments: list[np.ndarray], flush_subnormals: bool) -> A
         return _scanned(node, arguments, flush_subnormals)
     if node.is_bundle:  # its outputs are rounded where they are read
         return node.operation.reference(node.attributes, *arguments)
-    flushes = flush_subnormals and node.operation.family in _ARITHMETIC and not _moves_bits(node)
+    flushes = flush_subnormals and node.operation.family in _ARITHMETIC and not moves_bits(node)
     if flushes:
         arguments = [_flushed(x, source.dtype) for x, source in zip(arguments, node.inputs, strict=True)]
     value = half.rounded(np.asarray(node.operation.reference(node.attributes, *arguments)), node.dtype)
@@ -143,13 +140,6 @@ def _scanned(node: Node, arguments: list[np.ndarray], flush_subnormals: bool) ->
         for stack, value in zip(stacks, found[step.carried :], strict=True):
             stack.append(value)
     return *carried, *[np.stack(stack[::-1] if reverse else stack) for stack in stacks]
-
-
-def _moves_bits(node: Node) -> bool:
-    """Whether instructions do it that flush nothing: rounding to 16 bits and widening are such."""
-    if node.name == "cast":
-        return {node.dtype, node.inputs[0].dtype} <= {dtypes.float32, dtypes.bfloat16, dtypes.float16}
-    return node.name in _MOVES_BITS
 
 
 def _flushed(value: np.ndarray, dtype: DType) -> np.ndarray:

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from trainer.engine.graph.storage import Storage
     from trainer.learner.ranks.heartbeats import Heartbeats
 
-CHECK_SECONDS = 0.25
-"""Seconds between two checks of the heartbeats of the others while waiting for them."""
-
-LONGEST_SEARCH_SECONDS = 8.0
-"""Seconds for which heartbeats are checked after a rank could not be reached, so that the rank can be named."""
+LONGEST_SEARCH_SECONDS, CHECK_SECONDS = 8.0, 0.25
+"""Seconds for which the heartbeats of all ranks are checked after one could not be reached, to name it, and between two
+checks.
+"""
 
 _RESUME = "Resume the run, with fewer or more processes, from its checkpoint."
 _OBJECT, _ANSWER, _FIRST_SUM, _SUMS = 1, 2, 3, 1 << 14
@@ -44,7 +43,7 @@ class RankLost(TrainingFailure):
 class Group:
     """One process of several, by mpi4py's communicator; without one, a process alone.
 
-    While it waits for others, a rank gives its processor to any other thread, and checks their heartbeats.
+    While it waits for others, a rank gives its processor to any other thread, until a heartbeat says that one is lost.
 
     Attributes:
         rank: the number of this process. size: the number of processes.
@@ -190,15 +189,13 @@ class Group:
         Raises:
             RankLost: another rank died, hangs or failed.
         """
-        started = now = last_check = time.perf_counter()
+        started = now = time.perf_counter()
         is_ready = self._is_done(is_done)
         with self.pace.wait():
             while not is_ready:
                 os.sched_yield()  # ranks may share cores: a spinning one would keep the other from coming
                 now = time.perf_counter()
-                if now - last_check >= CHECK_SECONDS:
-                    last_check = now
-                    self._look()
+                self._require_all()
                 is_ready = self._is_done(is_done)
         self.waited += now - started
 
@@ -207,14 +204,16 @@ class Group:
             return is_done()
         except RuntimeError as error:  # of MPI or NCCL, the first to notice that a process has died
             for _ in range(round(LONGEST_SEARCH_SECONDS / CHECK_SECONDS)):
-                self._look()
+                if self.heartbeats is not None:
+                    self.heartbeats.look(at_all=True)
+                self._require_all()
                 time.sleep(CHECK_SECONDS)
             raise RankLost(f"another process can't be reached: {error}", hint=_RESUME) from error
 
-    def _look(self) -> None:
+    def _require_all(self) -> None:
         """Raise if the heartbeat of a rank says that it is lost."""
-        if self.heartbeats is not None and (problem := self.heartbeats.lost()) is not None:
-            raise RankLost(problem, hint=_RESUME)
+        if self.heartbeats is not None and self.heartbeats.lost is not None:
+            raise RankLost(self.heartbeats.lost, hint=_RESUME)
 
 
 ALONE = Group()

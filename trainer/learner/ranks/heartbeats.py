@@ -1,7 +1,9 @@
 """Heartbeats of ranks in the run directory: a rank that died, failed, hangs or lags is named.
 
 Each rank has a file `ranks/N.json` with its process, its machine and what it does, which a thread writes every second;
-a rank that fails writes the reason into it. Rank 0 reports all of them as events.
+a rank that fails writes the reason into it. The thread of rank 0 reads all files every second and reports them as
+events; those of others read that of rank 0, which fails once it has found a lost rank. So n ranks read 2n files a
+second, on a file system that they may share.
 
     file unchanged for SILENT_SECONDS                        lost: the whole process hangs
     no activity for SILENT_SECONDS, in a compiled step       lost: nothing but the ranks' exchange may wait there
@@ -18,7 +20,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +41,9 @@ LONGEST_IDLE_SECONDS = 600.0
 """A rank that does nothing for this long outside of a compiled step is lost, as PyTorch's timeout of collectives has
     it: loading data and hooks may wait for a network.
 """
+
+LOOKS_BEFORE_WARNING = 2
+"""Looks after which a lost rank is named in a warning, if rank 0 does not wait for it: a step has ended by then."""
 
 REPORT_SECONDS, RANKS_OF_A_REPORT = 2.0, 16
 """Seconds between two reports of up to RANKS_OF_A_REPORT ranks; those of more ranks are longer, and rarer."""
@@ -86,6 +91,10 @@ class Heartbeats:
         pace: what this rank does.
         tell: receives reports about all ranks, and warnings; None: another rank reports them.
         clock: seconds, for the age of heartbeats as seen from here: clocks of machines are not compared.
+
+    Attributes:
+        lost: a sentence about a rank that is lost, as of the last look; None while all that this rank watches live or
+            are done.
     """
 
     def __init__(
@@ -106,7 +115,9 @@ class Heartbeats:
         self._known = {"pid": os.getpid(), "started": process_started(os.getpid()), "host": host_name()}
         self._changes, self._active_at = 0, clock()
         self._lagging, self._idle_ranks = Lagging(), set[int]()
-        self._reported_at = -math.inf
+        self._reported_at = self._look_time = -math.inf
+        self._looks_while_lost = 0
+        self.lost: str | None = None
 
     def start(self) -> None:
         """Write the file, and again every second from now on."""
@@ -121,12 +132,16 @@ class Heartbeats:
             self._thread.join()
         self._write({"failure": failure} if failure else {"is_done": True})
 
-    def lost(self) -> str | None:
-        """A sentence about the first rank that is lost; None while all others live or are done."""
-        for rank in range(self.size):
-            if rank != self.rank and (problem := self._problem(self.beat_of(rank))) is not None:
-                return problem
-        return None
+    def look(self, *, at_all: bool = False) -> list[Beat]:
+        """The heartbeats that this rank watches, or those of all ranks; notes which is `lost`."""
+        now = self._clock()
+        if now - self._look_time >= SILENT_SECONDS:
+            self._beats.clear()  # this process was stopped itself, and the others perhaps with it
+        self._look_time = now
+        beats = [self.beat_of(rank) for rank in (range(self.size) if at_all or self.rank == 0 else [0])]
+        problems = (self._problem(beat) for beat in beats if beat.rank != self.rank)
+        self.lost = next((problem for problem in problems if problem is not None), None)
+        return beats
 
     def beat_of(self, rank: int) -> Beat:
         """The heartbeat of a rank, as it stands."""
@@ -142,10 +157,13 @@ class Heartbeats:
             since = now
         return Beat(rank, known, now - since)
 
-    def report(self) -> None:
-        """Reports all ranks, and warns about those that do nothing or lag."""
+    def report(self, beats: Sequence[Beat]) -> None:
+        """Reports all ranks, and warns about those that do nothing, lag, or are lost while this one does not wait."""
         assert self._tell is not None
-        beats = [self.beat_of(rank) for rank in range(self.size)]
+        is_unheard = self.lost is not None and not self._pace.waiting  # one that waits ends, for that reason
+        self._looks_while_lost = self._looks_while_lost + 1 if is_unheard else 0
+        if self._looks_while_lost == LOOKS_BEFORE_WARNING:
+            self._tell(WarningEvent(f"{self.lost}; the run ends once rank 0 has finished {self._pace.activity!r}"))
         now = self._clock()
         if now - self._reported_at >= REPORT_SECONDS * math.ceil(self.size / RANKS_OF_A_REPORT):
             self._reported_at = now
@@ -188,9 +206,10 @@ class Heartbeats:
             if activity.has_any() or self._pace.changes != self._changes:
                 self._changes, self._active_at = self._pace.changes, self._clock()
             self._write(self._status())
+            beats = self.look()
             if self._tell is not None:
                 with suppress(TrainerError, OSError):  # a full disk: the loop says so
-                    self.report()
+                    self.report(beats)
 
     def _status(self) -> dict[str, Any]:
         pace, status = self._pace, dict[str, Any]()

@@ -1,4 +1,4 @@
-"""Forms the group of ranks: from an MPI launcher, or by starting further processes on this machine.
+"""Forms the group of ranks: from a launcher, or by starting further processes on this machine.
 
 mpi4py (extra `distributed`) is imported only where there is more than one process.
 """
@@ -11,11 +11,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from trainer import TrainerError
+from trainer.learner.ranks import rendezvous
 from trainer.learner.ranks.group import Group
 
 _STAYING = '"$@" || { code=$?; [ -e "$0" ] || { mkdir -p "$0.failed"; exit $code; }; exec sleep 600; }'
@@ -28,15 +29,20 @@ def from_launcher(count: int, launcher: str) -> Group:
     """The group of the `count` processes that a launcher (mpiexec, srun, torchrun) has started.
 
     Raises:
-        TrainerError: mpi4py is missing, or the launcher and MPI do not know each other.
+        TrainerError: mpi4py is missing, the launcher and MPI do not know each other, or torchrun's processes do not
+            find each other.
     """
-    communicator = _mpi().COMM_WORLD
+    _require_mpi4py()
+    is_torchrun = launcher == "torchrun"
+    with rendezvous.joined(rendezvous.Place.of(os.environ)) if is_torchrun else nullcontext():
+        communicator = _mpi().COMM_WORLD
     if communicator.Get_size() != count:
         raise TrainerError(
             f"{launcher} started {count} processes that MPI does not know",
             found=f"an MPI world of {communicator.Get_size()}",
             expected=f"one of {count}",
-            hint=f"Start with `mpiexec -n {count} trainer run …`, or with `srun --mpi=pmi2` or `--mpi=pmix`.",
+            hint=f"Start with `mpiexec -n {count} trainer run …`, or with `srun --mpi=pmi2` or `--mpi=pmix`. torchrun "
+            "needs MPICH, as `pip install mpich` brings it.",
         )
     return Group(communicator)
 
@@ -50,8 +56,7 @@ def command(count: int, arguments: Sequence[str], heartbeats: Path) -> list[str]
     Raises:
         TrainerError: there is no launcher of MPI, or no mpi4py.
     """
-    if importlib.util.find_spec("mpi4py") is None:
-        raise _missing("no such package")
+    _require_mpi4py()
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     launcher = shutil.which("mpiexec", path=path)
     if launcher is None:
@@ -88,14 +93,17 @@ def abandon(prefix: str = "/dev/shm/mpich_shm_") -> None:
 
 
 def _mpi() -> Any:
-    if importlib.util.find_spec("mpi4py") is None:
-        raise _missing("no such package")
     import mpi4py
 
     mpi4py.rc.finalize = False  # after a rank was lost, MPI's own end would wait for it forever
     from mpi4py import MPI
 
     return MPI
+
+
+def _require_mpi4py() -> None:
+    if importlib.util.find_spec("mpi4py") is None:
+        raise _missing("no such package")
 
 
 def _missing(found: str) -> TrainerError:

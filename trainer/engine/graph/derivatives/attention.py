@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Gradient, Node
-from trainer.engine.graph.primitives.attention import GROUP, UNLIMITED, options_of
+from trainer.engine.graph.primitives.attention import GROUP, UNLIMITED, options_of, sums_of
 from trainer.engine.graph.primitives.compose import add_all, broadcast, scale, transpose_last
 
 Cotangents = Sequence[Node | None]
@@ -23,12 +23,17 @@ def _sum(*terms: Node | None) -> Node | None:
     return add_all(known) if known else None
 
 
+def _wide(x: Node) -> Node:
+    """In the dtype of sums."""
+    return p.cast(x, sums_of(x.dtype))
+
+
 class _Matrices:
     """The matrices [B, H, M, N] of an attention, as nodes."""
 
     def __init__(self, node: Node) -> None:
         self.scale, self.window, self.dropout, _ = node.attributes
-        self.query, self.key, self.value = node.inputs[:3]
+        self.query, self.key, self.value = (_wide(each) for each in node.inputs[:3])
         self.options = options_of(node.name, node.inputs, node.attributes)
         self.shape = (*self.query.shape[:3], self.key.shape[2])
         self.keys, self.values = self.repeated(self.key), self.repeated(self.value)
@@ -123,16 +128,18 @@ def _attention(node: Node, cotangents: Cotangents) -> Sequence[Node | None]:
     delta = p.reduce_sum(p.multiply(dy, out), (3,))
     if dlog_sum is not None:
         delta = p.subtract(delta, dlog_sum)
-    *parts, dscores = p.attention_gradient((*node.inputs[:3], dy, log_sum, delta, *node.inputs[3:]), node.attributes)
-    return (*parts, *_Matrices(node).of_options(dscores))
+    operands, dtype = node.inputs[:3], node.inputs[0].dtype
+    inputs = (*operands, p.cast(dy, dtype), log_sum, delta, *node.inputs[3:])
+    *parts, dscores = p.attention_gradient(inputs, node.attributes)
+    return (*(p.cast(part, dtype) for part in parts), *_Matrices(node).of_options(dscores))
 
 
 def _attention_gradient(node: Node, cotangents: Cotangents) -> Sequence[Node | None]:
     """With S the scores, P = exp(S − log_sum), Z dropout and ∘ element by element, the primitive computes
     dS = P∘(Z∘(dy Vᵀ) − delta), dQ = scale·dS K, dK = scale·dSᵀ Q, dV = (Z∘P)ᵀ dy, and gives dS, too.
     """
-    m = _Matrices(node)
-    dy, log_sum, delta = node.inputs[3:6]
+    m, dtype = _Matrices(node), node.inputs[0].dtype
+    dy, log_sum, delta = _wide(node.inputs[3]), *node.inputs[4:6]
     to_query, to_key, to_value, of_dscores = cotangents
     to_key = None if to_key is None else m.repeated(to_key)
     to_value = None if to_value is None else m.repeated(to_value)
@@ -166,11 +173,9 @@ def _attention_gradient(node: Node, cotangents: Cotangents) -> Sequence[Node | N
         None if to_value is None else p.matmul(m.kept(weights), to_value),
     )
     assert key is not None
+    value = None if of_products is None else m.of_groups(p.matmul(transpose_last(of_products), dy))
     return [
-        query,
-        m.of_groups(key),
-        None if of_products is None else m.of_groups(p.matmul(transpose_last(of_products), dy)),
-        of_dy,
+        *(None if each is None else p.cast(each, dtype) for each in (query, m.of_groups(key), value, of_dy)),
         p.negative(p.reduce_sum(to_scores, (3,))),
         None if of_inner is None else p.negative(p.reduce_sum(of_inner, (3,))),
         *m.of_options(to_scores),

@@ -6,6 +6,9 @@
 The distance of query i and key j is first + i − j: `first` is the position of the first query among the keys. A query
 that sees no key has zeros as its output, no gradient, and +inf as its log_sum, so that exp(scores − log_sum) is 0.
 
+Query, key, value and the cotangent of out may be bfloat16, of even widths. Then all else, results included, is float32,
+and what these four are multiplied by (weights, gradients of scores) is rounded to bfloat16 first.
+
 Vaswani et al. 2017; Dao et al. 2022 (FlashAttention); Press et al. 2022 (ALiBi); Shazeer 2019 and Ainslie et al. 2023
 (several query heads for each key head); Beltagy et al. 2020 (sliding windows).
 """
@@ -38,6 +41,11 @@ _ATTRIBUTES = ("scale", "window", "dropout", "operands")
 _REQUIRED = {"attention": 3, "attention_gradient": 6}
 
 
+def sums_of(dtype: DType) -> DType:
+    """The dtype of sums and results for operands of a dtype."""
+    return dtypes.float32 if dtype.is_half else dtype
+
+
 def options_of(name: str, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> dict[str, tuple[Any, ...]]:
     """The optional operands among the inputs of primitive `name`, by name."""
     found, place = {}, _REQUIRED[name]
@@ -55,9 +63,11 @@ def _check(name: str, inputs: Sequence[Node], attributes: tuple[Any, ...]) -> No
     if len(inputs) != count:
         raise refusal(name, "another number of inputs", found=describe(inputs), expected=f"{count} inputs")
     query, key, value = inputs[:3]
-    dtype = query.dtype
-    if dtype not in (dtypes.float32, dtypes.float64) or any(node.dtype is not dtype for node in inputs[:3]):
-        raise refusal(name, "does not take these dtypes", found=describe(inputs[:3]), expected="float32 or float64")
+    known = (dtypes.bfloat16, dtypes.float32, dtypes.float64)
+    if query.dtype not in known or any(node.dtype is not query.dtype for node in inputs[:3]):
+        expected = "float32, float64 or bfloat16"
+        raise refusal(name, "does not take these dtypes", found=describe(inputs[:3]), expected=expected)
+    dtype = sums_of(query.dtype)
     if (
         any(node.ndim != 4 for node in (query, key, value)) or key.shape[:3] != value.shape[:3]
         or query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3] or not key.shape[1] or not query.shape[3]
@@ -65,6 +75,9 @@ def _check(name: str, inputs: Sequence[Node], attributes: tuple[Any, ...]) -> No
     ):  # fmt: skip
         expected = "query [B, H, M, D], key [B, G, N, D], value [B, G, N, E], where G divides H"
         raise refusal(name, "shapes do not go together", found=describe(inputs[:3]), expected=expected)
+    if query.dtype.is_half and (query.shape[3] % 2 or value.shape[3] % 2):
+        expected = "even widths: bfloat16 is multiplied in pairs"
+        raise refusal(name, "an odd width of bfloat16", found=describe(inputs[:3]), expected=expected)
     batch, heads, rows, _ = query.shape
     full = (batch, heads, rows, key.shape[2])
     options = options_of(name, inputs, attributes)
@@ -89,13 +102,14 @@ def _check(name: str, inputs: Sequence[Node], attributes: tuple[Any, ...]) -> No
 
 def _outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
     query, value = inputs[0], inputs[2]
-    return ((*query.shape[:3], value.shape[3]), query.dtype), (query.shape[:3], query.dtype)
+    dtype = sums_of(query.dtype)
+    return ((*query.shape[:3], value.shape[3]), dtype), (query.shape[:3], dtype)
 
 
 def _gradient_outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
     query, key = inputs[:2]
-    scores = (*query.shape[:3], key.shape[2])
-    return (*((node.shape, node.dtype) for node in inputs[:3]), (scores, query.dtype))
+    scores, dtype = (*query.shape[:3], key.shape[2]), sums_of(query.dtype)
+    return (*((node.shape, dtype) for node in inputs[:3]), (scores, dtype))
 
 
 # --- reference ----------------------------------------------------------------------------------------------------
@@ -178,11 +192,12 @@ def _dtype(name: str, outputs: Any) -> Any:
 def _gradient_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
     _check("attention_gradient", inputs, attributes)
     query, rows = inputs[0], inputs[0].shape[:3]
-    expected_shapes = ((*rows, inputs[2].shape[3]), rows, rows)
-    if [(node.dtype, node.shape) for node in inputs[3:6]] != [(query.dtype, shape) for shape in expected_shapes]:
-        expected = f"{query.dtype} of shapes {', '.join(map(str, expected_shapes))}"
+    sums = (sums_of(query.dtype), rows)
+    allowed = [(query.dtype, (*rows, inputs[2].shape[3])), sums, sums]
+    if [(node.dtype, node.shape) for node in inputs[3:6]] != allowed:
+        expected = ", ".join(f"{dtype}{list(shape)}" for dtype, shape in allowed)
         raise refusal("attention_gradient", "cotangents do not fit", found=describe(inputs[3:6]), expected=expected)
-    return query.dtype
+    return bundle_dtype(_gradient_outputs(inputs, attributes))
 
 
 _ATTENTION = register_bundle(

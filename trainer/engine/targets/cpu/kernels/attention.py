@@ -49,10 +49,11 @@ class Attention:
 
     @property
     def areas(self) -> tuple[int, ...]:
-        """Transposed queries, scores, transposed output, maxima, sums, factors, and a spare row."""
+        """Transposed queries, scores, transposed output, maxima, sums, factors, a spare row, and paired values."""
         spec, block = self.spec, self.block
         places = spec.padded(spec.value_width)
-        return spec.width * block, BLOCK * block, places * block, block, block, block, places
+        turned, paired = spec.terms(spec.width) * block, spec.terms(BLOCK) * places if spec.pairs else 0
+        return turned, BLOCK * block, places * block, block, block, block, places, paired
 
     @property
     def scratch_bytes(self) -> int:
@@ -78,10 +79,11 @@ class _Forward(Blocks):
         self.row = w.multiply(number, block)
         rows = w.minimum(block, w.subtract(spec.rows, self.row)) if spec.rows % block else block
         self.position = w.add(self.first(self.batch), self.row)
-        turned, self.scores, output, self.top, self.total, self.factor, spare = self.areas(*self.kernel.areas)
+        turned, self.scores, output, self.top, self.total, self.factor, spare, paired = self.areas(*self.kernel.areas)
+        early, late = (1.0, spec.scale) if spec.pairs else (spec.scale, 1.0)
         self.transpose_in(
             "query", self.at("query", query, self.batch, self.head, self.row, 0), turned, tokens=rows,
-            stride=query[2], width=spec.width, pitch=block, factor=spec.scale,
+            stride=query[2], width=spec.terms(spec.width), pitch=block, factor=early,
         )  # fmt: skip
         self.fill(output, spec.padded(spec.value_width) * block, f.constant(0.0))
         self.fill(self.top, block, f.constant(float("-inf")))
@@ -97,8 +99,8 @@ class _Forward(Blocks):
             totals = block_totals(spec.keys, BLOCK)
             self.product(
                 "scores", self.memory.at(keys, w.multiply(place, key[2])), turned, self.scores, rows=count,
-                row_step=key[2], steps=spec.width, a_step=key[3], b_step=block, columns=block, output_step=block,
-                heights=totals,
+                row_step=key[2], steps=spec.terms(spec.width), a_step=key[3], b_step=block, columns=block,
+                output_step=block, heights=totals, factor=late,
             )  # fmt: skip
             self._adjust(place, count, rows)
             self._normalize(place, count)
@@ -107,10 +109,14 @@ class _Forward(Blocks):
                     there = w.add(w.multiply(line.index, block), start)
                     scaled = f.multiply(self.memory.load(output, there), self.memory.load(self.factor, start))
                     self.memory.store(scaled, output, there)
+            source, along = self.memory.at(values, w.multiply(place, value[2])), value[2]
+            if spec.pairs:
+                self.pair_rows(self.scores, rows=count, columns=block, totals=totals)
+                self.interleave(source, paired, tokens=count, stride=along, width=spec.value_width)
+                source, along = paired, spec.padded(spec.value_width)
             self.product(
-                "output", self.memory.at(values, w.multiply(place, value[2])), self.scores, output,
-                rows=spec.value_width, row_step=value[3], steps=count, a_step=value[2], b_step=block, columns=block,
-                output_step=block, accumulate=True,
+                "output", source, self.scores, output, rows=spec.value_width, row_step=value[3],
+                steps=self.terms(count), a_step=along, b_step=block, columns=block, output_step=block, accumulate=True,
             )  # fmt: skip
         self._finish(rows)
         target = self.at("out", out, self.batch, self.head, self.row, 0)

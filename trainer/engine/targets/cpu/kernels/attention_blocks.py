@@ -3,6 +3,10 @@
 Numerics class: keys in blocks of 64 from the first on. Each score is one chain of fused multiply-adds along the width,
 from zero. Within a block each sum over keys or queries is such a chain, too; sums of blocks are added in their order.
 Block sizes and the grid of tasks come from the shape alone, so tiles and threads leave the bits alone.
+
+Operands of bfloat16 are multiplied in pairs (`products.py`): neighbors along what is summed, of the width as they lie,
+of the tokens once two rows are interleaved. A pair is an element of the size of a sum, so blocks are transposed and
+multiplied as those of float32 are. Weights and gradients of scores are rounded before they are paired.
 """
 
 from __future__ import annotations
@@ -10,14 +14,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.primitives.attention import GROUP, UNLIMITED
-from trainer.engine.targets.cpu.kernels.access import Elements
+from trainer.engine.program.spec import Epilogue, Instruction
+from trainer.engine.targets.cpu.kernels.access import Elements, load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.loops import broadcast
+from trainer.engine.targets.cpu.kernels.products import Products
 from trainer.engine.targets.cpu.kernels.tile import run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
-from trainer.engine.targets.ir.expression import lanes_of
+from trainer.engine.targets.ir.expression import MEMORY, cast, lanes_of, narrow, widen
 from trainer.engine.targets.ir.integers import random_words
 from trainer.engine.targets.ir.vectors import Floats, Integers
 from trainer.engine.targets.ir.writer import Integer, Writer, vector
@@ -35,7 +42,8 @@ class AttentionSpec:
 
     `strides` are those of query, key and value [B, heads, tokens, width], then the others' of the kernel; those of
     width are 1 for what is read by vectors. A bias has its strides here, 0 where it is broadcast. `tile` is (rows,
-    vectors) of sums that registers hold.
+    vectors) of sums that registers hold. dtype: of sums; products: how operands are multiplied, and where these are
+    pairs, the strides of query, key, value and cotangent count them.
     """
 
     dtype: DType
@@ -53,6 +61,7 @@ class AttentionSpec:
     operands: tuple[str, ...]
     bias: Strides
     tile: tuple[int, int]
+    products: Products = "single"
 
     @property
     def lanes(self) -> int:
@@ -61,6 +70,15 @@ class AttentionSpec:
     def padded(self, extent: int) -> int:
         """`extent` in whole vectors."""
         return -(-extent // self.lanes) * self.lanes
+
+    @property
+    def pairs(self) -> bool:
+        """Whether operands are bfloat16."""
+        return self.products != "single"
+
+    def terms(self, extent: int) -> int:
+        """Elements along what is summed: numbers, or pairs of them."""
+        return -(-extent // 2) if self.pairs else extent
 
     @property
     def masks(self) -> bool:
@@ -90,10 +108,10 @@ class Blocks:
         return self.memory.at(self.address[name], offset)
 
     def areas(self, *sizes: int) -> list[str]:
-        """Parts of the scratch memory with these numbers of elements."""
+        """Parts of the scratch memory with these numbers of elements; "" for none."""
         found, offset = [], 0
         for size in sizes:
-            found.append(self.memory.at("%scratch", offset))
+            found.append(self.memory.at("%scratch", offset) if size else "")
             offset += scratch_elements(self.spec, size)
         return found
 
@@ -104,13 +122,15 @@ class Blocks:
         place = self.w.pointer(self.address["first"], batch, "i32")
         return self.w.value(f"sext i32 {self.w.value(f'load i32, ptr {place}')} to i64")
 
-    # Products and transposes
+    # Products
 
     def product(
         self, name: str, a: str, b: str, output: str, *, rows: Integer, row_step: int, steps: Integer, a_step: int,
         b_step: int, columns: int, output_step: int, heights: Iterable[int] = (), accumulate: bool = False,
+        factor: float = 1.0,
     ) -> None:  # fmt: skip
-        """output[row, column] = sum over steps of a[row, step] · b[step, column]; columns of both are neighbors.
+        """output[row, column] = factor · sum over steps of a[row, step] · b[step, column]; columns of both are
+        neighbors. Steps are of `terms`.
 
         `rows` that are a register take one of the values `heights`. `accumulate`: the sums are added.
         """
@@ -130,10 +150,75 @@ class Blocks:
                         self.spec.dtype, tuple(row * row_step for row in range(height)),
                         tuple(row * output_step for row in range(height)), width, lanes, active,
                         (Level(extent, a_step, b_step),), 2 if isinstance(steps, int) and steps > 1 else 1,
-                        b_masked=active < lanes, accumulate=accumulate,
+                        b_masked=active < lanes, accumulate=accumulate, epilogue=self._scaled(factor),
+                        products=self.spec.products,
                     )  # fmt: skip
                     places = (here, self.memory.at(b, start * lanes), there)
                     run_tile(w, f"{name}_{height}x{width}_{active}", tile, places, values)
+
+    def _scaled(self, factor: float) -> Epilogue:
+        """Sums multiplied by a factor."""
+        dtype = self.spec.dtype
+        if factor == 1:
+            return Epilogue()
+        body = (Instruction("load", (), dtype, (0,)), Instruction("constant", (), dtype, (factor,)))
+        return Epilogue(body=(*body, Instruction("multiply", (0, 1), dtype)))
+
+    # Pairs
+
+    def terms(self, count: Integer) -> Integer:
+        """As that of the specification, of a number that may be a register."""
+        if isinstance(count, int):
+            return self.spec.terms(count)
+        return self.w.divide(self.w.add(count, 1), 2)[0] if self.spec.pairs else count
+
+    def interleave(self, source: str, target: str, *, tokens: Integer, stride: int, width: int) -> None:
+        """target[pair, place] = elements `place` of tokens 2·pair and 2·pair + 1, of an odd number the last one twice.
+
+        `stride` counts pairs; the target has as many places as whole vectors hold.
+        """
+        w, lanes, half = self.w, self.lanes, MEMORY["bfloat16"]
+        with w.loop(0, self.terms(tokens)) as pair:
+            first = w.multiply(pair.index, 2)
+            second = w.minimum(w.add(first, 1), w.subtract(tokens, 1))
+            rows = [self.memory.at(source, w.multiply(token, stride)) for token in (first, second)]
+            there = self.memory.at(target, w.multiply(pair.index, self.spec.padded(width)))
+            for start in range(0, width, lanes):
+                active = min(lanes, width - start)
+                values = [
+                    widen(w, load_vector(w, dtypes.bfloat16, w.pointer(row, start, half), lanes, active),
+                          dtypes.bfloat16, lanes)
+                    for row in rows
+                ]  # fmt: skip
+                self.memory.store(self._paired(*values), there, start)
+
+    def pair_rows(self, matrix: str, *, rows: Integer, columns: int, totals: Iterable[int], rounded: str = "") -> None:
+        """Rounds rows of sums, and puts rows 2·pair and 2·pair + 1 where row `pair` was, as pairs; zeros follow an odd
+        number of rows, which is one of `totals`. `rounded` gets the rows as they are, rounded, BLOCK elements each.
+        """
+        w, lanes, memory = self.w, self.lanes, self.memory
+        for total in totals:
+            if total % 2:
+                with w.when(w.value(f"icmp eq i64 {rows}, {total}")):
+                    self.fill(memory.at(matrix, total * columns), columns, self.f.constant(0.0))
+        with w.loop(0, self.terms(rows)) as pair:
+            for start in range(0, columns, lanes):
+                values = []
+                for row in (w.multiply(pair.index, 2), w.add(w.multiply(pair.index, 2), 1)):
+                    value = memory.load(matrix, w.add(w.multiply(row, columns), start))
+                    values.append(cast(w, value, dtypes.float32, dtypes.bfloat16, lanes))
+                    if rounded:
+                        place = w.add(w.multiply(row, BLOCK), start)
+                        there = w.pointer(rounded, place, MEMORY["bfloat16"])
+                        store_vector(w, dtypes.bfloat16, narrow(w, values[-1], dtypes.bfloat16, lanes), there, lanes)
+                memory.store(self._paired(*values), matrix, w.add(w.multiply(pair.index, columns), start))
+
+    def _paired(self, even: str, odd: str) -> str:
+        """Pairs of numbers that are bfloat16 already."""
+        low = self.f.integer_operation("lshr", self.f.to_bits(even), self.f.whole(16))
+        return self.f.from_bits(self.f.integer_operation("or", self.f.to_bits(odd), low))
+
+    # Transposes
 
     def transpose_in(self, name: str, source: str, target: str, *, tokens: Integer, stride: int, width: int,
                      pitch: int, factor: float = 1.0, accumulate: bool = False) -> None:  # fmt: skip

@@ -62,12 +62,16 @@ class AttentionGradient:
 
     @property
     def areas(self) -> tuple[int, ...]:
-        """Transposed keys and values, the sums of both, weights, gradients of scores, and a spare row."""
+        """Transposed keys and values, the sums of both, weights, gradients of scores, a spare row, and of bfloat16
+        paired keys, queries and cotangents and rounded gradients of scores.
+        """
         spec = self.spec
         widths = spec.padded(spec.width), spec.padded(spec.value_width)
+        half = BLOCK // 2 if spec.pairs else 0
         return (
-            spec.width * BLOCK, spec.value_width * BLOCK, widths[0] * BLOCK, widths[1] * BLOCK, BLOCK * BLOCK,
-            BLOCK * BLOCK, max(widths),
+            spec.terms(spec.width) * BLOCK, spec.terms(spec.value_width) * BLOCK, widths[0] * BLOCK, widths[1] * BLOCK,
+            BLOCK * BLOCK, BLOCK * BLOCK, max(widths), widths[0] * half, widths[0] * half, widths[1] * half,
+            BLOCK * half,
         )  # fmt: skip
 
     @property
@@ -92,7 +96,9 @@ class _Backward(Blocks):
         self.batch, self.group, split = w.unravel("%task", spec.groups, kernel.splits)
         self.first_place = self.first(self.batch)
         (self.turned_keys, self.turned_values, self.key_sums, self.value_sums, self.weights, self.gradients,
-         self.spare) = self.areas(*kernel.areas)  # fmt: skip
+         self.spare, self.paired_keys, self.paired_queries, self.paired_cotangents,
+         self.rounded) = self.areas(*kernel.areas)  # fmt: skip
+        self.factors = (1.0, spec.scale) if spec.pairs else (spec.scale, 1.0)
         self.shared = spec.heads // spec.groups
         self.offset = w.multiply(split, spec.batch * spec.heads * spec.rows * spec.width) if kernel.splits > 1 else 0
         self._clear_queries()
@@ -126,10 +132,12 @@ class _Backward(Blocks):
             self.count = w.minimum(BLOCK, w.subtract(spec.keys, place)) if spec.keys % BLOCK else BLOCK
         self.place, self.keys = place, self.at("keys", key, self.batch, self.group, place, 0)
         values = self.at("value", value, self.batch, self.group, place, 0)
-        self.transpose_in("key", self.keys, self.turned_keys, tokens=self.count, stride=key[2], width=spec.width,
-                          pitch=BLOCK, factor=spec.scale)  # fmt: skip
+        self.transpose_in("key", self.keys, self.turned_keys, tokens=self.count, stride=key[2],
+                          width=spec.terms(spec.width), pitch=BLOCK, factor=self.factors[0])  # fmt: skip
         self.transpose_in("value", values, self.turned_values, tokens=self.count, stride=value[2],
-                          width=spec.value_width, pitch=BLOCK)  # fmt: skip
+                          width=spec.terms(spec.value_width), pitch=BLOCK)  # fmt: skip
+        if spec.pairs:
+            self.interleave(self.keys, self.paired_keys, tokens=self.count, stride=key[2], width=spec.width)
         self.fill(self.key_sums, spec.padded(spec.width) * BLOCK, f.constant(0.0))
         self.fill(self.value_sums, spec.padded(spec.value_width) * BLOCK, f.constant(0.0))
         low, high = self._seeing()
@@ -168,27 +176,40 @@ class _Backward(Blocks):
         totals = block_totals(spec.rows, BLOCK)
         queries = self.at("query", query, self.batch, head, row, 0)
         cotangents = self.at("cotangent", cotangent, self.batch, head, row, 0)
-        for name, operand, strides, turned, width, output in (
-            ("scores", queries, query, self.turned_keys, spec.width, self.weights),
-            ("weights", cotangents, cotangent, self.turned_values, spec.value_width, self.gradients),
+        for name, operand, strides, turned, width, output, factor in (
+            ("scores", queries, query, self.turned_keys, spec.width, self.weights, self.factors[1]),
+            ("weights", cotangents, cotangent, self.turned_values, spec.value_width, self.gradients, 1.0),
         ):
             self.product(
-                name, operand, turned, output, rows=rows, row_step=strides[2], steps=width, a_step=strides[3],
-                b_step=BLOCK, columns=BLOCK, output_step=BLOCK, heights=totals,
+                name, operand, turned, output, rows=rows, row_step=strides[2], steps=spec.terms(width),
+                a_step=strides[3], b_step=BLOCK, columns=BLOCK, output_step=BLOCK, heights=totals, factor=factor,
             )  # fmt: skip
         self._differentiate(head, row, rows)
-        for name, operand, strides, matrix, width, output in (
-            ("to_value", cotangents, cotangent, self.weights, spec.value_width, self.value_sums),
-            ("to_key", queries, query, self.gradients, spec.width, self.key_sums),
+        keys, key_step, gradients, gradient_step = self.keys, key[2], self.gradients, BLOCK
+        query_step, cotangent_step = query[2], cotangent[2]
+        if spec.pairs:
+            self.pair_rows(self.weights, rows=rows, columns=BLOCK, totals=totals)
+            self.pair_rows(self.gradients, rows=rows, columns=BLOCK, totals=totals, rounded=self.rounded)
+            self.interleave(queries, self.paired_queries, tokens=rows, stride=query[2], width=spec.width)
+            self.interleave(cotangents, self.paired_cotangents, tokens=rows, stride=cotangent[2],
+                            width=spec.value_width)  # fmt: skip
+            queries, cotangents, keys, gradients = (
+                self.paired_queries, self.paired_cotangents, self.paired_keys, self.rounded,
+            )  # fmt: skip
+            query_step, cotangent_step = spec.padded(spec.width), spec.padded(spec.value_width)
+            key_step, gradient_step = query_step, BLOCK // 2
+        for name, operand, step, matrix, width, output in (
+            ("to_value", cotangents, cotangent_step, self.weights, spec.value_width, self.value_sums),
+            ("to_key", queries, query_step, self.gradients, spec.width, self.key_sums),
         ):
             self.product(
-                name, operand, matrix, output, rows=width, row_step=strides[3], steps=rows, a_step=strides[2],
+                name, operand, matrix, output, rows=width, row_step=1, steps=self.terms(rows), a_step=step,
                 b_step=BLOCK, columns=BLOCK, output_step=BLOCK, accumulate=True,
             )  # fmt: skip
         self.product(
-            "to_query", self.gradients, self.keys, self._to_query(head, row), rows=rows, row_step=BLOCK,
-            steps=self.count, a_step=1, b_step=key[2], columns=spec.width, output_step=to_query[2], heights=totals,
-            accumulate=True,
+            "to_query", gradients, keys, self._to_query(head, row), rows=rows, row_step=gradient_step,
+            steps=self.terms(self.count), a_step=1, b_step=key_step, columns=spec.width, output_step=to_query[2],
+            heights=totals, accumulate=True,
         )  # fmt: skip
 
     def _differentiate(self, head: Integer, row: Integer, rows: Integer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from trainer.engine.graph.primitives.attention import UNLIMITED, options_of
+from trainer.engine.graph.primitives.attention import UNLIMITED, options_of, sums_of
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program import loops
 from trainer.engine.program.spec import Instruction
@@ -54,6 +54,7 @@ def expand_attention_gradient(expansion: Expansion, work: Work) -> None:
     parts = query
     if kernel.splits > 1:
         dense = Layout.row_major(4).strides(query.shape)
+        strides = kernel.spec.strides
         kernel = replace(kernel, spec=replace(kernel.spec, strides=(*strides[:4], dense, *strides[5:])))
         buffer = Buffer(kernel.splits * query.size, query.dtype, "gradients of queries")
         parts = View(buffer, query.dtype, (kernel.splits * query.size,), (1,))
@@ -77,8 +78,14 @@ def _sum(parts: View, target: View, count: int) -> Work:
 
 
 def _along_width(expansion: Expansion, views: tuple[View, ...], count: int) -> tuple[View, ...]:
-    """The operands, the first `count` of them with neighbors along the width, the small ones dense."""
-    wide = [expansion.dense(view, lambda strides: strides[3] == 1, Layout.row_major(4)) for view in views[:count]]
+    """The operands, the first `count` of them with neighbors along the width, and pairs of them where they are
+    bfloat16; the small ones dense.
+    """
+
+    def fits(strides: tuple[int, ...]) -> bool:
+        return strides[3] == 1 and not (views[0].dtype.is_half and any(step % 2 for step in strides[:3]))
+
+    wide = [expansion.dense(view, fits, Layout.row_major(4)) for view in views[:count]]
     others = [
         _along_keys(expansion, view) if view.ndim == 4 else expansion.laid_out(view, Layout.row_major(view.ndim))
         for view in views[count:]
@@ -102,8 +109,13 @@ def _spec(
     bias: tuple[int, ...] = ()
     for view in options_of(work.spec.operation.name, reads, attributes).get("bias", ()):
         bias = tuple(0 if extent == 1 else step for extent, step in zip(view.shape, view.strides, strict=True))
+    dtype, products = sums_of(query.dtype), "single"
+    if dtype is not query.dtype:
+        products = "native_pairs" if expansion.machine.bfloat16 else "widened_pairs"
+        paired = 3 if work.spec.operation.name == "attention" else 4
+        strides = (*(tuple([-(-step // 2) for step in each]) for each in strides[:paired]), *strides[paired:])
     tile = _WIDE_TILE if expansion.machine.vectors >= AVX512.vectors else _NARROW_TILE
     return AttentionSpec(
-        query.dtype, query.shape[0], query.shape[1], key.shape[1], query.shape[2], key.shape[2], query.shape[3],
-        value.shape[3], strides, scale, window, dropout, operands, bias, tile,
+        dtype, query.shape[0], query.shape[1], key.shape[1], query.shape[2], key.shape[2], query.shape[3],
+        value.shape[3], strides, scale, window, dropout, operands, bias, tile, products,
     )  # fmt: skip
