@@ -12,7 +12,7 @@ from trainer.engine.targets.ir.writer import Integer
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A loop of the reduction: its extent, and the elements that `a` and `b` move by at each step.
+    """A loop of the reduction: its extent, and the elements that `a`, `b` and what is asked for move by at each step.
 
     An `extent` or step that is a register name becomes a parameter of the tile.
     """
@@ -20,6 +20,7 @@ class Level:
     extent: Integer
     a_step: Integer
     b_step: Integer
+    ahead_step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,6 @@ class Tile:
     products: what one element of `a` and of `b` is, and how two are multiplied (`products.py`).
     prefetched: whether the cache lines of the output, and those of its size that the epilogue reads, are asked for
     before the sum begins.
-    ahead: elements from `a` to the rows of the tile after this one, if they and this one's lie one after the other: a
-    few of their lines are asked for at each step of the sum (0: none). A processor follows few streams by itself.
     """
 
     dtype: DType
@@ -62,12 +61,18 @@ class Tile:
     runs: tuple[LevelPart, ...] = ()
     products: Products = "single"
     prefetched: bool = False
-    ahead: int = 0
 
     @property
     def by_tile_registers(self) -> bool:
         """Whether AMX multiplies."""
         return self.products.startswith("tile_")
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for memory that is read later, some elements at each step of the innermost level: it is
+        handed its address last. A processor follows few streams by itself.
+        """
+        return bool(self.levels[-1].ahead_step)
 
     @property
     def variables(self) -> tuple[str, ...]:
