@@ -12,7 +12,7 @@ from trainer.engine.targets.ir.writer import Integer
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A loop of the reduction: its extent, and the elements that `a` and `b` move by at each step.
+    """A loop of the reduction: its extent, and the elements that `a`, `b` and memory read later move by at each step.
 
     An `extent` or step that is a register name becomes a parameter of the tile.
     """
@@ -20,6 +20,7 @@ class Level:
     extent: Integer
     a_step: Integer
     b_step: Integer
+    ahead_step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Tile:
     runs: parts of the innermost level, instead of all of it for all rows.
     accumulate: add what the output holds already to the finished sum (then the output has the accumulator's dtype).
     products: what one element of `a` and of `b` is, and how two are multiplied (`products.py`).
+    prefetched: whether the cache lines of the output, and those of its size that the epilogue reads, are asked for
+    before the sum begins.
     """
 
     dtype: DType
@@ -57,11 +60,19 @@ class Tile:
     epilogue: Epilogue = field(default_factory=Epilogue)
     runs: tuple[LevelPart, ...] = ()
     products: Products = "single"
+    prefetched: bool = False
 
     @property
     def by_tile_registers(self) -> bool:
         """Whether AMX multiplies."""
         return self.products.startswith("tile_")
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for memory that is read later, some elements at each step of the innermost level: it is
+        handed its address last. A processor follows few streams by itself.
+        """
+        return bool(self.levels[-1].ahead_step)
 
     @property
     def variables(self) -> tuple[str, ...]:
