@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.kernels import tile_registers
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.access import load_vector, prefetch, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.products import OFFSET, multiply_add
 from trainer.engine.targets.cpu.kernels.tile_shape import LevelPart, Tile
@@ -178,6 +178,12 @@ class _TileWriter:
             pointer = w.pointer(b_here, w.add(b_shift, column * tile.b_vector_step), self.element)
             active = tile.lanes if tile.b_masked and column == tile.vectors - 1 else self.lanes
             columns.append(load_vector(w, tile.dtype, pointer, self.lanes, active))
+            if tile.right_ahead:
+                ahead = w.multiply(tile.right_ahead, level.b_step)
+                prefetch(w, w.pointer(pointer, ahead, self.element), 2)
+        if tile.next_rows:
+            place = w.add(w.multiply(index, len(rows)), step * len(rows) + tile.next_rows)
+            prefetch(w, w.pointer(a, place, self.element), 2)
         updated = []
         for number, row in enumerate(rows):
             spread = self._broadcast(w.pointer(a_here, w.add(a_shift, tile.rows[row]), self.element))

@@ -42,6 +42,8 @@ class Tile:
     runs: parts of the innermost level, instead of all of it for all rows.
     accumulate: add what the output holds already to the finished sum (then the output has the accumulator's dtype).
     products: what one element of `a` and of `b` is, and how two are multiplied (`products.py`).
+    next_rows: elements from `a` to the rows of the next tile, each right behind the one before, that are asked for
+    meanwhile. right_ahead: how many steps before its use a row of `b` is asked for. 0: none is.
     """
 
     dtype: DType
@@ -57,6 +59,8 @@ class Tile:
     epilogue: Epilogue = field(default_factory=Epilogue)
     runs: tuple[LevelPart, ...] = ()
     products: Products = "single"
+    next_rows: int = 0
+    right_ahead: int = 0
 
     @property
     def by_tile_registers(self) -> bool:
