@@ -69,8 +69,8 @@ def found_learning_rates() -> float:
 def _is_well_found(recipe: str) -> bool:
     with tempfile.TemporaryDirectory(prefix="trainer-finders-") as folder:
         done = subprocess.run(
-            [*TRAINER, "find-lr", recipe, "--json"], cwd=folder, check=True, env=checkout_environment(),
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            [*TRAINER, "find-lr", recipe, *_horizon(recipe), "--json"], cwd=folder, check=True,
+            env=checkout_environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         suggestion = json.loads(done.stdout)["suggestion"]
         optimizer = configs.load(recipe).config.optimizer
@@ -89,11 +89,15 @@ def _is_well_found(recipe: str) -> bool:
     return is_reached
 
 
+def _horizon(recipe: str) -> list[str]:
+    return [f"train.steps={STEPS[recipe]}", "train.epochs=null"]
+
+
 def _loss(recipe: str, rate: float, seed: int, folder: Path) -> float:
     """The validation loss after the horizon; infinite if the training fails."""
     run = folder / f"{rate}-{seed}"
     words = [
-        f"optimizer.learning_rate={rate}", f"seed={seed}", f"train.steps={STEPS[recipe]}", "train.epochs=null",
+        f"optimizer.learning_rate={rate}", f"seed={seed}", *_horizon(recipe),
         f"validate={{every_steps: {STEPS[recipe]}, every_epochs: null, test: false}}",
     ]  # fmt: skip
     done = subprocess.run(

@@ -9,12 +9,12 @@ import pytest
 
 from trainer import TrainerError
 from trainer.learner import Learner
-from trainer.learner.range_test import RangeTest, for_range_test, geometric, lowest, smooth
+from trainer.learner.range_test import for_range_test, geometric, lowest, smooth
+from trainer.learner.rate_trials import FoundRate
 
 
-def curve_of(blobs: Any, config: Any, rates: list[float], metric: str = "loss") -> RangeTest:
-    learner = Learner(blobs, for_range_test(config))
-    return learner.range_test(rates, metric=metric, progress=lambda *_: None)
+def found_by_the_curve(blobs: Any, config: Any, rates: list[float], metric: str = "loss") -> FoundRate:
+    return Learner(blobs, for_range_test(config)).find_rate(rates, trial_steps=0, metric=metric)
 
 
 def test_rates_grow_by_one_factor() -> None:
@@ -53,10 +53,12 @@ def test_a_task_is_tested_until_it_diverges(blobs: Any, config: Any) -> None:
     given = config(
         optimizer={"name": "sgd", "learning_rate": 0.5}, early_stopping={"metric": "valid/no", "mode": "min"}
     )
-    found = curve_of(blobs, given, geometric(1e-4, 1e6, 60))
-    assert found.is_diverged and 20 < len(found.losses) < 60
-    assert len(found.learning_rates) == len(found.losses) == len(found.smoothed)
-    assert 1e-3 < found.suggestion < 10 and found.suggestions == {"optimizer.learning_rate": found.suggestion}
+    found = found_by_the_curve(blobs, given, geometric(1e-4, 1e6, 60))
+    curve = found.curve
+    assert curve.is_diverged and 20 < len(curve.losses) < 60
+    assert len(curve.learning_rates) == len(curve.losses) == len(curve.smoothed)
+    assert 3e-3 < curve.lowest < 30 and found.trials == []
+    assert found.suggestions == {"optimizer.learning_rate": pytest.approx(curve.lowest / 3)}
 
 
 def test_rates_of_groups_and_other_optimizers_keep_their_ratio(blobs: Any, config: Any) -> None:
@@ -64,7 +66,7 @@ def test_rates_of_groups_and_other_optimizers_keep_their_ratio(blobs: Any, confi
         optimizer={"name": "sgd", "learning_rate": 0.5, "groups": ({"match": "*.bias", "learning_rate": 0.05},)},
     )
     learner = Learner(blobs, for_range_test(given))
-    learner.range_test(geometric(1e-3, 1.0, 30), metric="loss", progress=lambda *_: None)
+    learner.find_rate(geometric(1e-3, 1.0, 30), trial_steps=0, metric="loss")
     assert learner.training is not None
     rates = learner.training.optimizers["optimizer"].learning_rates()
     assert [rate.at(10_000) for rate in rates.values()] == pytest.approx([1.0, 0.1])  # constant, not the cosine
@@ -72,9 +74,9 @@ def test_rates_of_groups_and_other_optimizers_keep_their_ratio(blobs: Any, confi
 
 def test_an_unknown_loss_is_refused_with_the_known_ones(blobs: Any, config: Any) -> None:
     with pytest.raises(TrainerError, match=r"no metric generator_loss[\s\S]*--metric loss"):
-        curve_of(blobs, config(), geometric(1e-4, 1.0, 20), "generator_loss")
+        found_by_the_curve(blobs, config(), geometric(1e-4, 1.0, 20), "generator_loss")
 
 
 def test_a_loss_that_never_falls_is_refused(blobs: Any, config: Any) -> None:
     with pytest.raises(TrainerError, match=r"never fell[\s\S]*--to"):
-        curve_of(blobs, config(optimizer={"name": "sgd", "learning_rate": 1.0}), geometric(1e3, 1e6, 20))
+        found_by_the_curve(blobs, config(optimizer={"name": "sgd", "learning_rate": 1.0}), geometric(1e3, 1e6, 20))

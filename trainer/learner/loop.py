@@ -31,9 +31,9 @@ from trainer.learner.outcome import DONE, Outcome, outcome_of, tell_end
 from trainer.learner.phases import Phase, phase
 from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.progress import Progress
-from trainer.learner.range_test import RangeTest, range_test
 from trainer.learner.ranks import ALONE, Group
 from trainer.learner.ranks.agreement import shards_for, what_must_agree
+from trainer.learner.rate_trials import FoundRate, find_rate
 from trainer.learner.task import Task, parts_of
 from trainer.learner.training import Training
 from trainer.learner.verdict import Verdict
@@ -309,21 +309,19 @@ class Learner:
             finally:
                 self._close(training)
 
-    def range_test(
-        self, learning_rates: Sequence[float], *, metric: str, progress: Callable[[int, int, float], None]
-    ) -> RangeTest:
-        """Takes one step at each learning rate until the loss diverges; see `learner.range_test`.
+    def find_rate(self, learning_rates: Sequence[float], **settings: Any) -> FoundRate:
+        """Finds a learning rate by steps at each of these and short trainings; see `rate_trials.find_rate`.
 
         The learner's config should be that of `for_range_test`. Nothing is written.
 
         Raises:
-            TrainerError: the training would fail, or the loss never falls.
+            TrainerError: the training would fail, or no learning rate can be suggested.
         """
         with self._on_device(self.config.autotune):
             training = self._prepare()
             try:
                 with naming_items(training.splits):
-                    return range_test(training, learning_rates, metric=metric, progress=progress)
+                    return find_rate(training, learning_rates, **settings)
             finally:
                 self._close(training)
 

@@ -1,9 +1,10 @@
 """A learning-rate range test: steps at growing learning rates, and the rate that the curve of the loss suggests.
 
-The test is of Smith, "Cyclical Learning Rates for Training Neural Networks" (2017), section 3.3. The suggestion is a
+The test is of Smith, "Cyclical Learning Rates for Training Neural Networks" (2017), section 3.3. The curve suggests a
 fraction of the rate with the lowest loss, as the rule `minimum` of fastai (fastai/callback/schedule.py), but in the
 first of the deep valleys. An average of past losses, as fastai's, lags behind by decades with a hundred steps: the
-curve is smoothed to both sides instead.
+curve is smoothed to both sides instead. Short trainings around that rate then decide (`rate_trials`): the weights of
+the test have been through all smaller rates, so that its curve alone misses the best rate by up to a decade.
 """
 
 from __future__ import annotations
@@ -31,10 +32,8 @@ DIVERGENCE = 4.0
 """The test ends when the median loss exceeds its minimum by this factor."""
 WIDTH = 0.2
 """Standard deviation of the smoothing of the curve, in decades of the learning rate."""
-FACTOR, CAUTIOUS_FACTOR = 1 / 3, 0.1
-"""The suggestions, relative to the learning rate with the lowest loss. Chosen on five recipes, all but one (`adding`)
-with a warm-up: `benchmarks/finders.py find_lr`. The cautious one is fastai's.
-"""
+FACTOR = 1 / 3
+"""The suggestion of the curve alone, relative to the learning rate with the lowest loss."""
 LEAST_FALL = 0.01
 """A smaller fall of the loss, relative to its first value, is noise."""
 RISE = 0.5
@@ -53,24 +52,15 @@ class RangeTest:
     Attributes:
         learning_rates: the learning rate of each step, growing by a constant factor.
         losses, smoothed: the training loss of each step, and its curve.
-        suggestion: a third of the learning rate at `lowest`, for training with warm-up.
-        cautious: a tenth of that learning rate, for training without warm-up.
+        lowest: the learning rate at the lowest place of the curve.
         is_diverged: whether the test ended early because the loss diverged.
-        factors: learning rate of each optimizer by config key, relative to the tested one.
     """
 
     learning_rates: Sequence[float]
     losses: Sequence[float]
     smoothed: Sequence[float]
-    suggestion: float
-    cautious: float
+    lowest: float
     is_diverged: bool
-    factors: Mapping[str, float]
-
-    @property
-    def suggestions(self) -> dict[str, float]:
-        """The suggested learning rates, by config key."""
-        return {key: self.suggestion * factor for key, factor in self.factors.items()}
 
 
 def geometric(start: float, stop: float, steps: int) -> list[float]:
@@ -111,18 +101,23 @@ def lowest(losses: Sequence[float]) -> int | None:
 
 
 def for_range_test(config: RunConfig) -> RunConfig:
-    """The config with constant learning rates, and without metrics, averages and hooks, which the test doesn't use."""
+    """The config with constant learning rates, and without metrics, averages and hooks, which the test doesn't use.
+
+    Its `schedule`, which no optimizer uses then, is that of the first optimizer.
+    """
+    schedules: list[Any] = []
 
     def constant(section: Any) -> Any:
+        schedules.append(section.schedule or config.schedule)
         groups = tuple(group.model_copy(update={"schedule": None}) for group in section.groups)
-        return section.model_copy(update={"schedule": None, "groups": groups})
+        return section.model_copy(update={"schedule": ConstantSchedule(), "groups": groups})
 
     optimizers = config.optimizers
     return config.model_copy(
         update={
-            "schedule": ConstantSchedule(),
             "optimizer": None if config.optimizer is None else constant(config.optimizer),
             "optimizers": None if optimizers is None else {name: constant(one) for name, one in optimizers.items()},
+            "schedule": schedules[0] if schedules else config.schedule,
             "metrics": MetricsConfig(),
             "train": config.train.model_copy(update={"ema": None, "spike": None}),
             "checkpoint": config.checkpoint.model_copy(update={"best": None}),
@@ -136,9 +131,7 @@ def for_range_test(config: RunConfig) -> RunConfig:
 def range_test(
     training: Training, learning_rates: Sequence[float], *, metric: str, progress: Progress = lambda *_: None
 ) -> RangeTest:
-    """Takes a step at each learning rate until the loss diverges, and finds the suggestion on the curve.
-
-    The rate is that of the first optimizer; all other rates, of groups and further optimizers, keep their ratio to it.
+    """Takes a step at each learning rate until the loss diverges, and finds the lowest place of the curve.
 
     Args:
         metric: training metric that is the loss.
@@ -146,19 +139,10 @@ def range_test(
     Raises:
         TrainerError: the training reports no such metric, or the loss never falls.
     """
-    optimizers = training.optimizers
-    base = next(iter(optimizers.values())).learning_rate.base
     losses: list[float] = []
     least, is_diverged = math.inf, False
-    training.prepare()
-    with closing(_batches(training)) as batches:
-        for done, rate in enumerate(learning_rates):
-            progress(done, len(learning_rates), rate)
-            training.inbox.check()
-            for optimizer in optimizers.values():
-                for each in optimizer.learning_rates().values():
-                    each.scale.set_value(np.array(rate / base))
-            loss = _loss_of_a_step(training, batches, metric)
+    with closing(losses_at(training, learning_rates, metric=metric, progress=progress)) as steps:
+        for loss in steps:
             if not math.isfinite(loss):
                 is_diverged = True
                 break
@@ -178,12 +162,27 @@ def range_test(
             if rates else f"no finite loss at learning rate {learning_rates[0]:g}",
             hint="Test other learning rates with --from and --to, or take more steps with --steps.",
         )  # fmt: skip
-    several = len(optimizers) > 1
-    return RangeTest(
-        rates, losses, smoothed, FACTOR * rates[at], CAUTIOUS_FACTOR * rates[at], is_diverged,
-        {f"optimizers.{name}.learning_rate" if several or training.config.optimizer is None
-         else "optimizer.learning_rate": one.learning_rate.base / base for name, one in optimizers.items()},
-    )  # fmt: skip
+    return RangeTest(rates, losses, smoothed, rates[at], is_diverged)
+
+
+def losses_at(
+    training: Training, learning_rates: Sequence[float], *, metric: str, progress: Progress
+) -> Generator[float, None, None]:
+    """Takes a step at each learning rate, from the first batch of the data on, and yields the loss of each.
+
+    The rate is that of the first optimizer; all other rates, of groups and further optimizers, keep their ratio to it.
+    """
+    optimizers = training.optimizers
+    base = next(iter(optimizers.values())).learning_rate.base
+    training.prepare()
+    with closing(_batches(training)) as batches:
+        for done, rate in enumerate(learning_rates):
+            progress(done, len(learning_rates), rate)
+            training.inbox.check()
+            for optimizer in optimizers.values():
+                for each in optimizer.learning_rates().values():
+                    each.scale.set_value(np.array(rate / base))
+            yield _loss_of_a_step(training, batches, metric)
 
 
 def _loss_of_a_step(training: Training, batches: Iterator[Mapping[str, Any]], metric: str) -> float:

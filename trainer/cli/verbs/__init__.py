@@ -27,7 +27,7 @@ VERBS: dict[str, str] = {
     "export": "export a run's model as one file that needs no task code",
     "autotune": "measure and choose kernels now, for all later runs",
     "sweep": "search for good values of a config with many runs",
-    "find-lr": "suggest a learning rate from a range test on the real task",
+    "find-lr": "suggest a learning rate from a range test and short trainings",
     "profile": "measure where the time of a training step goes",
     "data inspect": "describe a data set and list its problems",
     "data convert": "convert boxes between formats: COCO, VOC, YOLO",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,13 @@ from trainer.cli.rehearsal import HINT as HINT
 from trainer.cli.rehearsal import WIDTH, add_words
 
 if TYPE_CHECKING:
-    from trainer.learner.range_test import RangeTest
+    from trainer.learner.rate_trials import FoundRate
 
 EXAMPLES = """\
   trainer find-lr digits                             curve, suggestion, and find-lr.png
   trainer find-lr config.yaml data.batch_size=256    for another batch size
   trainer find-lr config.yaml --from 1e-6 --to 1 --steps 200
+  trainer find-lr config.yaml --trial-steps 0        the curve alone, without short trainings
   trainer find-lr lsgan --metric discriminator_loss  a task with several losses
   trainer find-lr digits --json > curve.json         all numbers; no picture
 """
@@ -33,7 +35,14 @@ def describe(parser: argparse.ArgumentParser) -> None:
         "--to", dest="stop", type=float, default=10.0, metavar="RATE",
         help="last learning rate, unless the loss diverges earlier (default: 10)",
     )  # fmt: skip
-    parser.add_argument("--steps", type=int, default=100, metavar="N", help="number of optimizer steps (default: 100)")
+    parser.add_argument(
+        "--steps", type=int, default=100, metavar="N", help="optimizer steps of the range test (default: 100)"
+    )
+    parser.add_argument(
+        "--trial-steps", type=int, default=100, metavar="N",
+        help="optimizer steps of each of the three to six short trainings that choose the suggestion, at most those of "
+        "the run; 0: none, and the suggestion is a third of the rate with the lowest loss (default: 100)",
+    )  # fmt: skip
     parser.add_argument(
         "--metric", default="loss", metavar="NAME", help="training metric that is the loss (default: loss)"
     )
@@ -59,17 +68,30 @@ def execute(arguments: argparse.Namespace) -> int:
         )  # fmt: skip
     if arguments.steps < 20:
         raise TrainerError("too few steps for a curve", found=str(arguments.steps), expected="--steps of at least 20")
+    if arguments.trial_steps and arguments.trial_steps < 20:
+        raise TrainerError(
+            "too few steps for a training", found=str(arguments.trial_steps),
+            expected="--trial-steps of at least 20, or 0 for none",
+        )  # fmt: skip
     from trainer.learner.range_test import for_range_test, geometric
 
     line = ProgressLine()
     learner = learner_for_steps(arguments.words, None, lambda event: True, adapt=for_range_test)
-    found = learner.range_test(
-        geometric(arguments.start, arguments.stop, arguments.steps), metric=arguments.metric,
-        progress=lambda done, total, rate: line.note(f"{done}/{total} learning rate {rate:.3g}"),
+    found = learner.find_rate(
+        geometric(arguments.start, arguments.stop, arguments.steps), trial_steps=arguments.trial_steps,
+        metric=arguments.metric,
+        progress=lambda what, done, total, rate: line.note(f"{what}: {done}/{total}, learning rate {rate:.3g}"),
     )  # fmt: skip
     line.clear()
+    curve = found.curve
     if arguments.json:
-        print(json.dumps({**dataclasses.asdict(found), "suggestions": found.suggestions}, indent=1))
+        trials = [
+            {"learning_rate": one.learning_rate, "loss": one.loss if math.isfinite(one.loss) else None}
+            for one in found.trials
+        ]
+        print(json.dumps(
+            {**dataclasses.asdict(found), "trials": trials, "suggestions": found.suggestions}, indent=1
+        ))  # fmt: skip
     else:
         print("\n".join(shown(found)))
     output = arguments.output or (None if arguments.json else "find-lr.png")
@@ -77,7 +99,7 @@ def execute(arguments: argparse.Namespace) -> int:
         from trainer.cli.curve_picture import save_curve
 
         save_curve(
-            Path(output), found.learning_rates, without_divergence(found.smoothed), behind=found.losses,
+            Path(output), curve.learning_rates, without_divergence(curve.smoothed), behind=curve.losses,
             mark=(found.suggestion, f"suggestion {found.suggestion:.2g}"), titles=("learning rate", arguments.metric),
         )  # fmt: skip
         if not arguments.json:
@@ -92,20 +114,26 @@ def without_divergence(losses: Sequence[float]) -> list[float]:
     return [min(loss, ceiling) for loss in losses]
 
 
-def shown(found: RangeTest) -> list[str]:
-    """The curve of the smoothed loss over the logarithm of the learning rate, and the suggestion."""
+def shown(found: FoundRate) -> list[str]:
+    """The curve of the smoothed loss over the logarithm of the learning rate, the trials, and the suggestion."""
     from array import array
 
     from trainer.cli.curves import overlaid
     from trainer.rundir import Series
 
-    steps = array("d", range(len(found.smoothed)))
-    series = Series(steps, steps, array("d", without_divergence(found.smoothed)), steps)
-    ends = (f"{found.learning_rates[0]:.1e}", f"learning rate {found.learning_rates[-1]:.1e}")
+    curve = found.curve
+    steps = array("d", range(len(curve.smoothed)))
+    series = Series(steps, steps, array("d", without_divergence(curve.smoothed)), steps)
+    ends = (f"{curve.learning_rates[0]:.1e}", f"learning rate {curve.learning_rates[-1]:.1e}")
     words = " ".join(f"{key}={rate:.2g}" for key, rate in found.suggestions.items())
-    end = "the loss diverged after" if found.is_diverged else "the test ended at"
+    end = "the loss diverged after" if curve.is_diverged else "the test ended at"
     return [
         *overlaid({"•": series}, WIDTH, HEIGHT, ends=ends),
+        f"lowest loss {curve.lowest:.2g}; {end} {curve.learning_rates[-1]:.2g}",
+        *(f"training    {one.learning_rate:.2g}: {_loss(one.loss)}" for one in found.trials),
         f"suggestion  {words}",
-        f"cautious    {found.cautious:.2g}; {end} {found.learning_rates[-1]:.2g}",
     ]
+
+
+def _loss(loss: float) -> str:
+    return f"loss {loss:.4g}" if math.isfinite(loss) else "diverged"
