@@ -15,6 +15,11 @@ _SPIN = 500
 _CLASHES = 8
 """Launches in a row that find a thread on the caller's core before it moves: by chance it may be there rightly."""
 
+_PARTS = 4
+"""A thread claims this part of its share of the tasks that are left, at least one: what neighbors read of the same
+memory is in its cache, and what the next one reads can be asked for. The last claims are of one task each.
+"""
+
 
 def runtime_ir() -> str:
     """The module text."""
@@ -95,6 +100,7 @@ define internal void @walk(ptr %pool, ptr %tape, i64 %count, i64 %threads, i64 %
 entry:
   %first = icmp eq i64 %thread, 0
   %alone = icmp eq i64 %threads, 1
+  %parts = mul i64 %threads, {_PARTS}
   %any = icmp sgt i64 %count, 0
   br i1 %any, label %record, label %done
 record:
@@ -151,12 +157,28 @@ serial:
   %t.more = icmp slt i64 %t.next, %tasks
   br i1 %t.more, label %serial, label %after
 claim:
-  %c = atomicrmw add ptr %p.claimed, i64 1 monotonic
-  %got = icmp slt i64 %c, %tasks
-  br i1 %got, label %share, label %after
+  %seen = load atomic i64, ptr %p.claimed monotonic, align 8
+  br label %next
+next:
+  %c = phi i64 [ %seen, %claim ], [ %taken, %take ]
+  %left = sub i64 %tasks, %c
+  %got = icmp sgt i64 %left, 0
+  br i1 %got, label %take, label %after
+take:
+  %part = udiv i64 %left, %parts
+  %few = icmp eq i64 %part, 0
+  %some.tasks = select i1 %few, i64 1, i64 %part
+  %stop = add i64 %c, %some.tasks
+  %exchange = cmpxchg ptr %p.claimed, i64 %c, i64 %stop monotonic monotonic, align 8
+  %taken = extractvalue {{ i64, i1 }} %exchange, 0
+  %won = extractvalue {{ i64, i1 }} %exchange, 1
+  br i1 %won, label %share, label %next
 share:
-  call void %function(ptr %arguments, i64 %c, ptr %scratch)
-  br label %claim
+  %u = phi i64 [ %c, %take ], [ %u.next, %share ]
+  call void %function(ptr %arguments, i64 %u, ptr %scratch)
+  %u.next = add i64 %u, 1
+  %u.more = icmp slt i64 %u.next, %stop
+  br i1 %u.more, label %share, label %claim
 after:
   call void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %i, i64 2)
   %i.next = add i64 %i, 1

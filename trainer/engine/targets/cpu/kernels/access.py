@@ -157,9 +157,10 @@ def store_operand(
     store_vector(writer, operand.dtype, raw, start, part.lanes, part.mask, streamed=streamed)
 
 
-def prefetch(writer: Writer, pointer: str, level: int = 3) -> None:
-    """Ask for the cache line at `pointer`: 3 for the nearest cache, 2 for the one behind it."""
-    writer.intrinsic("prefetch.p0", "void", ("ptr", pointer), ("i32", "0"), ("i32", str(level)), ("i32", "1"))
+def prefetch(writer: Writer, pointer: str, level: int = 3, *, written: bool = False) -> None:
+    """Ask for the cache line at `pointer`: 3 for the nearest cache, 2 for the one behind it; `written`: to store it."""
+    purpose = str(int(written))
+    writer.intrinsic("prefetch.p0", "void", ("ptr", pointer), ("i32", purpose), ("i32", str(level)), ("i32", "1"))
 
 
 def gather(writer: Writer, dtype: DType, pointers: str) -> str:

@@ -17,9 +17,12 @@ from trainer.engine.targets.cpu.kernels import tile_registers
 from trainer.engine.targets.cpu.kernels.access import load_vector, prefetch, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.products import OFFSET, multiply_add
-from trainer.engine.targets.cpu.kernels.tile_shape import LevelPart, Tile
+from trainer.engine.targets.cpu.kernels.tile_shape import Level, LevelPart, Tile
 from trainer.engine.targets.ir.expression import MEMORY, lanes_of, narrow, render_body, widen
 from trainer.engine.targets.ir.writer import Integer, Typed, Writer, vector
+
+Places = tuple[str, str, str]
+"""Addresses of both operands and of what is asked for."""
 
 UNROLLED_INSTRUCTIONS = 400
 LONG_OPERATIONS = frozenset(
@@ -39,12 +42,15 @@ def run_tile(
     """Call a tile, defined once as the module's function `name`, with pointers to (a, b, output, epilogue operands…)
     and the `values` of its variables.
 
-    Where tiles are multiplied by AMX, what `tile_registers.begin` gave is the last of the pointers.
+    Where tiles are multiplied by AMX, what `tile_registers.begin` gave is the last of the pointers; where a tile asks
+    for memory, its address.
     """
     parameters: list[Typed] = [("ptr noalias", "%a"), ("ptr noalias", "%b"), ("ptr", "%output")]
     parameters += OperandPointers.parameters(tile.epilogue).typed
     if tile.by_tile_registers:
         parameters.append(("ptr", "%configured"))
+    if tile.asks:
+        parameters.append(("ptr", "%ahead"))
     parameters += [("i64", variable) for variable in tile.variables]
     writer.function(name, parameters, lambda inner: _TileWriter(inner, name, tile).write())
     writer.run(name, pointers, [(values or {})[variable] for variable in tile.variables])
@@ -84,12 +90,14 @@ class _TileWriter:
         """The whole function."""
         w, tile = self.writer, self.tile
         looped = tile.by_tile_registers or _is_long(tile)
+        if tile.prefetched:
+            self._prefetch_results()
         buffer = w.value(f"alloca [{len(self.places)} x {self.type}], align 64") if looped else ""
         if tile.by_tile_registers:
             tile_registers.sum_into(w, tile, "%a", "%b", buffer, "%configured")
             return self._store_buffer(buffer)
         offsets = tile.vectors if self.offset_left else 0
-        sums = self._reduce(0, "%a", "%b", ["zeroinitializer"] * (len(self.places) + offsets))
+        sums = self._reduce(0, ("%a", "%b", "%ahead"), ["zeroinitializer"] * (len(self.places) + offsets))
         if offsets:
             taken = sums[len(self.places) :]
             sums = [
@@ -103,6 +111,18 @@ class _TileWriter:
                 self._store_sum(total, tile.outputs[row], column)
         if looped:
             self._store_buffer(buffer)
+
+    def _prefetch_results(self) -> None:
+        """Ask for the lines that finishing the sums reads and writes."""
+        w, tile = self.writer, self.tile
+        stored = MEMORY[tile.epilogue.output(tile.dtype).name]
+        for row, column in self.places:
+            offset = w.add(tile.outputs[row], column * self.lanes)
+            prefetch(w, w.pointer("%output", offset, stored), written=True)
+            pointers = self.operands.at(w, offset, column * self.lanes)
+            for operand, pointer in zip(tile.epilogue.operands, pointers, strict=True):
+                if operand.addressing == "same":
+                    prefetch(w, pointer)
 
     def _store_buffer(self, buffer: str) -> None:
         """Finish and store the accumulators that lie in `buffer`, [rows][vectors], row by row."""
@@ -128,16 +148,23 @@ class _TileWriter:
         value = finish(w, tile.epilogue, tile.dtype, total, operands, active)
         store_vector(w, stored, value, pointer, self.lanes, active)
 
-    def _reduce(self, depth: int, a: str, b: str, sums: list[str]) -> list[str]:
+    def _moved(self, places: Places, index: Integer, level: Level) -> Places:
+        """Where the operands, and what is asked for, lie at a step of a level."""
+        steps = level.a_step, level.b_step, level.ahead_step
+        a, b, ahead = (
+            self.writer.pointer(place, self.writer.multiply(index, step), self.element)
+            for place, step in zip(places, steps, strict=True)
+        )
+        return a, b, ahead
+
+    def _reduce(self, depth: int, places: Places, sums: list[str]) -> list[str]:
         """Add the levels from `depth` inwards to `sums`, which it returns in their order."""
         w, tile, level = self.writer, self.tile, self.tile.levels[depth]
         if level.extent == 0:
             return sums
         if depth + 1 < len(tile.levels):
             with w.loop(0, level.extent, 1, [(self.type, value) for value in sums]) as loop:
-                inner_a = w.pointer(a, w.multiply(loop.index, level.a_step), self.element)
-                inner_b = w.pointer(b, w.multiply(loop.index, level.b_step), self.element)
-                loop.next = self._reduce(depth + 1, inner_a, inner_b, loop.carried)
+                loop.next = self._reduce(depth + 1, self._moved(places, loop.index, level), loop.carried)
             return loop.next
         for run in tile.runs or (LevelPart(level.extent, 0, 0, tuple(range(len(tile.rows)))),):
             chosen = [row * tile.vectors + column for row in run.rows for column in range(tile.vectors)]
@@ -145,14 +172,17 @@ class _TileWriter:
                 if len(run.rows) < len(tile.rows):
                     raise ValueError("what is taken off for the offset of signed quads is one sum for all rows")
                 chosen += range(len(self.places), len(sums))
-            run_a, run_b = w.pointer(a, run.a_shift, self.element), w.pointer(b, run.b_shift, self.element)
-            results = self._reduce_run(run, run_a, run_b, [sums[place] for place in chosen])
+            steps = run.b_shift // level.b_step if tile.runs and isinstance(level.b_step, int) else 0
+            shifts = run.a_shift, run.b_shift, steps * level.ahead_step
+            a, b, ahead = (w.pointer(place, shift, self.element) for place, shift in zip(places, shifts, strict=True))
+            begin = a, b, ahead
+            results = self._reduce_run(run, begin, [sums[place] for place in chosen])
             sums = list(sums)
             for place, value in zip(chosen, results, strict=True):
                 sums[place] = value
         return sums
 
-    def _reduce_run(self, run: LevelPart, a: str, b: str, sums: list[str]) -> list[str]:
+    def _reduce_run(self, run: LevelPart, places: Places, sums: list[str]) -> list[str]:
         """The innermost loop over a run, unrolled, and what the unrolled steps leave."""
         unroll = self.tile.unroll if isinstance(run.extent, int) else 1
         whole: Integer = run.extent - run.extent % unroll if isinstance(run.extent, int) else run.extent
@@ -160,19 +190,20 @@ class _TileWriter:
             with self.writer.loop(0, whole, unroll, [(self.type, value) for value in sums]) as loop:
                 loop.next = loop.carried
                 for step in range(unroll):
-                    loop.next = self._step(run.rows, a, b, loop.index, step, loop.next)
+                    loop.next = self._step(run.rows, places, loop.index, step, loop.next)
             sums = loop.next
         if isinstance(run.extent, int) and isinstance(whole, int):
             for step in range(whole, run.extent):
-                sums = self._step(run.rows, a, b, 0, step, sums)
+                sums = self._step(run.rows, places, 0, step, sums)
         return sums
 
-    def _step(self, rows: tuple[int, ...], a: str, b: str, index: Integer, step: int, sums: list[str]) -> list[str]:
+    def _step(self, rows: tuple[int, ...], places: Places, index: Integer, step: int, sums: list[str]) -> list[str]:
         """One step of the innermost level: the outer product of a column of `a` and a row of `b`."""
         w, tile, level = self.writer, self.tile, self.tile.levels[-1]
-        a_here = w.pointer(a, w.multiply(index, level.a_step), self.element)
-        b_here = w.pointer(b, w.multiply(index, level.b_step), self.element)
+        a_here, b_here, ahead = self._moved(places, index, level)
         a_shift, b_shift = w.multiply(step, level.a_step), w.multiply(step, level.b_step)
+        for element in range(0, level.ahead_step, self.lanes):
+            prefetch(w, w.pointer(ahead, step * level.ahead_step + element, self.element))
         columns = []
         for column in range(tile.vectors):
             pointer = w.pointer(b_here, w.add(b_shift, column * tile.b_vector_step), self.element)
@@ -181,9 +212,6 @@ class _TileWriter:
             if tile.right_ahead:
                 ahead = w.multiply(tile.right_ahead, level.b_step)
                 prefetch(w, w.pointer(pointer, ahead, self.element), 2)
-        if tile.next_rows:
-            place = w.add(w.multiply(index, len(rows)), step * len(rows) + tile.next_rows)
-            prefetch(w, w.pointer(a, place, self.element), 2)
         updated = []
         for number, row in enumerate(rows):
             spread = self._broadcast(w.pointer(a_here, w.add(a_shift, tile.rows[row]), self.element))

@@ -12,7 +12,7 @@ from trainer.engine.targets.ir.writer import Integer
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A loop of the reduction: its extent, and the elements that `a` and `b` move by at each step.
+    """A loop of the reduction: its extent, and the elements that `a`, `b` and what is asked for move by at each step.
 
     An `extent` or step that is a register name becomes a parameter of the tile.
     """
@@ -20,6 +20,7 @@ class Level:
     extent: Integer
     a_step: Integer
     b_step: Integer
+    ahead_step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ class Tile:
     runs: parts of the innermost level, instead of all of it for all rows.
     accumulate: add what the output holds already to the finished sum (then the output has the accumulator's dtype).
     products: what one element of `a` and of `b` is, and how two are multiplied (`products.py`).
-    next_rows: elements from `a` to the rows of the next tile, each right behind the one before, that are asked for
-    meanwhile. right_ahead: how many steps before its use a row of `b` is asked for. 0: none is.
+    prefetched: whether the cache lines of the output, and those of its size that the epilogue reads, are asked for
+    before the sum begins. right_ahead: how many steps before its use a row of `b` is asked for; 0: never.
     """
 
     dtype: DType
@@ -59,13 +60,20 @@ class Tile:
     epilogue: Epilogue = field(default_factory=Epilogue)
     runs: tuple[LevelPart, ...] = ()
     products: Products = "single"
-    next_rows: int = 0
+    prefetched: bool = False
     right_ahead: int = 0
 
     @property
     def by_tile_registers(self) -> bool:
         """Whether AMX multiplies."""
         return self.products.startswith("tile_")
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for memory that is read later, some elements at each step of the innermost level: it is
+        handed its address last. A processor follows few streams by itself.
+        """
+        return bool(self.levels[-1].ahead_step)
 
     @property
     def variables(self) -> tuple[str, ...]:

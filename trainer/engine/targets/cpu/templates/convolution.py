@@ -17,6 +17,7 @@ element and task, not for each tile), and computes its outputs tile by tile.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -28,8 +29,17 @@ from trainer.engine.targets.cpu.costs import tile_shapes
 from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Correlation, correlation
+from trainer.engine.targets.cpu.kernels.foresight import Foresight, tile_number
+from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
 from trainer.engine.targets.cpu.kernels.products import products_of
+from trainer.engine.targets.cpu.kernels.task_bounds import (
+    Bounds,
+    inputs_of,
+    output_pixel,
+    phase_bounds,
+    span,
+    taps_inside,
+)
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, LevelPart, Tile
 from trainer.engine.targets.cpu.machine import Machine
@@ -42,7 +52,7 @@ from trainer.engine.targets.cpu.template import (
     prepared,
 )
 from trainer.engine.targets.ir.expression import MEMORY
-from trainer.engine.targets.ir.writer import Integer, Writer
+from trainer.engine.targets.ir.writer import Integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +97,6 @@ def coded(spec: ConvolutionSpec) -> ConvolutionSpec:
     return replace(spec, images=2) if words(spec) else spec
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """A task's part of one axis: outputs [start, stop) of a phase of `count`, and the phase's numbers."""
-
-    start: Integer
-    stop: Integer
-    count: Integer
-    taps: Integer
-    input_start: Integer
-    output_start: Integer
-
-
 class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
     """Pixels by vectors of channels, tile by tile; `pixel`, `row`, `image`: elements between neighbors."""
 
@@ -108,8 +106,8 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
         self.copied = form.leaves_input or parameters.copy or bool(spec.prologue.body)
         if self.copied:
             self.pixel = form.group_inputs + parameters.pixel_padding
-            self.row = self.pixel * _span(form.columns, parameters.task_columns)
-            self.image = self.row * _span(form.rows, parameters.task_rows)
+            self.row = self.pixel * span(form.columns, parameters.task_columns)
+            self.image = self.row * span(form.rows, parameters.task_rows)
         else:
             self.pixel, self.row = form.inputs, form.columns.extent * form.inputs
             self.image = form.rows.extent * self.row
@@ -160,9 +158,10 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
 
         first_input = w.multiply(group, form.group_inputs)
         x = at(x, first_input)
+        window = self.next_window(x, shares) if self.foresight else ""
         if self.copied:
             applied = OperandPointers(spec.prologue, tuple(applied.at(w, first_input, first_input)))
-            reached = _inputs(w, form.rows, rows), _inputs(w, form.columns, columns)
+            reached = inputs_of(w, form.rows, rows), inputs_of(w, form.columns, columns)
             copies.copy_window(w, self.window, x, (first_image, last_image), *reached, applied)
             x = "%scratch"
         else:
@@ -187,6 +186,7 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
                 tuple(i * line + j * form.columns.output_step * form.outputs for i, j in places),
                 thick, self.panel_size, active, levels, parameters.unroll, b_masked=not spec.packed,
                 epilogue=spec.epilogue, runs=self.trimmed_runs(places, left) if trimmed else (), products=products,
+                prefetched=True,
             )  # fmt: skip
 
         row_counts = [phase.count for phase in form.rows.phases]
@@ -211,6 +211,10 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
             channel = w.add(group_channel, w.multiply(panel.index, lanes))
             offset = w.add(w.multiply(pixel, form.outputs), channel)
             result = (w.pointer(output, offset, stored), *operands.at(w, offset, channel), *configured)
+            if self.foresight:
+                tiles = (panel, first_vector), (image, first_image), (row, rows.start), (column, columns.start)
+                number = tile_number(w, [w.subtract(loop.index, first) for loop, first in tiles], self.tiles)
+                ahead = at(window, self.foresight.part(w, number))
             for thick, active in cut_columns(w, panel.index, form.group_outputs, lanes, parameters.tile_vectors):
                 for height, _ in w.cut(row.index, rows.count, parameters.tile_rows, row_counts):
                     a_tile, b_tile, values = a_here, b_here, dict(variables)
@@ -222,7 +226,8 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
                     for width, left in self.widths(columns, column.index, trimmed):
                         shape = tile(height, width, thick, active, left)
                         function = f"tile_{height}x{width}x{thick}_{active}{f'_at_{left}' if trimmed else ''}"
-                        run_tile(w, function, shape, (a_tile, b_tile, *result), values)
+                        asks = [ahead if self.foresight else at(a_tile, width * self.pixel)] if shape.asks else []
+                        run_tile(w, function, shape, (a_tile, b_tile, *result, *asks), values)
         if configured:
             tile_registers.end(w)
 
@@ -232,6 +237,56 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
         form = self.form
         spatial = form.rows.extent, form.columns.extent
         return copies.Window(self.dtype, spatial, form.inputs, form.group_inputs, self.pixel, self.row, self.image)
+
+    @property
+    def tiles(self) -> tuple[tuple[int, int], ...]:
+        """(extent of a tile, how many a task has) along vectors, images, rows and columns."""
+        form, parameters = self.form, self.parameters
+        axes = (
+            (parameters.tile_vectors, parameters.task_vectors, form.packing.panels),
+            (1, parameters.task_images, form.images),
+            (parameters.tile_rows, parameters.task_rows, form.rows.most_outputs),
+            (parameters.tile_columns, parameters.task_columns, form.columns.most_outputs),
+        )
+        return tuple((tile, -(-min(task, whole) // tile)) for tile, task, whole in axes)
+
+    @property
+    def foresight(self) -> Foresight | None:
+        """How tiles ask for the window that the next task copies: threads claim several tasks in a row."""
+        form, parameters = self.form, self.parameters
+        if not self.copied or form.groups > 1 or parameters.tiles:
+            return None
+        images, *_ = counts = [count for _, count in self.tiles][1:]
+        rows = images * min(span(form.rows, parameters.task_rows), form.rows.extent)
+        width = min(span(form.columns, parameters.task_columns), form.columns.extent) * form.inputs
+        steps = max(phase.rows.taps * phase.columns.taps for phase in form.phases) * form.inputs
+        tiles = self.tiles[0][1] * math.prod(counts)
+        return Foresight.of(rows, width, form.columns.extent * form.inputs, tiles, steps)
+
+    @property
+    def ahead_step(self) -> int:
+        """Elements for which a step of a sum asks: of the next tile's where tiles of one row read pixels in place.
+
+        Kernels of 1x1 from memory: 64 to 256 channels on Zen 4 a tenth to two fifths faster.
+        """
+        if self.foresight:
+            return self.foresight.step
+        follows = self.parameters.tile_rows == self.form.columns.input_step == self.form.groups == 1
+        if self.copied or self.parameters.tiles or not follows:
+            return 0
+        return -(-self.parameters.tile_columns // self.lanes) * self.lanes
+
+    def next_window(self, x: str, images: Integer) -> str:
+        """Where the window begins that the next task copies."""
+        form, parameters, w = self.form, self.parameters, self.w
+        _, groups, _, *others = self.grid
+        _, _, image_task, row_task, column_task, phase = w.unravel(w.add("%task", 1), groups, images, *others)
+        sizes = parameters.task_rows, parameters.task_columns
+        rows, columns, _ = phase_bounds(w, form, sizes, phase, row_task, column_task)
+        axes = (form.rows, rows), (form.columns, columns)
+        top, left = (w.maximum(inputs_of(w, axis, part)[0], 0) for axis, part in axes)
+        row = w.add(w.multiply(image_task, parameters.task_images * form.rows.extent), top)
+        return self.memory.at(x, w.multiply(w.add(w.multiply(row, form.columns.extent), left), form.inputs))
 
     @property
     def is_dense(self) -> bool:
@@ -260,13 +315,16 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
         names = {"%row_taps": row_taps, "%column_taps": column_taps, "%line": line, "%line_step": line_step}
         known = {name: value if isinstance(value, int) else name for name, value in names.items()}
         rows = "%row_taps" if form.rows.leaves_input else known["%row_taps"]
-        levels = [Level(rows, form.rows.tap_step * self.row, known["%line_step"])]
+        ahead = self.ahead_step
+        taps = max(phase.columns.taps for phase in form.phases)
+        around = (taps * inputs * ahead, inputs * ahead) if self.copied else (0, 0)
+        levels = [Level(rows, form.rows.tap_step * self.row, known["%line_step"], around[0])]
         if not self.parameters.tiles and (self.is_dense or column_taps == 1):
-            levels.append(Level(known["%line"], 1, self.depth_step))
+            levels.append(Level(known["%line"], 1, self.depth_step, ahead))
         else:
             step = form.columns.tap_step * self.pixel
-            levels.append(Level(known["%column_taps"], step, inputs * self.depth_step))
-            levels.append(Level(inputs, 1, self.depth_step))
+            levels.append(Level(known["%column_taps"], step, inputs * self.depth_step, around[1]))
+            levels.append(Level(inputs, 1, self.depth_step, ahead))
         return tuple(levels), names
 
     def trimmed_runs(self, places: list[tuple[int, int]], left: int) -> tuple[LevelPart, ...]:
@@ -282,65 +340,6 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
                 a_shift, b_shift = tap * axis.tap_step * self.pixel, tap * inputs * self.depth_step
                 runs.append(LevelPart(inputs, a_shift, b_shift, rows))
         return tuple(run for run in runs if run.rows)
-
-
-def _span(axis: Axis, share: int) -> int:
-    """The most inputs that a task of `share` outputs reads."""
-    return max(axis.span(min(share, phase.count), phase.taps) for phase in axis.phases)
-
-
-def _inputs(w: Writer, axis: Axis, part: Bounds) -> tuple[Integer, Integer]:
-    """The first input that a task's part of an axis reads, and how many it reads."""
-    steps = w.multiply(w.subtract(w.subtract(part.stop, part.start), 1), axis.input_step)
-    taps = w.multiply(w.subtract(part.taps, 1), axis.tap_step)
-    first = w.add(part.input_start, w.multiply(part.start, axis.input_step))
-    return first, w.add(w.add(steps, taps), 1)
-
-
-def phase_bounds(
-    w: Writer, form: Correlation, shares: tuple[int, int], phase: Integer, row_task: Integer, column_task: Integer
-) -> tuple[Bounds, Bounds, Integer]:
-    """The rows and columns of a task that covers `shares` of them, and where the weights of its phase begin."""
-
-    def fields(number: int) -> list[int]:
-        item = form.phases[number]
-        axes = [(a.count, a.taps, a.input_start, a.output_start) for a in (item.rows, item.columns)]
-        return [*axes[0], *axes[1], item.depth_start]
-
-    values: list[Integer] = [*fields(0)]
-    if len(form.phases) > 1:
-        width = len(values)
-        table = w.table("phases", [word for number in range(len(form.phases)) for word in fields(number)])
-        line = w.pointer(table, w.multiply(phase, width), "i64")
-        values = [w.value(f"load i64, ptr {w.pointer(line, field, 'i64')}") for field in range(width)]
-
-    def bounds(part: Integer, share: int, numbers: list[Integer]) -> Bounds:
-        count, taps, input_start, output_start = numbers
-        start = w.multiply(part, share)
-        return Bounds(start, w.minimum(w.add(start, share), count), count, taps, input_start, output_start)
-
-    rows = bounds(row_task, shares[0], values[:4])
-    columns = bounds(column_task, shares[1], values[4:8])
-    return rows, columns, values[8]
-
-
-def taps_inside(w: Writer, axis: Axis, taps: Integer, start: Integer, outputs: int = 1) -> tuple[Integer, Integer]:
-    """The first of `taps` that meets the image for any of the `outputs`, and how many do; tap 0 reads `start` first."""
-    above = w.maximum(w.subtract(0, w.add(start, (outputs - 1) * axis.input_step)), 0)
-    first, _ = w.divide(w.add(above, axis.tap_step - 1), axis.tap_step)
-    last, _ = w.divide(w.maximum(w.add(w.subtract(axis.extent - 1, start), axis.tap_step), 0), axis.tap_step)
-    return first, w.subtract(w.minimum(last, taps), first)
-
-
-def output_pixel(
-    w: Writer, form: Correlation, part: tuple[Bounds, Bounds] | tuple[AxisPhase, AxisPhase], image: Integer,
-    row: Integer, column: Integer,
-) -> Integer:  # fmt: skip
-    """The number, among those of all images, of the pixel (row, column) of a phase."""
-    y = w.add(part[0].output_start, w.multiply(row, form.rows.output_step))
-    y = w.add(w.multiply(image, form.rows.output_extent), y)
-    z = w.add(part[1].output_start, w.multiply(column, form.columns.output_step))
-    return w.add(w.multiply(y, form.columns.output_extent), z)
 
 
 TRIMMED_CHANNELS = 16

@@ -23,11 +23,11 @@ from trainer.engine.targets.cpu.costs.ranking import best
 from trainer.engine.targets.cpu.kernels.access import Elements
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, correlation
+from trainer.engine.targets.cpu.kernels.task_bounds import output_pixel, taps_inside
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, store_finished
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
 from trainer.engine.targets.cpu.templates import convolution, weight_gradient
-from trainer.engine.targets.cpu.templates.convolution import output_pixel, taps_inside
 from trainer.engine.targets.ir.expression import MEMORY, lanes_of
 from trainer.engine.targets.ir.writer import Integer, Writer
 

@@ -26,13 +26,13 @@ from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import Elements
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, ConvolutionSpec, correlation
+from trainer.engine.targets.cpu.kernels.task_bounds import Bounds, output_pixel, phase_bounds
 from trainer.engine.targets.cpu.kernels.tile import odd_lines, run_tile, store_finished
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
 from trainer.engine.targets.cpu.templates import convolution
-from trainer.engine.targets.cpu.templates.convolution import Bounds, output_pixel, phase_bounds
 from trainer.engine.targets.ir.expression import lanes_of
 from trainer.engine.targets.ir.writer import Integer, Writer
 

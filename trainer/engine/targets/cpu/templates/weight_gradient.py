@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
 from trainer.engine.targets.cpu.costs import cycles as costs
 from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies
-from trainer.engine.targets.cpu.kernels.access import prefetch
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
+from trainer.engine.targets.cpu.kernels.foresight import Foresight, tile_number
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, run_tile
@@ -237,6 +237,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
             y_rows, y_columns = spec.output_spatial if not self.spec.is_product else (1, whole)
             pixel = w.add(w.multiply(w.add(w.multiply(starts[0], y_rows), starts[1]), y_columns), starts[2])
             dy_block = at(dy, w.multiply(pixel, spec.filters))
+            ahead = self.next_block(x, dy, w.add(block.index, 1), whole) if self.foresight else None
             if self.copied:
                 self.copy_input(x, starts, extents, applied)
                 x_block = "%scratch"
@@ -260,8 +261,8 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
                 a_here = at(x_block, w.add(x_row, w.add(line_x, run.index)))
                 weight = w.add(line_weight, w.multiply(run.index, spec.filters))
                 result = at(totals, w.add(weight, w.multiply(panel.index, lanes)))
-                if self.spec.is_product and not self.copied:
-                    self.prefetch_next(x_block, w.subtract(panel.index, first_vector), run.index)
+                tiles = (panel, first_vector), (line, first_line), (run, 0)
+                asks = [self.asked_by([w.subtract(loop.index, first) for loop, first in tiles], ahead)] if ahead else []
                 for thick, active in cut_columns(w, panel.index, self.filters, lanes, parameters.tile_vectors):
                     for height, _ in w.cut(run.index, self.run, parameters.tile_rows):
                         outputs = tuple(i * spec.filters for i in range(height))
@@ -269,7 +270,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
                             spec.dtype, self.places[:height], outputs, thick, lanes, active, levels, b_masked=True,
                             accumulate=True, products=products_of(spec, parameters.native),
                         )  # fmt: skip
-                        run_tile(w, f"tile_{height}x{thick}_{active}", tile, (a_here, b_here, result), values)
+                        run_tile(w, f"tile_{height}x{thick}_{active}", tile, (a_here, b_here, result, *asks), values)
 
     def line_fields(self, line: Integer) -> list[Integer]:
         """The numbers of a line, from the table where it is not known."""
@@ -287,23 +288,54 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
             place = w.add(self.line_fields(line.index)[1], w.multiply(run.index, self.spec.filters))
             w.run(clear, (self.memory.at(totals, w.add(place, first)),), (count,))
 
-    def prefetch_next(self, block: str, vectors_done: Integer, weights_done: Integer) -> None:
-        """Ask for one tile's share of the next block, which follows this one.
+    @property
+    def tiles(self) -> tuple[tuple[int, int], ...]:
+        """(extent of a tile, how many a task has in a block) along vectors, lines and the weights of a run."""
+        parameters = self.parameters
+        axes = (
+            (parameters.tile_vectors, min(parameters.task_vectors, self.vectors)),
+            (1, min(parameters.task_lines, len(self.lines))),
+            (parameters.tile_rows, self.run),
+        )
+        return tuple((tile, -(-whole // tile)) for tile, whole in axes)
 
-        The tiles read x in strides too long for the processor to foresee: 12 % of 1x1 from 256 to 64 channels, two
-        threads.
-        """
-        w, lanes, parameters = self.w, self.lanes, self.parameters
-        size = self.blocks.block[2] * self.spec.channels
-        panels = -(-parameters.task_vectors // parameters.tile_vectors)
-        strips = -(-self.run // parameters.tile_rows)
-        done, _ = w.divide(vectors_done, parameters.tile_vectors)
-        strip, _ = w.divide(weights_done, parameters.tile_rows)
-        call = w.add(w.multiply(done, strips), strip)
-        share = -(-size // (lanes * panels * strips))
-        start = self.memory.at(block, w.add(w.multiply(call, share * lanes), size))
-        with w.loop(0, share) as loop:
-            prefetch(w, self.memory.at(start, w.multiply(loop.index, lanes)), 2)
+    @property
+    def foresight(self) -> tuple[Foresight, Foresight] | None:
+        """Half of a block's tiles ask for the next block's window of x, the others for its dy."""
+        spec, block, pixels = self.spec, self.blocks.block, math.prod(self.blocks.block)
+        if spec.groups > 1:
+            return None
+        height, width = (1, block[2]) if spec.is_product else map(min, _span(spec, *block[1:]), spec.spatial)
+        tiles = -(-math.prod(count for _, count in self.tiles) // 2)
+        pitch = spec.channels * spec.spatial[1]
+        x = Foresight.of(block[0] * height, width * spec.channels, pitch, tiles, pixels)
+        dy = Foresight.of(1, pixels * spec.filters, 0, tiles, pixels)
+        step = max(x.step, dy.step)
+        return replace(x, step=step), replace(dy, step=step)
+
+    def next_block(self, x: str, dy: str, block: Integer, whole: Integer) -> tuple[str, str]:
+        """Where what the next block reads begins in x and in dy."""
+        w, spec = self.w, self.spec
+        starts, _ = block_bounds(w, self.blocks, block, whole)
+        y_rows, y_columns = spec.output_spatial if not spec.is_product else (1, whole)
+        pixel = w.add(w.multiply(w.add(w.multiply(starts[0], y_rows), starts[1]), y_columns), starts[2])
+        place = pixel
+        if not spec.is_product:
+            top, left = (
+                w.maximum(w.subtract(w.multiply(start, spec.strides[axis]), spec.padding[axis][0]), 0)
+                for axis, start in enumerate(starts[1:])
+            )
+            place = w.add(w.multiply(w.add(w.multiply(starts[0], spec.spatial[0]), top), spec.spatial[1]), left)
+        return self.memory.at(x, w.multiply(place, spec.channels)), self.memory.at(dy, w.multiply(pixel, spec.filters))
+
+    def asked_by(self, place: Sequence[Integer], ahead: tuple[str, str]) -> str:
+        """What the tile at a `place` of this block asks for."""
+        assert self.foresight is not None
+        w, (of_x, of_dy), number = self.w, self.foresight, tile_number(self.w, place, self.tiles)
+        of_both = of_x.rows * of_x.share
+        x = self.memory.at(ahead[0], of_x.part(w, number))
+        dy = self.memory.at(ahead[1], of_dy.part(w, w.maximum(w.subtract(number, of_both), 0)))
+        return w.value(f"select i1 {w.value(f'icmp slt i64 {number}, {of_both}', 'c')}, ptr {x}, ptr {dy}", "p")
 
     def levels(self) -> tuple[tuple[Level, ...], tuple[str, ...]]:
         """Loops over the pixels of a block, and of each the register of its extent; "" where blocks don't differ."""
@@ -312,10 +344,11 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
         differs = (whole[0] % block[0], whole[1] % block[1] or cut_rows, whole[2] % block[2])
         names = ("%images", "%rows", "%columns")
         variables = tuple(name if varies else "" for name, varies in zip(names, differs, strict=True))
+        ahead = self.foresight[0].step if self.foresight else 0
         steps = (
-            (self.image, whole[1] * whole[2] * spec.filters),
-            (spec.strides[0] * self.row, whole[2] * spec.filters),
-            (spec.strides[1] * self.pixel, spec.filters),
+            (self.image, whole[1] * whole[2] * spec.filters, ahead * block[1] * block[2]),
+            (spec.strides[0] * self.row, whole[2] * spec.filters, ahead * block[2]),
+            (spec.strides[1] * self.pixel, spec.filters, ahead),
         )
         extents = zip(variables, block, steps, strict=True)
         return tuple(Level(variable or part, *step) for variable, part, step in extents), variables
