@@ -127,18 +127,26 @@ def test_divided_optimizer_state_comes_to_the_same_bits_and_is_resumed_by_more(f
     assert_same(folder, "divided")
 
 
-def test_processes_with_the_variables_of_torchrun_come_to_the_same_bits(folder: Path) -> None:
+def started_as_by_torchrun(folder: Path, *words: str) -> list[subprocess.Popen[str]]:
+    """Two processes of one training, by rank."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
     place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    processes = [
-        trainer(folder, "config.yaml", "train.steps=8", "--run-dir", "torchrun", RANK=str(rank), **place)
-        for rank in (1, 0)
-    ]
-    for process in processes:
+    return [trainer(folder, "config.yaml", *words, RANK=str(rank), **place) for rank in range(2)]
+
+
+def test_processes_with_the_variables_of_torchrun_come_to_the_same_bits(folder: Path) -> None:
+    for process in started_as_by_torchrun(folder, "train.steps=8", "--run-dir", "torchrun"):
         output, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, output
     assert_same(folder, "torchrun")
+
+
+def test_only_the_first_of_several_processes_reports_a_mistake(folder: Path) -> None:
+    processes = started_as_by_torchrun(folder, "train.steps=8", "data.batch_size=6", "--run-dir", "mistaken")
+    outputs = [process.communicate(timeout=PATIENCE)[0] for process in processes]
+    assert outputs[0].count("error: the shards do not divide the batch") == 1 and outputs[1] == ""
+    assert [process.returncode for process in processes] == [2, 2]
 
 
 @pytest.mark.skipif(bool(missing_commands()), reason=f"SLURM is not installed: no {', '.join(missing_commands())}")

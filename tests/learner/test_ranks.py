@@ -6,6 +6,7 @@ import json
 import mmap
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,7 @@ from trainer.learner.ranks.agreement import shards_for
 from trainer.learner.ranks.heartbeats import SILENT_SECONDS, Heartbeats
 from trainer.learner.ranks.lagging import Lagging
 from trainer.learner.ranks.pace import DATA, RECENT_STEPS, STEP, Pace
-from trainer.learner.ranks.start import abandon
+from trainer.learner.ranks.start import abandon, from_launcher
 from trainer.learner.ranks.tree import SMALL_BYTES
 from trainer.rundir import PhaseEvent, WarningEvent
 
@@ -174,6 +175,15 @@ def test_shared_memory_of_mpi_is_deleted_after_a_failure(tmp_path: Path) -> None
     assert [path.exists() for path in paths] == [False, True]
     for each in (*mapped, *opened):
         each.close()
+
+
+@pytest.mark.parametrize(("name", "found"), [("mpi4py", "no such package"), ("mpi4py.MPI", "no MPI library")])
+def test_a_missing_extra_is_one_sentence(name: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name != "mpi4py":
+        pytest.importorskip("mpi4py")
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(TrainerError, match=rf"{found}[\s\S]*pip install 'lucid-trainer\[distributed\]'"):
+        from_launcher(2, "mpiexec")
 
 
 def test_launchers_are_recognized_by_their_variables() -> None:

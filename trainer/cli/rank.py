@@ -25,7 +25,7 @@ from trainer.cli.attempt import Attempt
 from trainer.cli.exit_codes import BY_SIGNAL, FAILURE, USER_MISTAKE
 from trainer.cli.plugins import leave_out_plugins
 from trainer.cli.watcher import Watcher, die_with_parent
-from trainer.learner.ranks import Group, RankLost
+from trainer.learner.ranks import Group
 from trainer.learner.ranks import start as ranks
 from trainer.learner.ranks.heartbeats import Heartbeats
 from trainer.rundir import EndEvent, Event, EventSink, LogEvent, PhaseEvent, RunPaths, host_name, read_events
@@ -106,9 +106,7 @@ def follow_first(group: Group) -> int:
         )  # fmt: skip
         learner.config = with_threads(loaded.config, threads)
         outcome = learner.run()
-        failure = None if outcome.error is None else str(outcome.error)
-        if outcome.error is not None and not isinstance(outcome.error, RankLost):
-            print(f"rank {group.rank}: {failure}", file=sys.stderr, flush=True)
+        failure = None if outcome.error is None else str(outcome.error)  # rank 0 reports it
         return outcome.exit_code
     except BaseException as error:
         failure = f"{type(error).__name__}: {error}"

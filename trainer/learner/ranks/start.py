@@ -96,8 +96,10 @@ def _mpi() -> Any:
     import mpi4py
 
     mpi4py.rc.finalize = False  # after a rank was lost, MPI's own end would wait for it forever
-    from mpi4py import MPI
-
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # as its version has it
+        raise _missing(f"mpi4py, but no MPI library: {error}") from error
     return MPI
 
 

@@ -21,16 +21,17 @@ from trainer.engine.program.build import Request
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.state_layouts import settle_layouts
 from trainer.engine.targets import Device, Run, is_per_item
-from trainer.engine.targets.cpu import choices, describe, native
+from trainer.engine.targets.cpu import choices, describe, native, plans
 from trainer.engine.targets.cpu.arena import Arena
 from trainer.engine.targets.cpu.executable import Program, ProgramTuner
 from trainer.engine.targets.cpu.loaded_kernels import Kernels, Progress
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Numerics
 from trainer.engine.targets.cpu.machine import NARROW, Machine, for_threads, host_machine
+from trainer.engine.targets.cpu.plans import Choices, Graph
 from trainer.engine.targets.cpu.poison import poisoned
 from trainer.engine.targets.cpu.pool import Pool, shared_pool
 from trainer.engine.targets.cpu.recording import Recording
-from trainer.engine.targets.cpu.target import CpuTarget
+from trainer.engine.targets.cpu.target import CpuTarget, Lowered
 from trainer.engine.targets.eager import CACHED_PROGRAMS, EagerProgram
 
 POISON_VARIABLE = "TRAINER_POISON"
@@ -64,7 +65,8 @@ class CpuDevice(Device):
             raise TrainerError("unknown numerics class", found=repr(numerics), expected="'exact' or 'fast'")
         machine = for_threads(NARROW if narrow else host_machine(), self.pool.threads)
         _check_bfloat16(bfloat16, machine)
-        self._choose = choose or functools.partial(choices.choose, machine=machine)
+        self._model = functools.partial(choices.choose, machine=machine)
+        self._choose = choose or self._model
         self.target = CpuTarget(machine, numerics, bfloat16)
         self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
         self.recording: Recording | None = None
@@ -98,19 +100,21 @@ class CpuDevice(Device):
         """
         with self.pool.lock:
             began, compiled, cached = time.perf_counter(), *native.object_counts()
-            outputs = self.target.legal([*results, *(node for _, node in updates)])
-            values, targets = outputs[: len(results)], outputs[len(results) :]
-            news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
-            if updates or flush:
-                settle_layouts(topological(outputs), news)
-            varying = {*(node.attributes[0] for node in inputs), *dict(updates)} if flush else None
-            request = Request(tuple(values), tuple(news), shards, frozenset(split))
-            target = replace(self.target, per_item=is_per_item() or shards is not None)
-            lowered = target.lower(request, self.policy, self.choose, progress, varying)
+            target, graph = replace(self.target, per_item=is_per_item() or shards is not None), None
+            choose, is_modelled = Choices(self.choose), self._choose is self._model and self.tuner is None
+            if flush and shards is None and not self.poison:
+                circumstances = target, self.policy, is_modelled, self.kernels.target.key
+                graph = Graph.of(results, updates, inputs, *circumstances)
+            lowered = plans.kept(graph, None if is_modelled else self.choose) if graph else None
+            is_new = lowered is None
+            if lowered is None:
+                lowered = self._lower(target, results, updates, inputs, flush, shards, split, progress, choose)
             if self.poison:
                 lowered.launches = poisoned(lowered.launches)
             kernels = self.kernels.of(lowered.launches, progress)
             program = Program(self, lowered, kernels, inputs, [node.shape for node in results], flush=flush)
+            if graph and is_new:
+                plans.keep(graph, lowered, choose)
             now_compiled, now_cached = native.object_counts()
             spent = 1000 * (time.perf_counter() - began)
             program.compilation = describe.Compilation(now_compiled - compiled, now_cached - cached, spent)
@@ -118,6 +122,21 @@ class CpuDevice(Device):
             if flush and self.tuner is not None:
                 self.tuner.adopt(program)
             return program
+
+    def _lower(
+        self, target: CpuTarget, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]],
+        inputs: Sequence[Node], flush: bool, shards: int | None, split: Collection[Storage],
+        progress: Progress | None, choose: Callable[[Any], Any],
+    ) -> Lowered:  # fmt: skip
+        """The launches of a graph, by all passes; the layouts of its states are then settled."""
+        outputs = target.legal([*results, *(node for _, node in updates)])
+        values, targets = outputs[: len(results)], outputs[len(results) :]
+        news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
+        if updates or flush:
+            settle_layouts(topological(outputs), news)
+        varying = {*(node.attributes[0] for node in inputs), *dict(updates)} if flush else None
+        request = Request(tuple(values), tuple(news), shards, frozenset(split))
+        return target.lower(request, self.policy, choose, progress, varying)
 
     def choose(self, spec: Any) -> Any:
         """The parameters of a template to begin with: decided by tuning, or else by the cost model."""

@@ -24,7 +24,7 @@ from trainer.engine.targets.cpu.loaded_kernels import Kernel
 from trainer.engine.targets.cpu.lowering.launch import Address, Launch, Place
 from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE, Pool
 from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, Recording, room, skipped
-from trainer.engine.targets.cpu.target import Lowered
+from trainer.engine.targets.cpu.target import Lowered, Placement
 from trainer.engine.targets.cpu.thread_choice import ThreadChoice
 
 
@@ -106,7 +106,10 @@ class Program:
         self.device, self.flush = device, flush
         self.compilation: Compilation | None = None
         self.launches: list[Launch] = lowered.launches
-        self.memory: MemoryPlan = plan_memory([launch.work for launch in self.launches])
+        if lowered.placement is None:
+            memory = plan_memory([launch.work for launch in self.launches])
+            lowered.placement = Placement(memory, tuple(barriers(self.launches, memory.offsets)))
+        self.memory: MemoryPlan = lowered.placement.memory
         given = iter(kernels)  # of a repeat there is one for each launch within it
         self._kernels = [[next(given) for _ in launch.coded()] for launch in self.launches]  # holds the code
         self.single = all(launch.tasks <= 1 for launch in self.launches)
@@ -143,7 +146,7 @@ class Program:
         self._arena_places = np.array([place for place, _ in in_arena], np.int64)
         self._arena_offsets = np.array([offset for _, offset in in_arena], np.int64)
         self._arena_generation = -1
-        flags = barriers(self.launches, self.memory.offsets)
+        flags = lowered.placement.waits
         self._bodies: list[np.ndarray] = []
         for index, (launch, own, start, wait) in enumerate(
             zip(self.launches, self._kernels, starts, flags, strict=False)

@@ -15,6 +15,7 @@ from trainer.engine.program.contractions import contracted
 from trainer.engine.program.legalize import legalize
 from trainer.engine.program.merge import merged
 from trainer.engine.program.partition import Policy
+from trainer.engine.program.plan import MemoryPlan
 from trainer.engine.program.row_chains import chained
 from trainer.engine.program.schedule import hosts_first, schedule
 from trainer.engine.program.statistics import with_statistics
@@ -34,6 +35,14 @@ from trainer.engine.targets.cpu.templates.depthwise import SMALL_GROUPS
 from trainer.engine.targets.cpu.templates.statistics import StatisticsSpec, is_possible
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The memory plan, and for each launch whether all threads meet before it."""
+
+    memory: MemoryPlan
+    waits: tuple[bool, ...]
+
+
 @dataclass
 class Lowered:
     """Launches in order, and where results end up (one buffer and layout for each result).
@@ -45,6 +54,8 @@ class Lowered:
     constant: int
     results: list[Buffer]
     layouts: list[Layout]
+    placement: Placement | None = None
+    """Where its program has placed buffers and barriers."""
 
 
 @dataclass(frozen=True)

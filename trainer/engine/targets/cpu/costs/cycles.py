@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 
@@ -80,7 +81,12 @@ def balance(tasks: int, machine: Machine) -> float:
     """Time of the slowest thread relative to the mean, over numbers of threads that double up to the machine's; few
     tasks also wait for a disturbed thread.
     """
-    counts = [1 << power for power in range(1, machine.threads.bit_length())]
+    return _balance(tasks, machine.threads)
+
+
+@functools.lru_cache(maxsize=65536)  # sizes of tasks are many, their numbers few
+def _balance(tasks: int, most_threads: int) -> float:
+    counts = [1 << power for power in range(1, most_threads.bit_length())]
     return sum(math.ceil(tasks / threads) * threads / tasks for threads in counts) / len(counts) + WAIT / tasks
 
 

@@ -128,20 +128,19 @@ class Axis:
     input_step: int
     tap_step: int
     phases: tuple[AxisPhase, ...]
+    most_outputs: int = field(init=False)
+    """Outputs of the phase that has most."""
+    leaves_input: bool = field(init=False)
+    """Whether some tap reads before the first or after the last input."""
 
-    @property
-    def most_outputs(self) -> int:
-        """Outputs of the phase that has most."""
-        return max(phase.count for phase in self.phases)
-
-    @property
-    def leaves_input(self) -> bool:
-        """Whether some tap reads before the first or after the last input."""
-        return any(
+    def __post_init__(self) -> None:  # the cost model asks thousands of times
+        object.__setattr__(self, "most_outputs", max(phase.count for phase in self.phases))
+        leaves = any(
             phase.input_start < 0 or phase.input_start + self.span(phase.count, phase.taps) > self.extent
             for phase in self.phases
             if phase.taps
         )
+        object.__setattr__(self, "leaves_input", leaves)
 
     def span(self, count: int, taps: int) -> int:
         """Inputs from the first to the last that `count` outputs with `taps` taps read."""

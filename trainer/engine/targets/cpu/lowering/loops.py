@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +44,7 @@ def with_code(work: Work) -> Work:
     outputs = [Operand(view.dtype, inner_of(view.strides[-1])) for view in work.writes]
     stored, streamed = zip(work.stored, outputs, strict=True), kind is None and _is_streamed(work)
     work.code = code_of(LoopKernel(len(work.extents), tuple(inputs), work.body, tuple(stored), kind, streamed))
+    work.body = kernel_of(work).body
     return work
 
 
@@ -97,8 +99,9 @@ def in_strips(work: Work) -> Work:
     )  # fmt: skip
 
 
+@functools.lru_cache(maxsize=4096)
 def code_of(kernel: LoopKernel) -> KernelSource:
-    """The code of a kernel."""
+    """The code of a kernel; one object for equal kernels, which programs have many of."""
     if kernel.reduction is None:
         return KernelSource(kernel, lambda name: elementwise.render(kernel, name))
     reduction = RowReduction if kernel.reduction.orientation == "row" else ColumnReduction

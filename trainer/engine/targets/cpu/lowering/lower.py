@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainer.engine.graph.storage import Storage
-from trainer.engine.program.work import Buffer, KernelSource, Pass, Repeat, Rows, StandIn, Work, place_of
-from trainer.engine.targets.cpu.kernels import chained, repeated
+from trainer.engine.program.work import Buffer, Pass, Repeat, Rows, StandIn, Work, place_of
 from trainer.engine.targets.cpu.kernels.chained import ChainedKernel
 from trainer.engine.targets.cpu.kernels.repeated import RepeatedKernel
 from trainer.engine.targets.cpu.lowering import loops
@@ -21,6 +20,7 @@ from trainer.engine.targets.cpu.lowering.launch import (
     Word,
     word_of,
 )
+from trainer.engine.targets.cpu.lowering.sources import source_of
 from trainer.engine.targets.cpu.template import OPERANDS
 
 
@@ -65,9 +65,7 @@ def _lower_rows(work: Work, parts: Sequence[Work], launches: Sequence[Launch]) -
             words.append(word)
         words += [launch.words[-2], spec.share] if isinstance(part.spec, Pass) else [spec.share * inner, 1]
     kernel = ChainedKernel(tuple(loops.kernel_of(part) for part in parts), tuple(patched))
-    renders = [part.code.render for part in parts if part.code is not None]
-    code = KernelSource(kernel, lambda name: chained.render(kernel, renders, name))
-    return Launch(work, code, words + strides, -(-spec.count // spec.share), size)
+    return Launch(work, source_of(kernel), words + strides, -(-spec.count // spec.share), size)
 
 
 def _offsets(spec: Rows) -> tuple[dict[Buffer, int], int]:
@@ -90,14 +88,13 @@ def _kept_in_cache(part: Work, work: Work) -> Work:
 
 def _lower_group(work: Work, parts: Sequence[Launch]) -> Launch:
     """Loops of equal code over different arrays: one kernel over the argument blocks of all."""
-    first, kernel = parts[0].source, RepeatedKernel(loops.kernel_of(work.parts[0]))
+    kernel = RepeatedKernel(loops.kernel_of(work.parts[0]))
     total, points = sum(part.tasks for part in parts), sum(part.points for part in work.parts)
     grain = -(-total // max(1, min(total, -(-points // loops.TASK_ELEMENTS))))
     words: list[Word] = [grain, total]
     for part in parts:
         words += [part.tasks, *part.words]
-    code = KernelSource(kernel, lambda name: repeated.render(kernel, first.render, name))
-    return Launch(work, code, words, -(-total // grain))
+    return Launch(work, source_of(kernel), words, -(-total // grain))
 
 
 def _lower_repeat(work: Work, body: tuple[Launch, ...]) -> Launch:
@@ -121,7 +118,7 @@ def _lower_repeat(work: Work, body: tuple[Launch, ...]) -> Launch:
                     table += [Place(len(words)), each.step * each.view.dtype.itemsize]
                 word = word if each is None else Address.of(each.view, word.byte_offset)
             words.append(word)
-    source = KernelSource(("repeat", *[launch.source.key for launch in body]), _render)
+    source = source_of(("repeat", *[launch.source.key for launch in body]))
     tasks = max(launch.tasks for launch in body) if spec.count else 0
     scratch = max(launch.scratch for launch in body)
     return Launch(work, source, [*words, *table], tasks, scratch, body=body)
@@ -136,7 +133,3 @@ def _places(part: Work) -> list[int]:
         first = min(OPERANDS, reads)
         return [*range(first), *range(first + 1, reads + 1), first, *range(reads + 1, count)]
     return list(range(count))
-
-
-def _render(name: str) -> str:
-    raise AssertionError("a repeat has no code: its body has")

@@ -18,11 +18,12 @@ from trainer.engine.graph.storage import Layout
 from trainer.engine.program.loops import loop, reduction_block
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.views import is_dense
-from trainer.engine.program.work import Buffer, KernelSource, Pass, View, Work
+from trainer.engine.program.work import Buffer, Pass, View, Work
 from trainer.engine.targets.cpu.kernels import moments
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine
 from trainer.engine.targets.cpu.lowering.loops import ENOUGH_TASKS, TASK_ELEMENTS, Terms, reduction_pass
+from trainer.engine.targets.cpu.lowering.sources import source_of
 
 WIDE_ENOUGH = 8
 """Kept neighbors from which on it pays to run along them rather than along the reduced elements."""
@@ -156,9 +157,8 @@ def _expand_moments(expansion: Expansion, nest: _Nest, terms: Terms, found: dict
         return
     ends = [found.get(name) or Buffer(nest.size, dtype, name) for name in names]
     reads, writes = (tuple(_whole(buffer) for buffer in side) for side in (targets, ends))
-    code = KernelSource(("moments", dtype), lambda name: moments.render_merge(dtype, name))
     words: tuple[int | View, ...] = (*reads, *writes, nest.size, nest.length, nest.spec.block)
-    routine = Routine(code, words, moments.merge_tasks(nest.size))
+    routine = Routine(source_of(("moments", dtype)), words, moments.merge_tasks(nest.size))
     expansion.add(Work("reduction", routine, reads, writes, f"{label} blocks"))
 
 

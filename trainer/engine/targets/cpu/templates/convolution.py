@@ -100,9 +100,11 @@ def coded(spec: ConvolutionSpec) -> ConvolutionSpec:
 class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
     """Pixels by vectors of channels, tile by tile; `pixel`, `row`, `image`: elements between neighbors."""
 
-    def __init__(self, spec: ConvolutionSpec, parameters: ConvolutionParameters) -> None:
+    def __init__(
+        self, spec: ConvolutionSpec, parameters: ConvolutionParameters, form: Correlation | None = None
+    ) -> None:
         super().__init__(spec, parameters)
-        self.form = form = correlation(spec)
+        self.form = form = form or correlation(spec)
         self.copied = form.leaves_input or parameters.copy or bool(spec.prologue.body)
         if self.copied:
             self.pixel = form.group_inputs + parameters.pixel_padding
@@ -357,6 +359,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
     pixels = form.images * form.groups * len(form.phases)
     in_place, distance = not (form.leaves_input or spec.prologue.body), form.columns.input_step * form.inputs * itemsize
     by_tiles = costs.uses_tile_registers(spec, machine)
+    rows_inside = functools.cache(functools.partial(_rows_inside, form.rows))
     tiles = []
     for v in range(1, min(vectors, 4) + 1):
         for tile_columns in tile_shapes.heights(width) if by_tiles else range(1, min(width, machine.vectors) + 1):
@@ -364,7 +367,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
                 if not (by_tiles or costs.fits_registers(tile_rows * tile_columns, v, machine, widened=crowded)):
                     continue
                 cuts = [costs.pieces(height, tile_rows), costs.pieces(width, tile_columns)]
-                met = _rows_inside(form.rows, tile_rows)
+                met = rows_inside(tile_rows)
                 if by_tiles:
                     runs = met * depth / form.group_inputs
                     cycles = tile_shapes.cycles(cuts, costs.pieces(vectors, v), form.group_inputs, runs)
@@ -384,7 +387,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
                 tile_rows, tile_columns, v, task_images, task_rows, task_columns, task_vectors,
                 trim=trim, native=native, tiles=by_tiles,
             )  # fmt: skip
-            kernel = ConvolutionKernel(spec, parameters)
+            kernel = ConvolutionKernel(spec, parameters, form)
             scratch, tasks = kernel.scratch_bytes, kernel.tasks
             if scratch > costs.SCRATCH_LIMIT:
                 continue
