@@ -3,7 +3,7 @@
 python benchmarks/faults.py [NAME …] [--json] [--count N] [--seed S] [--continue FILE]
 
 The counts are of what came through. `--count` is how many there are of each kind, where fewer will do; `--seed` decides
-which. The kills of ranks take an hour: `--continue` notes each in a file, and goes on after those that it has.
+which. The kills of ranks take half an hour: `--continue` notes each in a file, and goes on after those that it has.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def well_lost_ranks() -> float:
         for kill in series(KilledRanks(Path(folder), CHOSEN.seed), RANKS, CHOSEN.known):
             found.append(not kill.difference)
             print(
-                f"{kill.number}/{RANKS} of {kill.processes} ranks one killed in {kill.phase}, ended after "
-                f"{kill.seconds:.1f} s, resumed with {kill.resumed}: {kill.difference or 'equal'}",
+                f"{len(found)}/{RANKS} of {kill.processes} ranks one killed in {kill.phase}, ended after "
+                f"{kill.seconds:.1f} s, training {kill.training}: {kill.difference or 'equal'}",
                 file=sys.stderr, flush=True,
             )  # fmt: skip
         return sum(found)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from trainer.cli.environment import PACKAGES
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 CI = (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8")
@@ -86,22 +88,25 @@ def test_no_version_or_system_is_claimed_that_the_tests_have_not_run_on():
     assert "macos" not in README.lower()
 
 
-USES = {"cupy-cuda12x": r"import(_module\(\"| )cupy\b", "mpich": r"\"mpiexec\""}
+USES = {
+    "cupy-cuda12x": r"import(_module\(\"| )cupy\b", "mpich": r"\"mpiexec\"", "nvidia-ml-py": r"import pynvml\b",
+    "pillow": r"from PIL\b", "PyYAML": r"import yaml\b",
+}  # fmt: skip
 """How code uses a package that is not imported under its own name."""
 
 
-def test_every_extra_is_of_something_that_code_uses():
-    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-        "optional-dependencies"
-    ]
+def test_everything_that_is_installed_is_used_and_recorded():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
     named = re.search(r"Extras: (.*)\.", README)
     assert named is not None and set(re.findall(r"`(\w+)`", named[1])) == set(extras)
     assert set(extras["docs"]) < set(extras["dev"])
     code = "".join(path.read_text(encoding="utf-8") for path in (REPOSITORY / "trainer").rglob("*.py"))
-    for name in set(extras) - {"dev", "docs"}:
-        packages = [re.match(r"[\w-]+", each)[0] for each in extras[name]]
-        uses = [USES.get(package, rf"(import|from) {package.replace('-', '_')}\b") for package in packages]
-        assert all(re.search(use, code) for use in uses), name
+    required = [re.match(r"[\w-]+", each)[0] for each in project["dependencies"]]
+    optional = [re.match(r"[\w-]+", each)[0] for name in set(extras) - {"dev", "docs"} for each in extras[name]]
+    for package in required + optional:
+        assert re.search(USES.get(package, rf"(import|from) {package.replace('-', '_')}\b"), code), package
+    assert sorted(PACKAGES) == sorted(required), "a run records their versions"
 
 
 def test_the_code_of_the_python_page_runs(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""trainer: train vision models from one typed YAML file, on its own tensor engine.
+"""trainer: train vision and sequence models from one typed YAML file, on its own tensor engine.
 
 Only names that cost nothing to import live here; everything else is handed on lazily.
 """
@@ -13,6 +13,7 @@ __all__ = ["TrainerError", "__version__", "load_model", "open_run", "run"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from trainer.cli.models import load_model as load_model
     from trainer.cli.python import run as run
@@ -46,6 +47,16 @@ class TrainerError(Exception):
         if self.hint:
             lines.append(f"  {self.hint}")
         return "\n".join(lines)
+
+
+def cache_folder() -> Path:
+    """The folder of this user's caches (kernels, weights, tokens, …): TRAINER_CACHE_DIR, or ~/.cache/trainer."""
+    import os
+    from pathlib import Path
+
+    if override := os.environ.get("TRAINER_CACHE_DIR"):
+        return Path(override)
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")) / "trainer"
 
 
 def on_demand(package: str) -> Callable[[str], Any]:

@@ -1,8 +1,10 @@
-"""Trainings in several processes of which one is killed by SIGKILL, resumed with any number, each held against one that
-never was.
+"""Trainings in several processes of which one is killed by SIGKILL, again and again, until they end with the bits of
+one that never was.
 
-Which process is killed and when follow from a seed and the number of the kill, so that an interrupted series continues
-as the same one.
+    start with 2 or 4 processes → kill one → start with 1, 2 or 4 → … → one process, or an end before the kill → compare
+
+Most of the time of an attempt is its start, so each attempt but the last is one more kill. Which process is killed and
+when follow from a seed and the number of the training, so that an interrupted series continues as the same one.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -25,24 +27,22 @@ from trainer.rundir import EndEvent, RunPaths
 LONGEST_SECONDS = 10.0
 """From the kill to the end of the command, with the lost rank named."""
 
-PROCESSES = (2, 4)
-RESUMED = (1, 2, 4)
+PROCESSES = (1, 2, 4)
 WORDS = ("digits", *SETTINGS, "data.valid_batch_size=128", "train.shards=4", "data.workers=0", "autotune.mode=off")
 RANK = "trainer.cli.rank"
 
 
 @dataclass(frozen=True)
 class KilledRank:
-    """What came of a training of which a rank was killed: "" where it ended in time and was resumed to the same bits.
+    """What came of a kill: no difference where the attempt ended in time and the training came to the same bits.
 
     Attributes:
-        number: of the kill. processes, resumed: how many trained before and after it. phase: in which it happened.
+        training: its number. processes: how many trained. phase: in which one was killed.
         seconds: from the kill to the end of the command.
     """
 
-    number: int
+    training: int
     processes: int
-    resumed: int
     phase: str
     seconds: float
     difference: str
@@ -58,19 +58,19 @@ class KilledRanks:
         if code := self._run(self._whole.root, 1):
             raise RuntimeError(f"the run that is not killed ended with {code}: {self._whole.root}")
 
-    def kill(self, number: int) -> KilledRank:
-        """One more kill; a training that had ended before does not count."""
-        chance = random.Random(f"{self._seed} {number}")
-        processes, resumed = chance.choice(PROCESSES), chance.choice(RESUMED)
-        found = None
-        while found is None:
-            run = RunPaths(self._folder / f"killed-{number}-{chance.randrange(1 << 30)}")
-            found = self._killed(run, processes, chance)
-        phase, seconds, problem = found
-        if not problem:
-            done = self._run(run.root, resumed)
-            problem = f"the resumed run ended with {done}" if done else difference(self._whole, run)
-        return KilledRank(number, processes, resumed, phase, round(seconds, 2), problem)
+    def kills(self, training: int) -> list[KilledRank]:
+        """The kills of one more training; none if it ended before the first."""
+        chance = random.Random(f"{self._seed} {training}")
+        run = RunPaths(self._folder / f"killed-{training}")
+        kills: list[KilledRank] = []
+        processes, code = chance.choice(PROCESSES[1:]), 0
+        while processes > 1 and (kill := self._killed(training, run, processes, chance)) is not None:
+            kills.append(kill)
+            processes = chance.choice(PROCESSES)
+        if processes == 1:
+            code = self._run(run.root, processes)
+        problem = f"the resumed run ended with {code}" if code else difference(self._whole, run)
+        return [kill if kill.difference else replace(kill, difference=problem) for kill in kills]
 
     def _command(self, run: Path, processes: int) -> list[str]:
         words = [*WORDS, f"train.processes={processes}", "--run-dir", str(run), "--resume", "auto", "--plain"]
@@ -96,19 +96,20 @@ class KilledRanks:
             self._lives[processes] = time.monotonic() - began
         return self._lives[processes]
 
-    def _killed(self, run: RunPaths, processes: int, chance: random.Random) -> tuple[str, float, str] | None:
-        """The phase, the seconds until the end and a problem, if any; None where the training had ended before."""
+    def _killed(self, training: int, run: RunPaths, processes: int, chance: random.Random) -> KilledRank | None:
+        """One kill, without what comes of the training; None where that had ended before."""
         instant, place = chance.uniform(0, self._life(processes)), chance.randrange(processes)
+        before = run.last_attempt if run.root.exists() else 0
         started = self._start(run.root, processes)
         ranks = _ranks(started, processes)
         with contextlib.suppress(subprocess.TimeoutExpired):
             started.wait(instant)
-        if started.poll() is not None or len(ranks) < processes or not ranks[place].is_running():
-            started.wait()
-            return None
+        if (code := started.poll()) is not None:
+            return KilledRank(training, processes, "", 0.0, f"it ended with {code} before the kill") if code else None
         everything = psutil.Process(started.pid).children(recursive=True)
-        victim, begun, known = ranks[place], time.monotonic(), _known(run, processes)
-        victim.kill()
+        victim, begun, known = ranks[place], time.monotonic(), _known(run, before + 1, processes)
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            victim.kill()
         try:
             code = started.wait(PATIENCE_SECONDS)
         finally:
@@ -117,9 +118,9 @@ class KilledRanks:
             for process in (*left, *([started] if started.poll() is None else [])):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
-        events = [record.event for record in records_of(run)]
         if not code:
             return None
+        events = [record.event for record in records_of(run) if record.attempt == before + 1]
         ended = [event for event in events if isinstance(event, EndEvent)]
         problem = ""
         if seconds > LONGEST_SECONDS:
@@ -128,13 +129,13 @@ class KilledRanks:
             problem = f"left behind: {[process.pid for process in left]}"
         elif victim.pid in known and ended and not _names(str(ended[-1].reason), known[victim.pid], victim.pid):
             problem = f"process {victim.pid} was killed, and the end says: {ended[-1].reason}"
-        return phase_of(events), seconds, problem
+        return KilledRank(training, processes, phase_of(events), round(seconds, 2), problem)
 
 
-def _known(run: RunPaths, processes: int) -> dict[int, int]:
+def _known(run: RunPaths, attempt: int, processes: int) -> dict[int, int]:
     """The ranks by their processes, once all have a heartbeat: before, the launcher ends all of them."""
     found = {}
-    for path in run.root.glob("ranks/*/*.json"):
+    for path in run.root.glob(f"ranks/{attempt}/*.json"):
         with contextlib.suppress(OSError, ValueError):
             found[int(json.loads(path.read_text(encoding="utf-8"))["pid"])] = int(path.stem)
     return found if len(found) == processes else {}
@@ -167,14 +168,16 @@ def _is_rank(process: psutil.Process) -> bool:
 
 def series(kills: KilledRanks, count: int, known: Path | None) -> Iterator[KilledRank]:
     """`count` kills: those in the file `known`, and new ones, which are added to it."""
-    done = 0
-    if known is not None and known.exists():
-        for line in known.read_text(encoding="utf-8").splitlines()[:count]:
-            yield KilledRank(**json.loads(line))
+    lines = known.read_text(encoding="utf-8").splitlines() if known is not None and known.exists() else []
+    found = [KilledRank(**json.loads(line)) for line in lines]
+    yield from found[:count]
+    done, training = len(found), found[-1].training if found else 0
+    while done < count:
+        training += 1
+        for kill in kills.kills(training):
+            if known is not None:
+                with known.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(kill)) + "\n")
             done += 1
-    for number in range(done + 1, count + 1):
-        found = kills.kill(number)
-        if known is not None:
-            with known.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(found)) + "\n")
-        yield found
+            if done <= count:
+                yield kill

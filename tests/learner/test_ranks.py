@@ -21,9 +21,9 @@ from trainer.configs import RunConfig
 from trainer.engine import nn
 from trainer.learner.optimizers import Adam, Muon
 from trainer.learner.optimizers.partition import Partition, partitioned
-from trainer.learner.ranks import Group, RankLost
+from trainer.learner.ranks import Group, RankLost, agreement
 from trainer.learner.ranks.activity import Activity
-from trainer.learner.ranks.agreement import shards_for
+from trainer.learner.ranks.agreement import shards_for, what_must_agree
 from trainer.learner.ranks.heartbeats import SILENT_SECONDS, Heartbeats
 from trainer.learner.ranks.lagging import Lagging
 from trainer.learner.ranks.pace import DATA, RECENT_STEPS, STEP, Pace
@@ -156,6 +156,30 @@ def test_values_of_ranks_reach_the_first_and_all() -> None:
 def test_ranks_that_disagree_are_refused_with_the_fact_and_the_rank() -> None:
     for error in in_ranks(2, lambda rank: rank.require_same({"the data": 5, "the config": f"hash {rank.rank}"})):
         assert "disagree about the config" in str(error) and "hash 1 in rank 1" in str(error)
+
+
+def test_processes_agree_on_code_config_data_numerics_and_versions(
+    blobs: Any, config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Other(blobs):
+        pass
+
+    def facts(of: Any = blobs, **sections: Any) -> dict[str, Any]:
+        resolved = config(**sections)
+        task = of(resolved)
+        return what_must_agree(task, resolved, task.data())
+
+    def differing(**given: Any) -> set[str]:
+        return {name for name, fact in facts(**given).items() if fact != before[name]}
+
+    before = facts()
+    assert differing() == set()
+    assert differing(of=Other) == {"the task's code"}
+    assert differing(seed=7) == {"the config"}
+    assert "the numerics class" in differing(train={"epochs": 4, "shards": 2})
+    assert "the data" in differing(data={"batch_size": 8})
+    monkeypatch.setattr(agreement, "versions", lambda: {"numpy": "0"})
+    assert differing() == {"the installed versions"}
 
 
 def test_processes_that_do_not_divide_the_shards_are_refused() -> None:

@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for synthetic_run, which is a script too
 
 import synthetic_run
+from textual.pilot import Pilot
 
 from trainer.rundir import RunPaths, host_name
 from trainer.tui.app import Dashboard
@@ -30,6 +31,21 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture(autouse=True)
+def failures_end_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dashboard that fails ends its test: Textual keeps the error until the test leaves `run_test`, and a test that
+    waits for a text never does.
+    """
+    pause = Pilot.pause
+
+    async def pause_or_fail(pilot: Pilot[object], delay: float | None = None) -> None:
+        await pause(pilot, delay)
+        if pilot.app._exception is not None:
+            raise pilot.app._exception
+
+    monkeypatch.setattr(Pilot, "pause", pause_or_fail)
 
 
 @pytest.fixture

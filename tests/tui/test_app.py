@@ -10,6 +10,7 @@ import pytest
 import synthetic_run
 from conftest import Clock, dashboard, dead_pid, hold_lock, screen_text, settle
 from textual.timer import Timer
+from textual.worker import WorkerFailed
 
 from trainer import TrainerError
 from trainer.rundir import EndEvent, LogEvent, PhaseEvent, RequestEvent, RunPaths, take_requests
@@ -320,6 +321,22 @@ async def test_a_change_of_size_is_heard_where_the_system_holds_the_dashboard_up
         while app.screen.size != (160, 50):
             assert time.monotonic() < deadline
             await pilot.pause(0.01)
+
+
+async def test_a_test_of_a_dashboard_that_fails_ends(
+    running: RunPaths, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(seconds: float) -> None:
+        raise RuntimeError("the file is gone")
+
+    app = dashboard(running, clock)
+    with pytest.raises(WorkerFailed, match="the file is gone"):
+        async with app.run_test() as pilot:
+            await settle(app, pilot)
+            monkeypatch.setattr(app.feed, "poll", fail)
+            app._wake.set()
+            while True:
+                await pilot.pause()
 
 
 async def test_a_key_of_the_first_instant_does_not_keep_the_screen_from_moving_on(

@@ -21,7 +21,7 @@ class CacheFolder:
 def caches() -> list[CacheFolder]:
     """The caches of this user, in TRAINER_CACHE_DIR or ~/.cache."""
     from trainer.cli.remote.agent import sent_data
-    from trainer.datasets.readers.documents import cache_folder
+    from trainer.datasets.readers.documents import token_cache
     from trainer.engine.autotune.cache import TuningCache, cache_path
     from trainer.engine.targets.disk_cache import cache_directory
     from trainer.learner.weights.download import weights_cache
@@ -31,7 +31,7 @@ def caches() -> list[CacheFolder]:
     return [
         _folder("compiled kernels", cache_directory()),
         _folder("autotuning decisions", tuning, decisions),
-        _folder("tokenized documents", cache_folder()),
+        _folder("tokenized documents", token_cache()),
         _folder("downloaded weights", weights_cache()),
         _folder("received data", sent_data()),
     ]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.rundir import write_error
+from trainer.rundir import replacing, write_error
 from trainer.tui.axes import log_ticks, value_range
 from trainer.tui.numbers import number
 
@@ -61,9 +60,8 @@ def save_curve(
     pen.text((place, TOP - 8), mark[1], _MARK, font, anchor="ms")
     pen.text(((LEFT + SIZE[0] - RIGHT) / 2, SIZE[1] - 8), titles[0], _INK, font, anchor="ms")
     pen.text((LEFT, TOP - 8), titles[1], _INK, font, anchor="rs")
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        image.save(aside, "PNG")
-        os.replace(aside, path)
+        with replacing(path) as aside:
+            image.save(aside, "PNG")
     except OSError as error:
         raise write_error(path, error) from error

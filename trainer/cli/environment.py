@@ -14,11 +14,10 @@ from typing import Any
 
 from trainer import __version__
 from trainer.cli.system import gpu_names
-from trainer.rundir import EventSink, WarningEvent
+from trainer.rundir import EventSink, WarningEvent, replacing
 
 PACKAGES = (
-    "numpy", "llvmlite", "pydantic", "PyYAML", "textual",
-    "pillow", "pycocotools", "safetensors", "psutil", "nvidia-ml-py",
+    "llvmlite", "msgspec", "numpy", "nvidia-ml-py", "pillow", "psutil", "pycocotools", "pydantic", "PyYAML", "textual",
 )  # fmt: skip
 PATIENCE_SECONDS = 5.0
 LONGEST_DIFFERENCE = 1 << 20
@@ -66,9 +65,8 @@ def complete_environment(path: Path) -> None:
         "gpus": gpu_names(),
         "git": git_state(known.get("directory", os.getcwd())),
     }
-    aside = path.with_suffix(".tmp")
-    aside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    os.replace(aside, path)
+    with replacing(path) as aside:
+        aside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def package_versions() -> dict[str, str | None]:

@@ -24,6 +24,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,7 @@ class RecordedSink:
         if isinstance(event, EndEvent) and self.ended is not None:
             return  # a signal arrived after the end
         if isinstance(event, EndEvent) and (error := gone(self._attempt.paths.root)):
-            event = event.replaced(status="failed", exit_code=USER_MISTAKE, reason=str(error))
+            event = replace(event, status="failed", exit_code=USER_MISTAKE, reason=str(error))
         if isinstance(event, MetricEvent):
             self.step = max(event.step, self.step or 0)  # slow evaluations may report late
         self._write(event)

@@ -6,7 +6,7 @@ say) may be any array and is stacked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,8 +137,3 @@ def form(value: object) -> str:
 def signature(item: Mapping[str, np.ndarray]) -> dict[str, str]:
     """Each field's dtype and shape, for messages and comparisons."""
     return {key: form(value) for key, value in item.items()}
-
-
-def describe_fields() -> Sequence[tuple[str, str, str]]:
-    """(name, form in an item, meaning) of every field, for the documentation."""
-    return [(field.name, str(field), field.meaning) for field in FIELDS.values()]

@@ -45,11 +45,6 @@ class Picture:
     """uint8 [H, W, C]."""
     size: tuple[int, int]
 
-    @property
-    def is_scaled(self) -> bool:
-        """Whether it was decoded at a lower resolution."""
-        return self.pixels.shape[:2] != self.size
-
 
 def decode(
     path: Path,

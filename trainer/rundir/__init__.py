@@ -26,6 +26,7 @@ from trainer.rundir.events import (
     UnknownEvent,
     WarningEvent,
 )
+from trainer.rundir.files import replacing, write_error, write_text
 from trainer.rundir.heartbeat import HeartbeatMonitor, LockState, moving_heartbeats
 from trainer.rundir.layout import (
     RunPaths,
@@ -46,7 +47,7 @@ from trainer.rundir.reader import EventTail, first_records, last_records, read_e
 from trainer.rundir.run import ALIVE, STATES, Liveness, Metrics, Run, Series, open_run
 from trainer.rundir.summary import RunSummary, summarize
 from trainer.rundir.tags import read_note, read_tags, write_note, write_tags
-from trainer.rundir.writer import EventWriter, complain, write_error, write_text
+from trainer.rundir.writer import EventWriter, complain
 
 __all__ = [
     "ABSENT",
@@ -114,6 +115,7 @@ __all__ = [
     "read_note",
     "read_tags",
     "remove_dead_lock",
+    "replacing",
     "run_name",
     "sample_events",
     "send_request",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from trainer.rundir.events import EndEvent, Event, MetricEvent, Record, ReportEvent, ResumedEvent, SampleEvent
 
@@ -61,7 +62,7 @@ def without_superseded(records: Iterable[Record]) -> list[Record]:
             continue
         if isinstance(record.event, MetricEvent) and len(current) < len(keys):
             values = {name: record.event.values[name] for name in current}
-            record = record._replace(event=record.event.replaced(values=values))
+            record = record._replace(event=replace(record.event, values=values))
         kept.append(record)
     return kept[::-1]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer import TrainerError
+from trainer.rundir.files import replacing, write_error
 from trainer.rundir.layout import RunPaths
-from trainer.rundir.writer import write_error
 
 REQUESTS = ("stop", "checkpoint", "pause", "resume", "evaluate", "abort", "prune")
 """`prune` stops a run as `stop` does, as a worse trial of its sweep."""
@@ -48,9 +48,8 @@ def place_request(paths: RunPaths, identity: str, text: str) -> None:
     Raises:
         OSError: the directory can't be written.
     """
-    aside = paths.control / f".{identity}"
-    aside.write_text(text, encoding="utf-8")
-    os.replace(aside, paths.control / f"{identity}.json")
+    with replacing(paths.control / f"{identity}.json") as aside:
+        aside.write_text(text, encoding="utf-8")
 
 
 def take_requests(paths: RunPaths) -> list[Request]:

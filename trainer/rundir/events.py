@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, NoReturn, dataclass_transform
 
-Kind = TypeVar("Kind", bound="Event")
+
+class _DataclassFields:
+    """`__dataclass_fields__` of a kind, computed when it is first read: `dataclasses.replace` and `fields` read it."""
+
+    def __get__(self, event: object, kind: type[Event]) -> dict[str, Any]:
+        from dataclasses import make_dataclass
+
+        fields: dict[str, Any] = vars(make_dataclass(kind.__name__, kind._fields))["__dataclass_fields__"]
+        setattr(kind, "__dataclass_fields__", fields)  # noqa: B010
+        return fields
 
 
 @dataclass_transform(frozen_default=True)
 class Event:
     """Base of all kinds; `kind` is the word in the file.
 
-    The annotations of a kind are its fields, as those of a frozen dataclass. Dataclasses compile their methods when
-    they are imported, which would take 7 ms of every command's start.
+    A kind is a frozen dataclass, whose annotations are its fields, without the methods that dataclasses compile when
+    they are imported: these would take 7 ms of every command's start.
     """
 
     kind: ClassVar[str] = ""
     _fields: ClassVar[tuple[str, ...]] = ()
     """The names of the fields, in order."""
+
+    __dataclass_fields__ = _DataclassFields()
 
     _required: ClassVar[frozenset[str]] = frozenset()
     """The fields without a default."""
@@ -40,10 +51,6 @@ class Event:
     def to_dict(self) -> dict[str, Any]:
         """The values of the fields by name."""
         return {name: getattr(self, name) for name in self._fields}
-
-    def replaced(self: Kind, **changes: Any) -> Kind:
-        """A copy with other values of some fields."""
-        return type(self)(**{**self.to_dict(), **changes})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Event) and type(other) is type(self) and self.to_dict() == other.to_dict()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainer import TrainerError
-from trainer.rundir.writer import write_error
+from trainer.rundir.files import write_error
 
 _NAME = re.compile(r"[^\W_][\w.,=+@-]{0,199}")
 _CONFIG = re.compile(r"config-(\d+)\.yaml")

@@ -20,10 +20,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from trainer import TrainerError
+from trainer.rundir.files import write_error
 from trainer.rundir.heartbeat import WATCHED_SECONDS, LockState, looks_fresh, moving_heartbeats
 from trainer.rundir.layout import RunPaths
 from trainer.rundir.processes import host_name, pid_namespace, process_is_alive, process_started
-from trainer.rundir.writer import write_error
 
 if sys.platform != "win32":
     import fcntl

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from trainer.rundir.files import write_text
 from trainer.rundir.layout import RunPaths
-from trainer.rundir.writer import write_text
 
 
 def read_tags(paths: RunPaths) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 from trainer import TrainerError
 from trainer.rundir.codec import encode
 from trainer.rundir.events import EndEvent, Event, WarningEvent
+from trainer.rundir.files import write_error
 
 MOST_HELD = 1 << 26
 """Maximum bytes of lines kept in memory while the disk is full."""
@@ -146,34 +146,3 @@ def _ends_torn(descriptor: int) -> bool:
         return False
     os.lseek(descriptor, size - 1, os.SEEK_SET)
     return os.read(descriptor, 1) != b"\n"
-
-
-_HINTS = {
-    errno.ENOSPC: "The disk is full: free some space, or put the run elsewhere with --run-dir.",
-    errno.EDQUOT: "The disk quota is used up: free some space, or put the run elsewhere with --run-dir.",
-    errno.EFBIG: "The file reached the maximum size on this system (see `ulimit -f`).",
-    errno.EIO: "The disk fails: see the system's log (dmesg), and put the run elsewhere with --run-dir.",
-    errno.ENOENT: "Its folder no longer exists: was it deleted or moved?",
-    errno.EROFS: "The file system is read-only: put the run elsewhere with --run-dir.",
-    errno.EACCES: "No permission to write there: put the run elsewhere with --run-dir.",
-}
-
-
-def write_error(path: str | os.PathLike[str], error: OSError) -> TrainerError:
-    """The error message for a file of a run that can't be written."""
-    reason = os.strerror(error.errno).lower() if error.errno else str(error)
-    return TrainerError(f"can't write: {reason}", where=os.fspath(path), hint=_HINTS.get(error.errno or 0))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replaces a file at once: it is complete or as before, even if the process is killed.
-
-    Raises:
-        TrainerError: it can't be written.
-    """
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        os.replace(aside, path)
-    except OSError as error:
-        raise write_error(path, error) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from trainer.rundir import (
@@ -263,7 +263,7 @@ def _system(view: View, event: SystemEvent, time: float) -> None:
     # Several threads sample: a field that one leaves out keeps the value of another.
     sampled = {name: value for name, value in event.to_dict().items() if value is not None}
     view.samples_taken += 1
-    view.system = event if view.system is None else view.system.replaced(**sampled)
+    view.system = event if view.system is None else replace(view.system, **sampled)
     for name in MEASURED:
         value = sampled.get(name)
         if value is not None:

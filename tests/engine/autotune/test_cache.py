@@ -116,5 +116,5 @@ def test_the_key_holds_all_that_a_decision_depends_on(monkeypatch: pytest.Monkey
 
 
 def test_the_file_lies_beside_the_kernels_and_moves_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path))
     assert cache_path().parent == tmp_path / "tuning" and cache_path().name.startswith("cpu-")

@@ -33,7 +33,7 @@ SPECS = [
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path))
     choices._kept.cache_clear()
     yield tmp_path / "objects"
     choices._kept.cache_clear()

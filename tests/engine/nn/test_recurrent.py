@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.directions import check_derivatives
+from tests.engine.derivatives import check_derivatives
 from trainer import TrainerError, engine
 from trainer.engine import Tensor, nn
 from trainer.engine.targets.cpu.device import CpuDevice

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.directions import check_derivatives
+from tests.engine.derivatives import check_derivatives
 from trainer import engine
 from trainer.engine import Tensor
 from trainer.engine.graph.node import topological

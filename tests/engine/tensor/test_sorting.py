@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.directions import check_derivatives
+from tests.engine.derivatives import check_derivatives
 from tests.engine.numbers import numbers
 from trainer import TrainerError, engine
 

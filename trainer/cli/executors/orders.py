@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from trainer.cli.order import Order
-from trainer.rundir import write_error
+from trainer.rundir import replacing, write_error
 
 SECONDS_BETWEEN_LOOKS = 0.1
 SECONDS_BETWEEN_BEATS = 1.0
@@ -152,6 +152,5 @@ class Orders:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _write(self, name: str, text: str) -> None:
-        aside = self.root / f".{name}-{os.getpid()}"
-        aside.write_text(text, encoding="utf-8")
-        os.replace(aside, self.root / name)
+        with replacing(self.root / name) as aside:
+            aside.write_text(text, encoding="utf-8")

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import trainer
-from trainer import TrainerError
+from trainer import TrainerError, cache_folder
 from trainer.cli.order import Order
 from trainer.cli.remote.frames import MARK, FrameReader, file_frames, files_below, frame, take_file
 from trainer.cli.remote.jobs import OVER, WAITING, FarJob, OwnProcess, scheduled
@@ -252,16 +252,9 @@ def _run_in(folder: Path) -> Path | None:
     return next((folder / "run").glob("*"), None) if folder.is_dir() else None
 
 
-def cache() -> Path:
-    """The folder of this user's caches, in TRAINER_CACHE_DIR or ~/.cache/trainer; without the engine's imports."""
-    if override := os.environ.get("TRAINER_CACHE_DIR"):
-        return Path(override)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainer"
-
-
 def sent_data() -> Path:
     """The folder of data that other machines have sent."""
-    return cache() / "sent"
+    return cache_folder() / "sent"
 
 
 def _write(descriptor: int, text: bytes) -> None:
@@ -275,7 +268,7 @@ def main(words: list[str]) -> int:
     output = os.dup(1)
     os.dup2(2, 1)  # what libraries print is no frame
     _write(output, MARK)
-    folder = Path(named) if os.path.isabs(named) else cache() / "remote" / named
+    folder = Path(named) if os.path.isabs(named) else cache_folder() / "remote" / named
     try:
         Agent(folder, through, output, shares_files=os.path.isabs(named)).serve(0)
     except TrainerError as error:

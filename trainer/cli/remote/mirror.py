@@ -18,8 +18,6 @@ GROWING = ("events.jsonl", "log.txt")
 """Files that only grow, whose new bytes are sent."""
 OF_THIS_MACHINE = frozenset({"run.lock", "control", "ranks", "tags.json", "note.txt"})
 """Files of a run directory that are not copied."""
-CIRCUMSTANCES = ("command", "directory", "started", "git")
-"""Entries of environment-N.json that this machine knows."""
 
 
 class Mirror:

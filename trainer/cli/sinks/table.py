@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from trainer.cli.sinks.sink import Sink
-from trainer.rundir import MetricEvent, Record, ResumedEvent, RunPaths
+from trainer.rundir import MetricEvent, Record, ResumedEvent, RunPaths, replacing
 
 HEADER = ("time", "attempt", "step", "epoch", "split", "name", "value")
 
@@ -63,7 +63,5 @@ class CsvSink(Sink):
             return
         with open(self.path, newline="", encoding="utf-8") as file:
             rows = [row for row in csv.reader(file) if row[2] == "step" or is_kept(int(row[2]), row[4], row[5])]
-        unfinished = self.path.with_name(f".{self.path.name}")
-        with open(unfinished, "w", newline="", encoding="utf-8") as file:
+        with replacing(self.path) as aside, open(aside, "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(rows)
-        unfinished.replace(self.path)

@@ -18,7 +18,6 @@ from trainer.rundir import EndEvent, MetricEvent, Record, ResumedEvent, RunPaths
 from trainer.tui.comparison import leaves
 
 DT_STRING = 7
-PNG_HEADER_BYTES = 24
 
 
 class TensorBoardSink(Sink):

@@ -19,7 +19,7 @@ VERBS: dict[str, str] = {
     "runs export": "export a run's metrics to another tool: CSV, TensorBoard, W&B, MLflow",
     "compare": "compare runs: metrics, curves, differences of their configs",
     "report": "write a report of a run as a single web page",
-    "predict": "predict on images with a run's model: boxes, masks, classes",
+    "predict": "predict with a run's model: images, texts, tables",
     "evaluate": "evaluate a run's model on a split or on other data",
     "checkpoint inspect": "list the arrays of a checkpoint or a weights file, including PyTorch's",
     "checkpoint verify": "check that a run's checkpoints are undamaged",
@@ -84,7 +84,7 @@ def overview(version: str) -> str:
         group = name.partition(" ")[0]
         rows.update({group: GROUPS[group]} if group in GROUPS else {name: purpose})
     return (
-        f"trainer {version}: train vision models from one typed YAML file\n\nusage: trainer COMMAND "
+        f"trainer {version}: train vision and sequence models from one typed YAML file\n\nusage: trainer COMMAND "
         f"...\n\ncommands:\n{_rows(rows)}\n\n{EXAMPLES}\n`trainer COMMAND --help` shows the options and examples "
         "of a command. `--debug` adds the traceback to an error.\n"
     )

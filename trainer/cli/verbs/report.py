@@ -38,14 +38,13 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    import os
     from pathlib import Path
 
     from trainer import TrainerError
     from trainer.cli.find import find_run, find_sweep
     from trainer.cli.progress_line import ProgressLine
     from trainer.cli.report import Source, markdown_report, report_page
-    from trainer.rundir import open_run, write_error
+    from trainer.rundir import open_run, write_text
     from trainer.tui.numbers import size
 
     if arguments.samples < 0:
@@ -67,11 +66,6 @@ def execute(arguments: argparse.Namespace) -> int:
         else:
             page = report_page(source, lambda done, total, now: line.note(f"{done}/{total} {now}"))
         line.clear()
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(page, encoding="utf-8")
-        unfinished.replace(file)
-    except OSError as error:
-        raise write_error(file, error) from error
+    write_text(file, page)
     print(f"{file} ({size(len(page.encode()))})")
     return 0

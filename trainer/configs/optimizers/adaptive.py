@@ -4,7 +4,15 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainer.configs.optimizers.optimizing import EPSILON, LEARNING_RATE, MOMENTUM, Optimizing
+from trainer.configs.optimizers.optimizing import (
+    BETAS,
+    DECOUPLED_DECAY,
+    EPSILON,
+    L2_PENALTY,
+    LEARNING_RATE,
+    MOMENTUM,
+    Optimizing,
+)
 
 _Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -16,14 +24,9 @@ class AdamConfig(Optimizing):
 
     name: Literal["adam"]
     learning_rate: float = Field(1e-3, gt=0, le=1e6, description=LEARNING_RATE)
-    betas: tuple[_Beta, _Beta] = Field(
-        (0.9, 0.999),
-        description="Decay rates of the moving averages of the gradient and of its square, each from 0 to below 1.",
-    )
+    betas: tuple[_Beta, _Beta] = Field((0.9, 0.999), description=BETAS)
     epsilon: float = Field(1e-8, gt=0, description=EPSILON)
-    weight_decay: float = Field(
-        0.0, ge=0, description="L2 penalty: this factor times the weights is added to the gradient; 0: none."
-    )
+    weight_decay: float = Field(0.0, ge=0, description=L2_PENALTY)
 
 
 class AdamWConfig(Optimizing):
@@ -33,17 +36,9 @@ class AdamWConfig(Optimizing):
 
     name: Literal["adamw"]
     learning_rate: float = Field(1e-3, gt=0, le=1e6, description=LEARNING_RATE)
-    betas: tuple[_Beta, _Beta] = Field(
-        (0.9, 0.999),
-        description="Decay rates of the moving averages of the gradient and of its square, each from 0 to below 1.",
-    )
+    betas: tuple[_Beta, _Beta] = Field((0.9, 0.999), description=BETAS)
     epsilon: float = Field(1e-8, gt=0, description=EPSILON)
-    weight_decay: float = Field(
-        0.01,
-        ge=0,
-        description="Decoupled weight decay: each step subtracts this factor times the learning rate times the "
-        "weights; 0: none.",
-    )
+    weight_decay: float = Field(0.01, ge=0, description=DECOUPLED_DECAY)
 
 
 class RmsPropConfig(Optimizing):
@@ -61,9 +56,7 @@ class RmsPropConfig(Optimizing):
     centered: bool = Field(
         False, description="Normalize by the standard deviation of the gradient instead of its root mean square."
     )
-    weight_decay: float = Field(
-        0.0, ge=0, description="L2 penalty: this factor times the weights is added to the gradient; 0: none."
-    )
+    weight_decay: float = Field(0.0, ge=0, description=L2_PENALTY)
 
 
 class AdaGradConfig(Optimizing):
@@ -80,9 +73,7 @@ class AdaGradConfig(Optimizing):
     )
     initial_sum: float = Field(0.0, ge=0, description="Initial value of the sum of squared gradients.")
     epsilon: float = Field(1e-10, gt=0, description=EPSILON)
-    weight_decay: float = Field(
-        0.0, ge=0, description="L2 penalty: this factor times the weights is added to the gradient; 0: none."
-    )
+    weight_decay: float = Field(0.0, ge=0, description=L2_PENALTY)
 
 
 class AdanConfig(Optimizing):
@@ -98,12 +89,7 @@ class AdanConfig(Optimizing):
         "0 to below 1.",
     )
     epsilon: float = Field(1e-8, gt=0, description=EPSILON)
-    weight_decay: float = Field(
-        0.0,
-        ge=0,
-        description="Decoupled weight decay: each step subtracts this factor times the learning rate times the "
-        "weights; 0: none.",
-    )
+    weight_decay: float = Field(0.0, ge=0, description=DECOUPLED_DECAY)
 
 
 class LambConfig(Optimizing):
@@ -113,10 +99,7 @@ class LambConfig(Optimizing):
 
     name: Literal["lamb"]
     learning_rate: float = Field(1e-3, gt=0, le=1e6, description=LEARNING_RATE)
-    betas: tuple[_Beta, _Beta] = Field(
-        (0.9, 0.999),
-        description="Decay rates of the moving averages of the gradient and of its square, each from 0 to below 1.",
-    )
+    betas: tuple[_Beta, _Beta] = Field((0.9, 0.999), description=BETAS)
     epsilon: float = Field(1e-6, gt=0, description=EPSILON)
     weight_decay: float = Field(
         0.01,

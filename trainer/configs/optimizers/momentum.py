@@ -5,7 +5,14 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainer.configs.optimizers.optimizing import EPSILON, LEARNING_RATE, MOMENTUM, Optimizing
+from trainer.configs.optimizers.optimizing import (
+    DECOUPLED_DECAY,
+    EPSILON,
+    L2_PENALTY,
+    LEARNING_RATE,
+    MOMENTUM,
+    Optimizing,
+)
 from trainer.configs.section import Contradiction
 
 _Beta = Annotated[float, Field(ge=0, lt=1)]
@@ -20,9 +27,7 @@ class SgdConfig(Optimizing):
     learning_rate: float = Field(0.01, gt=0, le=1e6, description=LEARNING_RATE)
     momentum: float = Field(0.0, ge=0, lt=1, description=MOMENTUM)
     nesterov: bool = Field(False, description="Use Nesterov momentum; needs a momentum above 0.")
-    weight_decay: float = Field(
-        0.0, ge=0, description="L2 penalty: this factor times the weights is added to the gradient; 0: none."
-    )
+    weight_decay: float = Field(0.0, ge=0, description=L2_PENALTY)
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.nesterov and self.momentum == 0:
@@ -40,12 +45,7 @@ class LionConfig(Optimizing):
         (0.9, 0.99),
         description="Weight of the momentum in the update, and decay rate of the momentum, each from 0 to below 1.",
     )
-    weight_decay: float = Field(
-        0.0,
-        ge=0,
-        description="Decoupled weight decay: each step subtracts this factor times the learning rate times the "
-        "weights; 0: none.",
-    )
+    weight_decay: float = Field(0.0, ge=0, description=DECOUPLED_DECAY)
 
 
 class MuonConfig(Optimizing):
@@ -66,9 +66,4 @@ class MuonConfig(Optimizing):
         description="Decay rates of AdamW's moving averages of the gradient and of its square, each from 0 to below 1.",
     )
     epsilon: float = Field(1e-8, gt=0, description=EPSILON)
-    weight_decay: float = Field(
-        0.1,
-        ge=0,
-        description="Decoupled weight decay: each step subtracts this factor times the learning rate times the "
-        "weights; 0: none.",
-    )
+    weight_decay: float = Field(0.1, ge=0, description=DECOUPLED_DECAY)

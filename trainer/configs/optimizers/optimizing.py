@@ -12,6 +12,11 @@ from trainer.configs.section import Contradiction, Section
 LEARNING_RATE = "Learning rate at full height; the schedule multiplies it."
 MOMENTUM = "Momentum, from 0 (none) to below 1; 0.9 is common."
 EPSILON = "Small number added to the denominator, against division by zero."
+BETAS = "Decay rates of the moving averages of the gradient and of its square, each from 0 to below 1."
+L2_PENALTY = "L2 penalty: this factor times the weights is added to the gradient; 0: none."
+DECOUPLED_DECAY = (
+    "Decoupled weight decay: each step subtracts this factor times the learning rate times the weights; 0: none."
+)
 
 _Pattern = Annotated[str, Field(min_length=1)]
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from trainer import TrainerError
+from trainer import TrainerError, cache_folder
 from trainer.datasets.dataset import Dataset
 from trainer.datasets.readers.division import Division
 from trainer.datasets.readers.files import files_in, read_text
@@ -72,7 +72,7 @@ class Documents(TokenWindows):
         self.folder, self._opening = root / folder, opening
         names = files_in(self.folder, _SUFFIXES, below=True, progress=opening.progress)
         self._files, self._text = [self.folder / name for name in names], text
-        cache = cache_folder()
+        cache = token_cache()
         source, count = _contents(self._files, cache)
         if not count:
             raise TrainerError("there are no documents", where=str(self.folder), found="empty files")
@@ -129,11 +129,9 @@ class Documents(TokenWindows):
         return np.memmap(path, dtype, "r")
 
 
-def cache_folder() -> Path:
+def token_cache() -> Path:
     """The folder of the token files, in TRAINER_CACHE_DIR or ~/.cache/trainer."""
-    from trainer.engine.targets.disk_cache import cache_directory
-
-    return cache_directory().parent / "tokens"
+    return cache_folder() / "tokens"
 
 
 class _written:

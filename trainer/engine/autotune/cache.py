@@ -26,7 +26,7 @@ from typing import Any
 import llvmlite
 import numpy as np
 
-from trainer import __version__
+from trainer import __version__, cache_folder
 from trainer.engine.targets import disk_cache
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.identity import templates_hash
@@ -157,7 +157,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def cache_path() -> Path:
     """The file of this machine's processor, next to the compiled kernels, so `TRAINER_CACHE_DIR` moves it too."""
-    return disk_cache.cache_directory().parent / "tuning" / f"{_device_name()}.jsonl"
+    return cache_folder() / "tuning" / f"{_device_name()}.jsonl"
 
 
 @functools.cache

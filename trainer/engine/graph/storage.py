@@ -71,6 +71,9 @@ class Memory(Protocol):
     def copy(self, block: Any) -> Any:
         """A block with the elements that `block` has now."""
 
+    def part(self, block: Any, start: int, size: int) -> Any:
+        """The block of `size` elements of `block`, from number `start` on, in the same memory."""
+
     def fetch(self, block: Any) -> None:
         """`download` of this block, which does not change any more, follows: begin to copy it before the next run."""
 
@@ -96,6 +99,9 @@ class HostMemory:
         copy = aligned_empty(block.size, block.dtype)
         copy[: block.size] = block
         return copy
+
+    def part(self, block: np.ndarray, start: int, size: int) -> np.ndarray:
+        return block[start : start + size]
 
     def fetch(self, block: np.ndarray) -> None:
         pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -60,14 +60,12 @@ class Device(Protocol):
     """Evaluates graphs. Inputs are moved to its memory, where results are stored.
 
     An asynchronous device may compute later, in the order of requests; reading waits for it. Its errors are raised on
-    reading, and name the line that created the operation. A device that `computes_shards` compiles a program for
-    several shards of a batch (`shards` and `split` of `program.build.Request`).
+    reading, and name the line that created the operation.
     """
 
     name: str
     memory: Memory = HOST
     is_asynchronous: bool = False
-    computes_shards: bool = False
     has_host_functions: bool = True
     """Whether a program may call functions on the host."""
 
@@ -76,9 +74,14 @@ class Device(Protocol):
 
     def compile(
         self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), inputs: Sequence[Node] = (), *,
-        flush: bool = False, progress: Callable[[int, int, str], None] | None = None,
+        flush: bool = False, progress: Callable[[int, int, str], None] | None = None, shards: int | None = None,
+        split: Collection[Storage] = (),
     ) -> Any:  # fmt: skip
-        """A program whose `run(storages of inputs)` gives a `Run` with `results` and stores `updates` in place."""
+        """A program whose `run(storages of inputs)` gives a `Run` with `results` and stores `updates` in place.
+
+        With `shards` the graph is that of one shard of a batch, and the program computes this many: `split` are the
+        storages of inputs that have the values of all, one shard after the other, as have results that depend on them.
+        """
 
     def exchange(self, messages: Any) -> Any:
         """The `sharding.Exchange` with the devices of other processes: by their messages, where memory is the host's.

@@ -13,18 +13,15 @@ import tempfile
 import warnings
 from pathlib import Path
 
-CACHE_VARIABLE = "TRAINER_CACHE_DIR"
+from trainer import cache_folder
+
 _DIGEST_BYTES = 32
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_directory() -> Path:
     """Where compiled kernels are kept; `TRAINER_CACHE_DIR` moves it."""
-    override = os.environ.get(CACHE_VARIABLE)
-    if override:
-        return Path(override) / "objects"
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "trainer" / "objects"
+    return cache_folder() / "objects"
 
 
 @functools.cache
@@ -49,7 +46,7 @@ def private_directory(path: Path) -> Path | None:
         return path
     warnings.warn(
         f"kernels are not cached, because other users can write to {unsafe} or own it: run `chmod go-w {unsafe}`, or "
-        f"set {CACHE_VARIABLE} to a folder of your own",
+        "set TRAINER_CACHE_DIR to a folder of your own",
         RuntimeWarning,
         stacklevel=2,
     )

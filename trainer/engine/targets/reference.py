@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,13 @@ from trainer.engine.graph import half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import merged
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.node import Node, uncomputed
+from trainer.engine.graph.node import Node, topological, uncomputed
 from trainer.engine.graph.primitives.scan import Step
-from trainer.engine.graph.rewrite import replaced
+from trainer.engine.graph.primitives.shards import SHARD_SUM
+from trainer.engine.graph.rewrite import on, replaced
 from trainer.engine.graph.simplify import moves_bits
 from trainer.engine.graph.storage import Layout, Storage
+from trainer.engine.program.shards import split_nodes
 from trainer.engine.targets import Device, Run
 
 _TINY = {
@@ -47,10 +49,16 @@ class ReferenceDevice(Device):
 
     def compile(
         self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), inputs: Sequence[Node] = (), *,
-        flush: bool = False, progress: Callable[[int, int, str], None] | None = None,
+        flush: bool = False, progress: Callable[[int, int, str], None] | None = None, shards: int | None = None,
+        split: Collection[Storage] = (),
     ) -> ReferenceProgram:  # fmt: skip
-        """A program that interprets the graph each time it runs; arguments as for the `cpu` device."""
-        return ReferenceProgram(results, updates, inputs, flush_subnormals=flush or self.flush_subnormals)
+        """A program that interprets the graph each time it runs."""
+        layouts = [Layout.row_major(node.ndim) for node in results]
+        if shards is not None:
+            outputs, inputs = over_shards([*results, *(node for _, node in updates)], inputs, frozenset(split), shards)
+            results, news = outputs[: len(results)], outputs[len(results) :]
+            updates = [(storage, node) for (storage, _), node in zip(updates, news, strict=True)]
+        return ReferenceProgram(results, updates, inputs, layouts, flush_subnormals=flush or self.flush_subnormals)
 
 
 class ReferenceProgram:
@@ -61,6 +69,7 @@ class ReferenceProgram:
         results: Sequence[Node],
         updates: Sequence[tuple[Storage, Node]],
         inputs: Sequence[Node],
+        layouts: Sequence[Layout],
         *,
         flush_subnormals: bool,
     ) -> None:
@@ -73,12 +82,11 @@ class ReferenceProgram:
         rebuilt = merged(replaced(outputs, bound))
         self.results, self.inputs = rebuilt[: len(results)], list(inputs)
         self.updates = [(storage, node) for (storage, _), node in zip(updates, rebuilt[len(results) :], strict=True)]
-        self.flush_subnormals = flush_subnormals
-        self.layouts = [Layout.row_major(node.ndim) for node in self.results]
+        self.flush_subnormals, self.layouts = flush_subnormals, list(layouts)
 
     def run(self, inputs: Sequence[Storage]) -> Run:
         """Run on `inputs`, in the order and of the shapes of the leaves that the program was made for."""
-        given = {node: _widened(storage) for node, storage in zip(self.inputs, inputs, strict=True)}
+        given = {node: _widened(storage).reshape(node.shape) for node, storage in zip(self.inputs, inputs, strict=True)}
         outputs = [*self.results, *(node for _, node in self.updates)]
         values = evaluate(outputs, given, flush_subnormals=self.flush_subnormals)
         results = Run(_stored(value, node) for value, node in zip(values, self.results, strict=False))
@@ -86,6 +94,49 @@ class ReferenceProgram:
         for (storage, node), new in zip(self.updates, news, strict=True):
             storage.write(half.stored(new, node.dtype))
         return results
+
+
+def over_shards(
+    outputs: Sequence[Node], inputs: Sequence[Node], storages: frozenset[Storage], count: int
+) -> tuple[list[Node], list[Node]]:
+    """The graph of one shard as that of `count`: its outputs, and its inputs.
+
+    Outputs that differ between shards are flat, one shard after the other. Inputs of `storages` have the values of all
+    shards along a new first axis.
+    """
+    order = topological(outputs)
+    split = split_nodes(order, storages)
+    given = [node for node in inputs if node.attributes[0] in storages]
+    stacks = {node: p.buffer(Storage((count, *node.shape), node.dtype)) for node in given}
+    made: dict[Node, list[Node]] = {}
+    for node in order:
+        sources = [made[source] for source in node.inputs]
+        if node in stacks:
+            made[node] = [_of_shard(stacks[node], number) for number in range(count)]
+        elif node.operation is SHARD_SUM:
+            made[node] = [_tree(sources[0])] * count
+        elif node in split:
+            made[node] = [on(node, each) for each in zip(*sources, strict=True)]
+        else:
+            made[node] = [on(node, tuple([source[0] for source in sources]))] * count
+    found = [
+        p.concatenate([p.reshape(each, (node.size,)) for each in made[node]], 0) if node in split else made[node][0]
+        for node in outputs
+    ]
+    return found, [stacks.get(node, node) for node in inputs]
+
+
+def _of_shard(stack: Node, number: int) -> Node:
+    rest = stack.shape[1:]
+    part = p.slice_(stack, (number, *(0 for _ in rest)), (number + 1, *rest), (1,) * stack.ndim)
+    return p.reshape(part, rest)
+
+
+def _tree(values: Sequence[Node]) -> Node:
+    """The sum of a power of two of values: a balanced tree, the lower operand first."""
+    while len(values) > 1:
+        values = [p.add(first, second) for first, second in zip(values[::2], values[1::2], strict=True)]
+    return values[0]
 
 
 def evaluate(

@@ -1,21 +1,17 @@
-"""A step with shards as a sequence of programs: it is split where a value crosses the batch.
+"""A step with shards as programs that compute all shards of this process.
 
-A node is of one shard if it depends on rows of the batch; others are the same in all shards. Between two sums over the
-shards, a program computes what is of one shard, for each local shard in turn, and another, once, what is not. What is
-stored and read by a later program is decided as inside one program (`program.partition`): the rest is computed again.
+In one process the step is one program. With others it is cut at the sums over the shards: each program computes the
+shards of this process up to the next sums, and adds them up along the lower part of the tree.
 
-    [once] → [each shard] → tree over local shards → exchange with other processes → [once] → [each shard] → … → update
+    [shards, local sums] → exchange → [shards, local sums] → exchange → … → [shards, update]
 
-A value that one process computes and gives to the others (`from_process`) splits the step as a sum does.
-
-The split needs nothing of a device but programs, so shards run on every device, and in the order of one thread. A
-device whose programs compute several shards at once has `lockstep`.
+A value that one process gives to the others (`from_process`) is exchanged in the same places. What a program stores
+that a later one reads is decided as inside one program (`program.partition`): the rest is computed again.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,14 +23,18 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import merged
 from trainer.engine.graph.dtypes import int32
 from trainer.engine.graph.errors import refusal
-from trainer.engine.graph.node import Node, Shape, topological
+from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.primitives.shards import CROSSING, FROM_PROCESS, SHARD_SUM
 from trainer.engine.graph.rewrite import on, rebuilt, replaced
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.program.partition import Policy, partition
+from trainer.engine.program.shards import split_nodes
 from trainer.engine.program.state_layouts import settle_layouts
 from trainer.engine.sharding import Exchange, Shards
+
+BUCKET_BYTES = 4 << 20
+"""Sums that no stage waits for yet are exchanged together from this size on."""
 
 Progress = Callable[[int, int, str], None]
 
@@ -43,14 +43,10 @@ Progress = Callable[[int, int, str], None]
 class Stage:
     """A program that computes `targets` from `reads`, values of earlier stages, and from arguments of the step.
 
-    `level` counts the sums over the shards before it, `is_sum` and `is_gathered` tell stages that cross the shards or
-    the processes. No later stage reads the values in `ends`.
+    `level` counts the sums over the shards before it. No later stage reads the values in `ends`.
     """
 
     level: int
-    is_split: bool = False
-    is_sum: bool = False
-    is_gathered: bool = False
     targets: dict[Node, None] = field(default_factory=dict)
     reads: dict[Node, None] = field(default_factory=dict)
     arguments: list[Storage] = field(default_factory=list)
@@ -60,6 +56,8 @@ class Stage:
 
 class ShardedProgram:
     """The programs of a step that was traced for one shard.
+
+    A node is of one shard if it depends on rows of the batch; others are the same in all shards.
 
     Args:
         results: the nodes to return.
@@ -81,13 +79,13 @@ class ShardedProgram:
         progress: Progress | None = None,
     ) -> None:  # fmt: skip
         self.shards = shards
-        self._rows, self._whole = [[node.attributes[0] for node in nodes] for nodes in (rows, whole)]
-        self._number: Storage = number.attributes[0]
-        of_shards = {*self._rows, self._number}
-        outputs = _prepared([*results, *(node for _, node in updates)], shards.count, of_shards)
+        self._arguments: list[Storage] = [node.attributes[0] for node in (*rows, *whole, number)]
+        self._of_shards = {node.attributes[0] for node in (*rows, number)}
+        outputs = _prepared([*results, *(node for _, node in updates)], shards.count, self._of_shards)
         self._results, news = outputs[: len(results)], outputs[len(results) :]
         order = topological(outputs)
-        self._split, self._level = _classified(order, of_shards)
+        self._split = split_nodes(order, self._of_shards)
+        self._level = _levels(order, is_exchanging=shards.exchange is not None)
         for (storage, _), node in zip(updates, news, strict=True):
             if node in self._split:
                 raise refusal(
@@ -102,65 +100,49 @@ class ShardedProgram:
         self._stored = set(partition(order, [*outputs, *(node.inputs[0] for node in sums)], Policy()).roots)
         self.stages = self._planned(sums)
         self._compile(device, progress)
-        self._early = {node for stage in self.stages[:-1] for node in stage.reads}
-        if any(stage.is_gathered for stage in self.stages):  # what an owner reads, other processes do not
-            self._early.update(sums)
-        self._numbers = [Storage.of(np.asarray(shards.first + place, np.int32), int32) for place in range(shards.size)]
-        for storage in self._numbers:
-            storage.move(device.memory)
+        self._numbers = Storage.of(np.arange(shards.first, shards.first + shards.size, dtype=np.int32), int32)
+        self._numbers.move(device.memory)
 
     # Planning
 
     def _planned(self, sums: Sequence[Node]) -> list[Stage]:
         """The stages in order, with what each computes and reads."""
-        split, level = self._split, self._level
-        news = [node for _, node in self._updates]
+        level, news = self._level, [node for _, node in self._updates]
         highest = max([level[node] for node in (*sums, *self._results, *news)], default=0)
-        levels = range(highest + 1)
-        once = [Stage(number) for number in levels]
-        each = [Stage(number, is_split=True) for number in levels]
-        added = [Stage(number, is_sum=True) for number in levels]
-        gathered = [Stage(number, is_gathered=True) for number in levels]
-        update = Stage(highest, targets=dict.fromkeys(news))
-        for node in sums:
-            if node.operation is FROM_PROCESS:
-                gathered[level[node]].targets[node] = None
-                if node.attributes[0] == self.shards.process:
-                    gathered[level[node]].reads[node.inputs[0]] = None
-                    once[level[node.inputs[0]]].targets[node.inputs[0]] = None
-                continue
-            added[level[node]].targets[node] = None
-            added[level[node]].reads[node.inputs[0]] = None
-            each[level[node.inputs[0]]].targets[node.inputs[0]] = None
-        for node in self._results:
-            (each[level[node]] if node in split else update).targets[node] = None
+        stages = [Stage(number) for number in range(highest + 1)]
+        last, between = stages[-1], Stage(highest)
 
         def owner(node: Node) -> Stage:
-            crossing = {SHARD_SUM: added, FROM_PROCESS: gathered}.get(node.operation)
-            return (crossing or (each if node in split else once))[level[node]]
+            return between if node.operation is FROM_PROCESS else stages[level[node] - self._is_exchanged(node)]
 
-        for stage in (*reversed(each), *reversed(once)):
+        def owner_for_last(node: Node) -> Stage:  # which computes again what is the same in all shards
+            return owner(node) if node in self._split or self._crosses(node) else last
+
+        self._given = [node for node in sums if node.operation is FROM_PROCESS]
+        self._sources = {node: node.inputs[0] for node in self._given if node.attributes[0] == self.shards.process}
+        for node in self._sources.values():
+            owner(node).targets[node] = None
+        for node in sums:
+            owner(node).targets.update({node: None} if self._is_exchanged(node) else {})
+        for node in self._results:
+            owner_for_last(node).targets[node] = None
+        self._find_reads(last, [*last.targets, *news], owner_for_last)
+        for stage in reversed(stages[:-1]):
             self._find_reads(stage, [*stage.targets], owner)
-        computed = {node for stage in (*added, *gathered, *once) for node in stage.targets}
-        self._find_reads(update, [*update.targets], lambda node: owner(node) if node in computed else update)
-        ordered = [stage for of_level in zip(added, gathered, once, each, strict=True) for stage in of_level]
-        stages = [stage for stage in (*ordered, update) if stage.targets]
-        self._find_ends(stages)
-        return stages
-
-    def _find_ends(self, stages: Sequence[Stage]) -> None:
-        """Fill in what no later stage reads."""
+        stages = [stage for stage in stages if stage.targets or stage is last]
         later = set(self._results)
         for stage in reversed(stages):
             stage.ends = [node for node in (*stage.reads, *stage.targets) if node not in later]
             later.update(stage.ends)
+        return stages
 
     def _find_reads(self, stage: Stage, outputs: Sequence[Node], stage_of: Callable[[Node], Stage]) -> None:
         """Fill in what `stage` reads of others to compute `outputs`, and have them compute it."""
         visited = dict.fromkeys(outputs)
         waiting = list(visited)
         for node in waiting:  # which grows
-            if self._is_read(node) and (owner := stage_of(node)) is not stage:
+            is_read = self._crosses(node) or (node in self._stored and not node.is_bundle)
+            if is_read and (owner := stage_of(node)) is not stage:
                 owner.targets[node] = None
                 stage.reads[node] = None
                 continue
@@ -169,174 +151,155 @@ class ShardedProgram:
                     visited[source] = None
                     waiting.append(source)
 
-    def _is_read(self, node: Node) -> bool:
-        """Whether a stage reads `node` where another one computes it."""
-        return node.operation in CROSSING or (node in self._stored and not node.is_bundle)
+    def _crosses(self, node: Node) -> bool:
+        """Whether other processes take part in the value of `node`."""
+        return self._is_exchanged(node) or node.operation is FROM_PROCESS
+
+    def _is_exchanged(self, node: Node) -> bool:
+        return node.operation is SHARD_SUM and self.shards.exchange is not None
 
     # Compiling
 
     def _compile(self, device: targets.Device, progress: Progress | None) -> None:
-        stands: dict[Node, Node] = {}
+        stands = {node: p.buffer(Storage(node.shape, node.dtype, name=node.name)) for node in self._given}
         for stage in self.stages:
-            if stage.is_gathered:
-                layouts: Sequence[Layout] = [Layout.row_major(node.ndim) for node in stage.targets]
-            elif stage.is_sum:
-                layouts = self._compile_sum(stage, device, stands, progress)
-            else:
-                layouts = self._compile_stage(stage, device, stands, progress)
-            for node, layout in zip(stage.targets, layouts, strict=True):
+            updates = self._updates if stage is self.stages[-1] else []
+            built = replaced(
+                [*stage.targets, *(node for _, node in updates)], {node: stands[node] for node in stage.reads}
+            )
+            count = len(stage.targets)
+            changed = [(storage, node) for (storage, _), node in zip(updates, built[count:], strict=True)]
+            leaves = [node for node in topological(built) if node.operation.family == "leaf"]
+            arguments = [node for node in leaves if node.attributes[0] in self._arguments]
+            stage.arguments = [node.attributes[0] for node in arguments]
+            stage.program = device.compile(
+                built[:count], changed, [*(stands[node] for node in stage.reads), *arguments], flush=True,
+                progress=progress, shards=self.shards.size,
+                split={*self._of_shards, *(stands[node].attributes[0] for node in stage.reads if node in self._split)},
+            )  # fmt: skip
+            for node, layout in zip(stage.targets, stage.program.layouts, strict=True):
                 stands[node] = p.buffer(Storage(node.shape, node.dtype, name=node.name, layout=layout))
-
-    def _compile_stage(
-        self, stage: Stage, device: targets.Device, stands: Mapping[Node, Node], progress: Progress | None
-    ) -> Sequence[Layout]:
-        updates = self._updates if stage is self.stages[-1] and not stage.is_split else []
-        if updates:
-            results = set(self._results)
-            stage.targets = {node: None for node in stage.targets if node in results}
-        outputs = [*stage.targets, *(node for _, node in updates)]
-        built = replaced(outputs, {node: stands[node] for node in stage.reads})
-        count = len(stage.targets)
-        changed = [(storage, node) for (storage, _), node in zip(updates, built[count:], strict=True)]
-        inputs = self._arguments_of(stage, built)
-        reads = [stands[node] for node in stage.reads]
-        stage.program = device.compile(built[:count], changed, [*reads, *inputs], flush=True, progress=progress)
-        return stage.program.layouts
-
-    def _arguments_of(self, stage: Stage, outputs: Sequence[Node]) -> list[Node]:
-        """The arguments of the step that a stage's `outputs` depend on, which it notes."""
-        known = {*self._rows, *self._whole, self._number}
-        leaves = [node for node in topological(outputs) if node.operation.family == "leaf"]
-        inputs = [node for node in leaves if node.attributes[0] in known]
-        stage.arguments = [node.attributes[0] for node in inputs]
-        return inputs
-
-    def _compile_sum(
-        self, stage: Stage, device: targets.Device, stands: Mapping[Node, Node], progress: Progress | None
-    ) -> Sequence[Layout]:
-        """The local part of the tree. Subnormal numbers are kept, as processes keep them that exchange sums."""
-        sources = [stands[node.inputs[0]] for node in stage.targets]
-        if self.shards.size == 1:
-            return [source.attributes[0].layout for source in sources]
-        operands = [
-            [p.buffer(Storage(source.shape, source.dtype, layout=source.attributes[0].layout)) for source in sources]
-            for _ in range(self.shards.size)
-        ]
-        totals = [_tree(of_shards) for of_shards in zip(*operands, strict=True)]
-        inputs = [node for nodes in operands for node in nodes]
-        stage.program = device.compile(totals, (), inputs, progress=progress)
-        return stage.program.layouts
+        self._layouts = {node: stands[node].attributes[0].layout for node in self._results}
 
     # Running
 
     def run(self, rows: Sequence[Storage], whole: Sequence[Storage]) -> list[list[Storage]]:
         """Run on the rows of all local shards; returns the results, for each of them."""
-        fixed, count = dict(zip(self._whole, whole, strict=True)), self.shards.size
-        given = [{**fixed, self._number: number} for number in self._numbers]
-        for argument, storage in zip(self._rows, rows, strict=True):
-            for of_shard, part in zip(given, parts_of(storage, argument.shape, count), strict=True):
-                of_shard[argument] = part
-        values: dict[Node, list[Storage]] = {}  # of each local shard
-        begun: dict[Node, Callable[[], None]] = {}
-        for stage in self.stages:
-            for finish in {begun.pop(node) for node in stage.reads if node in begun}:
-                finish()
-            if stage.is_gathered:
-                values.update(zip(stage.targets, self._gathered(stage, values), strict=True))
-            elif stage.is_sum:
-                totals = self._totals(stage, values)
-                values.update(zip(stage.targets, [[total] * self.shards.size for total in totals], strict=True))
-                begun.update(self._begin(dict(zip(stage.targets, totals, strict=True))))
-            else:
-                count = len(given) if stage.is_split else 1
-                runs = [
-                    stage.program.run(
-                        [*(values[node][place] for node in stage.reads), *map(given[place].get, stage.arguments)]
-                    )
-                    for place in range(count)
-                ]
-                self.fence = runs[-1].fence
-                for place, node in enumerate(stage.targets):
-                    found = [run[place] for run in runs]
-                    values[node] = found if stage.is_split else found * len(given)
-                del runs
-            for node in stage.ends:
-                values.pop(node, None)
-        for finish in {*begun.values()}:
-            finish()
-        return [[values[node][place] for node in self._results] for place in range(len(given))]
-
-    def _begin(self, totals: Mapping[Node, Storage]) -> dict[Node, Callable[[], None]]:
-        """Begin the exchange with other processes; gives what ends it. First come the sums that other stages than the
-        update read; gradients are exchanged while the backward pass goes on.
-        """
+        given = dict(zip(self._arguments, [*rows, *whole, self._numbers], strict=True))
+        values: dict[Node, Storage] = {}
         exchange = self.shards.exchange
-        if exchange is None:
-            return {}
-        begun: dict[Node, Callable[[], None]] = {}
-        for is_early in (True, False):
-            part = [node for node in totals if (node in self._early) is is_early]
-            if part:
-                begun.update(dict.fromkeys(part, exchange.begin([totals[node] for node in part])))
-        return begun
+        sums = None if exchange is None else _Sums(exchange, self.stages, is_divided=bool(self._given))
+        given_levels = sorted({self._level[node] for node in self._given})
+        for number, stage in enumerate(self.stages):
+            while given_levels and given_levels[0] <= stage.level:  # all processes exchange in the same order
+                self._gather(given_levels.pop(0), values)
+            if sums is not None:
+                sums.finish(stage.reads)
+            run = stage.program.run(
+                [*(values[node] for node in stage.reads), *(given[storage] for storage in stage.arguments)]
+            )
+            self.fence = run.fence
+            values.update(zip(stage.targets, run, strict=True))
+            del run
+            if sums is not None:
+                sums.begin({node: values[node] for node in stage.targets if self._is_exchanged(node)}, number)
+            for node in stage.ends:
+                if node not in self._sources.values():
+                    values.pop(node, None)
+        if sums is not None:
+            sums.finish([*self._results, *sums.under_way])
+        count = self.shards.size
+        found = [
+            _parts(values[node], node, self._layouts[node], count) if node in self._split else [values[node]] * count
+            for node in self._results
+        ]
+        return [list(of_shard) for of_shard in zip(*found, strict=True)] if found else [[] for _ in range(count)]
 
-    def _totals(self, stage: Stage, values: Mapping[Node, list[Storage]]) -> list[Storage]:
-        """The sums of a stage over the local shards."""
-        operands = [values[node.inputs[0]] for node in stage.targets]
-        if stage.program is None:
-            return [operand[0].copied() for operand in operands]
-        found: list[Storage] = stage.program.run(
-            [each[place] for place in range(self.shards.size) for each in operands]
-        )
-        return found
-
-    def _gathered(self, stage: Stage, values: Mapping[Node, list[Storage]]) -> list[list[Storage]]:
-        """The values of a stage as the processes that have them give them, for each local shard."""
-        own = {node: values[node.inputs[0]][0] for node in stage.targets if node.inputs[0] in stage.reads}
-        return [[one] * self.shards.size for one in gathered(self.shards.exchange, [*stage.targets], own)]
+    def _gather(self, level: int, values: dict[Node, Storage]) -> None:
+        """Exchange the values of a level that processes give to the others, as row-major arrays."""
+        nodes = [node for node in self._given if self._level[node] == level]
+        arrays = [
+            np.array(values[self._sources[node]].view(), order="C")
+            if node in self._sources
+            else np.empty(node.shape, node.dtype.storage)
+            for node in nodes
+        ]
+        if self.shards.exchange is not None:
+            self.shards.exchange.gather([array.reshape(-1) for array in arrays], [node.attributes[0] for node in nodes])
+        values.update({node: Storage.of(array, node.dtype) for node, array in zip(nodes, arrays, strict=True)})
 
 
-def gathered(exchange: Exchange | None, nodes: Sequence[Node], own: Mapping[Node, Storage]) -> list[Storage]:
-    """The values of `from_process` nodes, row-major, as the processes that have them give them; this one has `own`."""
-    arrays = [
-        np.array(own[node].view(), order="C") if node in own else np.empty(node.shape, node.dtype.storage)
-        for node in nodes
-    ]
-    if exchange is not None:
-        exchange.gather([array.reshape(-1) for array in arrays], [node.attributes[0] for node in nodes])
-    return [Storage.of(array, node.dtype) for array, node in zip(arrays, nodes, strict=True)]
+class _Sums:
+    """The sums of a run on their way through other processes.
 
+    Those that the next stage reads leave at once. Others, as the gradients of weights, wait until they make a bucket;
+    the processes exchange it while they go on computing. Where the processes compute different values after the sums
+    (`is_divided`), all leave at once, since all processes send them in the same order.
+    """
 
-def _tree(values: Sequence[Node]) -> Node:
-    """The sum of a power of two of values: a balanced tree, the lower operand first."""
-    while len(values) > 1:
-        values = [p.add(first, second) for first, second in zip(values[::2], values[1::2], strict=True)]
-    return values[0]
+    def __init__(self, exchange: Exchange, stages: Sequence[Stage], *, is_divided: bool) -> None:
+        from trainer.engine.targets.cpu.flushing import flushing  # with it LLVM, which takes long to import
+
+        self._exchange, self._stages, self._is_divided = exchange, stages, is_divided
+        self._flushing = flushing
+        self._bucket: dict[Node, Storage] = {}
+        self._ends: dict[Node, Callable[[], None]] = {}
+
+    def begin(self, sums: Mapping[Node, Storage], number: int) -> None:
+        """Take the local sums of stage `number`."""
+        following = self._stages[number + 1].reads if number + 1 < len(self._stages) else {}
+        if self._is_divided:
+            following = dict.fromkeys(sums)
+        self._send({node: total for node, total in sums.items() if node in following})
+        self._bucket.update({node: total for node, total in sums.items() if node not in following})
+        if sum(total.nbytes for total in self._bucket.values()) >= BUCKET_BYTES:
+            self._send_bucket()
+
+    @property
+    def under_way(self) -> list[Node]:
+        """The sums that nothing has waited for yet."""
+        return [*self._bucket, *self._ends]
+
+    def finish(self, nodes: Iterable[Node]) -> None:
+        """Wait for the sums among `nodes`."""
+        nodes = list(nodes)
+        if not self._bucket.keys().isdisjoint(nodes):
+            self._send_bucket()
+        with self._flushing():
+            for end in dict.fromkeys([self._ends[node] for node in nodes if node in self._ends]):
+                end()
+                self._ends = {node: other for node, other in self._ends.items() if other is not end}
+
+    def _send_bucket(self) -> None:
+        bucket, self._bucket = self._bucket, {}
+        self._send(bucket)
+
+    def _send(self, sums: Mapping[Node, Storage]) -> None:
+        if sums:
+            with self._flushing():
+                end = self._exchange.begin([*sums.values()])
+            self._ends.update(dict.fromkeys(sums, end))
 
 
 def _prepared(outputs: Sequence[Node], count: int, of_shards: set[Storage]) -> list[Node]:
     """`outputs` without common subexpressions and without sums over shards of what is the same in all of them."""
-    split: set[Node] = set()
+    outputs = simplify(merged(outputs))
+    split = split_nodes(topological(outputs), of_shards)
 
     def rule(node: Node, inputs: tuple[Node, ...]) -> Node:
-        new = on(node, inputs)
-        is_leaf_of_shard = new.operation.family == "leaf" and new.attributes[0] in of_shards
-        if node.operation is SHARD_SUM:
-            return new if inputs[0] in split else p.multiply(inputs[0], p.full_like(inputs[0], count))
-        if is_leaf_of_shard or not split.isdisjoint(inputs):
-            split.add(new)
-        return new
+        if node.operation is SHARD_SUM and node.inputs[0] not in split:
+            return p.multiply(inputs[0], p.full_like(inputs[0], count))
+        return on(node, inputs)
 
-    return rebuilt(simplify(merged(outputs)), rule)
+    return rebuilt(outputs, rule)
 
 
-def _classified(order: Sequence[Node], of_shards: set[Storage]) -> tuple[set[Node], dict[Node, int]]:
-    """The nodes that are of one shard, and for each node the number of sums over the shards before it.
+def _levels(order: Sequence[Node], *, is_exchanging: bool) -> dict[Node, int]:
+    """For each node the number of sums over the shards before it that leave the process.
 
     Raises:
         TrainerError: host code is called, or a scan sums over the shards.
     """
-    split: set[Node] = set()
     level: dict[Node, int] = {}
     for node in order:
         if node.operation.effect or node.name.startswith("host_"):
@@ -345,23 +308,18 @@ def _classified(order: Sequence[Node], of_shards: set[Storage]) -> tuple[set[Nod
             each.operation is SHARD_SUM for each in topological(node.attributes[0].computed)
         ):
             raise _refused(node, "sums over the shards of the batch at each of its steps")
-        is_sum = node.operation in CROSSING
+        is_sum = is_exchanging and node.operation in CROSSING
         level[node] = max([level[source] for source in node.inputs], default=0) + is_sum
-        is_leaf_of_shard = node.operation.family == "leaf" and node.attributes[0] in of_shards
-        if not is_sum and (is_leaf_of_shard or not split.isdisjoint(node.inputs)):
-            split.add(node)
-    return split, level
+    return level
 
 
 def _refused(node: Node, why: str) -> TrainerError:
     return refusal(node.name, f"{node.name} {why}", expected="train.shards: 1, or a step without it")
 
 
-def parts_of(storage: Storage, shape: Shape, count: int) -> list[Storage]:
-    """The parts of `shape`, which lie one after the other in a storage: views of the same block."""
-    flat = storage.flat()
-    size = math.prod(shape)
-    parts = [Storage(shape, storage.dtype, name=storage.name, layout=storage.layout) for _ in range(count)]
+def _parts(storage: Storage, node: Node, layout: Layout, count: int) -> list[Storage]:
+    """The value of each shard in a storage that has them one after the other: views of the same block."""
+    parts = [Storage(node.shape, node.dtype) for _ in range(count)]
     for place, part in enumerate(parts):
-        part.put(flat[place * size : (place + 1) * size], storage.layout)
+        part.put(storage.owner.part(storage.block, place * node.size, node.size), layout, storage.owner)
     return parts

@@ -28,7 +28,6 @@ from trainer.engine.tensor import Tensor, as_tensor, watcher
 from trainer.engine.tracing.arguments import as_storage, check_objects, flag, name_of
 from trainer.engine.tracing.constants import ARRAYS, PLAIN, is_same_value
 from trainer.engine.tracing.guards import Guards
-from trainer.engine.tracing.lockstep import LockstepProgram
 from trainer.engine.tracing.pytree import flatten, outline, rebuild
 from trainer.engine.tracing.recorder import Graph, Recorder, detached, frozen, outputs_of
 from trainer.engine.tracing.sharded import ShardedProgram
@@ -229,7 +228,7 @@ class Traced(Generic[Parameters, Result]):
         else:
             *own, number = placeholders
             rows, whole = [node for node in own if node.shape], [node for node in own if not node.shape]
-            program = (LockstepProgram if device.computes_shards else ShardedProgram)(
+            program = ShardedProgram(
                 device, self.shards, outputs[: len(results)], updates, rows, whole, number, self.progress
             )
         states = frozenset(recorder.leaves)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +182,8 @@ class CheckpointKeeper:
         later = [one for one in self._history if one.step > step]
         self._history = [*before, saved, *later]
         self._settle(step)
-        complete = event.replaced(
+        complete = replace(
+            event,
             bytes=size,
             write_s=round(time.perf_counter() - started, 6),
             cpu_s=round(processor_seconds() - processor, 6),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import colorsys
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainer import TrainerError
+from trainer.rundir import replacing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -23,7 +23,9 @@ GOLDEN = 0.618033988749895
 COVER = 0.45
 """The opacity of mask colors."""
 
-FORMATS = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"})
+FORMATS = {
+    ".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP", ".bmp": "BMP", ".tif": "TIFF", ".tiff": "TIFF"
+}  # fmt: skip
 
 
 def color(number: int) -> tuple[int, int, int]:
@@ -110,12 +112,10 @@ def write(pixels: np.ndarray, path: Path) -> None:
             "unknown image format", where=str(path), found=path.suffix or "no file extension",
             expected=", ".join(sorted(FORMATS)),
         )  # fmt: skip
-    aside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        image_of(pixels).save(aside)
-        os.replace(aside, path)
+        with replacing(path) as aside:
+            image_of(pixels).save(aside, FORMATS[path.suffix.lower()])
     except OSError as error:
-        aside.unlink(missing_ok=True)
         raise TrainerError("the image can't be written", where=str(path), found=error.strerror or error) from error
 
 

@@ -30,7 +30,7 @@ from trainer import TrainerError
 from trainer.learner.ranks.activity import Activity, resident_bytes
 from trainer.learner.ranks.lagging import Lagging
 from trainer.learner.ranks.pace import STEP, Pace
-from trainer.rundir import EventSink, RanksEvent, WarningEvent, host_name
+from trainer.rundir import EventSink, RanksEvent, WarningEvent, host_name, replacing
 from trainer.rundir.processes import process_is_alive, process_started
 
 BEAT_SECONDS = 1.0
@@ -223,8 +223,6 @@ class Heartbeats:
         }  # fmt: skip
 
     def _write(self, fields: dict[str, Any]) -> None:
-        path = self._folder / f"{self.rank}.json"
-        aside = path.with_suffix(f".{os.getpid()}")
-        with suppress(OSError):  # the run directory is gone or full: the others will say so
+        with suppress(OSError), replacing(self._folder / f"{self.rank}.json") as aside:
+            # where the run directory is gone or full, the others will say so
             aside.write_text(json.dumps({**self._known, **fields}), encoding="utf-8")
-            os.replace(aside, path)

@@ -18,10 +18,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any
 
-from trainer import TrainerError
+from trainer import TrainerError, cache_folder
 from trainer.engine.safetensors import LARGEST_HEADER, parsed
-from trainer.engine.targets.disk_cache import cache_directory
-from trainer.rundir import write_error
+from trainer.rundir import replacing, write_error
 
 NORMALIZATION = "normalization"
 """The entry in the header of a safetensors file: JSON of `mean` and `std`."""
@@ -80,7 +79,8 @@ def downloaded(address: str, progress: Progress = lambda done, total: None) -> t
                 partial.unlink()
                 error.where = address
                 raise
-            _write(facts, {"address": address, "facts": asdict(found)})
+            with replacing(facts) as aside:
+                aside.write_text(json.dumps({"address": address, "facts": asdict(found)}), encoding="utf-8")
             os.replace(partial, file)
             return file, found
     except (OSError, http.client.HTTPException) as error:
@@ -89,7 +89,7 @@ def downloaded(address: str, progress: Progress = lambda done, total: None) -> t
 
 def weights_cache() -> Path:
     """The folder of downloaded weights, in TRAINER_CACHE_DIR or ~/.cache/trainer."""
-    return cache_directory().parent / "weights"
+    return cache_folder() / "weights"
 
 
 def metadata_of(file: Path) -> dict[str, str]:
@@ -197,12 +197,6 @@ def _continue(url: str, partial: Path, progress: Progress) -> int | None:
                 done += len(block)
                 progress(done, total or 0)
     return total
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(json.dumps(content), encoding="utf-8")
-    os.replace(aside, path)
 
 
 def _failure(address: str, error: Exception) -> TrainerError:

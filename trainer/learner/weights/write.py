@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from trainer.engine.safetensors import encoded
 from trainer.learner.checkpoints.format import Array
 from trainer.learner.weights.download import NORMALIZATION
 from trainer.learner.weights.matching import Selection, shown
-from trainer.rundir import write_error
+from trainer.rundir import replacing, write_error
 
 
 def selected(arrays: Mapping[str, Array], selection: Selection, part: str = "", *, where: str) -> dict[str, Array]:
@@ -61,12 +60,10 @@ def write_weights(target: Path, arrays: Mapping[str, Array], *, normalization: M
     else:
         metadata = {"format": "pt"} | ({} if normalization is None else {NORMALIZATION: json.dumps(normalization)})
         content = encoded({name: (array.values, array.dtype) for name, array in arrays.items()}, metadata)
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        aside.write_bytes(content)
-        os.replace(aside, target)
+        with replacing(target) as aside:
+            aside.write_bytes(content)
     except OSError as error:
-        aside.unlink(missing_ok=True)
         raise write_error(target, error) from error
     return len(content)
 

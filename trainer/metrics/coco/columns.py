@@ -22,8 +22,6 @@ Integers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 Booleans: TypeAlias = NDArray[np.bool_]
 
-COLUMN_OF: dict[Kind, str] = {"bbox": "boxes", "segm": "masks", "keypoints": "keypoints"}
-
 
 class Columns:
     """Base of truths and detections: rows that are checked once, and can be selected or concatenated."""

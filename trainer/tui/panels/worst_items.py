@@ -94,7 +94,7 @@ def _items(report: Report, event: ReportEvent, table: TableState, read: Read) ->
         sample = SampleEvent(event.step, f"worst {chosen + 1}", Path(file).stem, file)
         content = read(sample)
         caption = None if content is None else content.annotations.get("caption")
-        samples.append(sample.replaced(caption=caption if isinstance(caption, str) else None))
+        samples.append(replace(sample, caption=caption if isinstance(caption, str) else None))
     if not samples:
         return []
     from trainer.tui.errors import paired  # NumPy comes with it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,14 +10,15 @@ from textual.widget import Widget
 
 from trainer.rundir import ReportEvent
 from trainer.tui.frame import Frame
-from trainer.tui.listing import TableState
+from trainer.tui.listing import Column, Row, TableState
 from trainer.tui.panel import Panel
-from trainer.tui.panels.evaluation import draw_report, place_in_report, shown_view
+from trainer.tui.panels.evaluation import draw_report, place_in_report, shown_view, table_of
 from trainer.tui.panels.samples import SamplesState
 from trainer.tui.panels.worst_items import draw_items, place_in_items
 from trainer.tui.pixel_pictures import HungPanel, Wall
 from trainer.tui.reports import Report, report_of
-from trainer.tui.screens.base import RunScreen, bindings_of
+from trainer.tui.screens.base import bindings_of
+from trainer.tui.screens.table import TableScreen
 from trainer.tui.text import Line
 
 if TYPE_CHECKING:
@@ -25,18 +26,16 @@ if TYPE_CHECKING:
     from trainer.tui.feed import Feed
 
 
-class Evaluation(RunScreen):
+class Evaluation(TableScreen):
     """The latest report of each name, one at a time."""
 
     BINDINGS = bindings_of("evaluation", "screen")
     scope = "evaluation"
-    scroll_step = 1
     scrolling = "evaluation"
 
     def __init__(self, dashboard: Dashboard) -> None:
         super().__init__(dashboard)
         self.shown = self.view = 0
-        self.table = TableState()
         self.state = SamplesState()
         self.has_counts = False
         self._wall = Wall(dashboard)
@@ -48,19 +47,19 @@ class Evaluation(RunScreen):
             version=self._version, classes="box full",
         )  # fmt: skip
 
-    def scroll_lines(self, lines: int) -> None:
+    def listed(self) -> tuple[Sequence[Column], Sequence[Row]]:
         report = self._report()
-        self.table = self.table.moved(lines, len(report.rows) if report is not None else 0)
+        return ((), ()) if report is None else table_of(report)
 
     def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
         report = self._report()
         shown = shown_view(report, self.view) if report is not None else ""
         if panel.id == "evaluation" and report is not None and shown == "table":
             glyphs = self.dashboard.glyphs
-            self._set(self.table.clicked(place_in_report(report, *panel.drawn_size, self.table, glyphs, x, y)))
+            self.set_table(self.table.clicked(place_in_report(report, *panel.drawn_size, self.table, glyphs, x, y)))
         elif panel.id == "evaluation" and report is not None and shown == "items":
             if not self.state.is_enlarged:
-                self._set(self.table.clicked(place_in_items(report, *panel.drawn_size, self.table, x, y)))
+                self.set_table(self.table.clicked(place_in_items(report, *panel.drawn_size, self.table, x, y)))
             if is_double:
                 self.action_enlarge()
         elif panel.id == "evaluation":
@@ -79,19 +78,11 @@ class Evaluation(RunScreen):
 
     def action_view(self) -> None:
         self.view += 1
-        self._set(TableState())
+        self.set_table(TableState())
 
     def action_counts(self) -> None:
         self.has_counts = not self.has_counts
         self.dashboard.draw()
-
-    def action_sort(self) -> None:
-        report = self._report()
-        if report is not None:
-            self._set(self.table.sorted_by_next(len(report.header)))
-
-    def action_reverse(self) -> None:
-        self._set(replace(self.table, is_reversed=not self.table.is_reversed))
 
     def action_enlarge(self) -> None:
         self._show(replace(self.state, is_enlarged=not self.state.is_enlarged))
@@ -133,11 +124,7 @@ class Evaluation(RunScreen):
 
     def _show_report(self, by: int) -> None:
         self.shown, self.view = self.shown + by, 0
-        self._set(TableState())
-
-    def _set(self, table: TableState) -> None:
-        self.table = table
-        self.dashboard.draw()
+        self.set_table(TableState())
 
     def _show(self, state: SamplesState) -> None:
         self.state = state

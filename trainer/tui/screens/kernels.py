@@ -2,63 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from textual.widget import Widget
 
 from trainer.tui.frame import Frame
-from trainer.tui.listing import TableState, place_in_table
+from trainer.tui.listing import Column, Row
 from trainer.tui.panel import Panel
 from trainer.tui.panels.kernels import ABOVE, BY_SHARE, COLUMNS, draw_kernels, kernel_rows
-from trainer.tui.screens.base import RunScreen, bindings_of
+from trainer.tui.screens.base import bindings_of
+from trainer.tui.screens.table import TableScreen
 from trainer.tui.text import Line
 
-if TYPE_CHECKING:
-    from trainer.tui.app import Dashboard
 
-
-class Kernels(RunScreen):
+class Kernels(TableScreen):
     """A row for each kernel, that which takes most of a step first."""
 
     BINDINGS = bindings_of("kernels", "screen")
     scope = "kernels"
-    scroll_step = 1
     scrolling = "kernels"
-
-    def __init__(self, dashboard: Dashboard) -> None:
-        super().__init__(dashboard)
-        self.table = BY_SHARE
+    initial = BY_SHARE
+    lines_above = ABOVE
 
     def body(self) -> Iterable[Widget]:
         yield Panel(self._draw, source=self.dashboard, id="kernels", title=self._title, classes="box full")
 
-    def scroll_lines(self, lines: int) -> None:
-        self.table = self.table.moved(lines, len(kernel_rows(self.dashboard.feed.view, self.searched)))
-
-    def search(self, text: str) -> None:
-        self.searched = text
-        self._set(replace(self.table, selected=0))
-
-    def action_sort(self) -> None:
-        self._set(self.table.sorted_by_next(len(COLUMNS)))
-
-    def action_reverse(self) -> None:
-        self._set(replace(self.table, is_reversed=not self.table.is_reversed))
-
-    def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
-        if panel.id != "kernels":
-            super().clicked(panel, x, y, is_double=is_double)
-            return
-        width, height = panel.drawn_size
-        rows = kernel_rows(self.dashboard.feed.view, self.searched)
-        at = place_in_table(COLUMNS, rows, self.table, width, height - ABOVE, x, y - ABOVE)
-        self._set(self.table.clicked(at))
-
-    def _set(self, table: TableState) -> None:
-        self.table = table
-        self.dashboard.draw()
+    def listed(self) -> tuple[Sequence[Column], Sequence[Row]]:
+        return COLUMNS, kernel_rows(self.dashboard.feed.view, self.searched)
 
     def _title(self, frame: Frame) -> str:
         return f"kernels  with {self.searched!r}" if self.searched else "kernels"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual.widget import Widget
@@ -12,27 +10,26 @@ from textual.widget import Widget
 from trainer.tui.box import FRAME_HEIGHT
 from trainer.tui.charts import Chart
 from trainer.tui.frame import Frame
-from trainer.tui.listing import TableState, ordered, place_in_table
+from trainer.tui.listing import Column, Row
 from trainer.tui.panel import Panel
 from trainer.tui.panels.runs import Listing, draw_differences, draw_overlay, draw_runs, overlay, shared_metrics
-from trainer.tui.screens.base import RunScreen, bindings_of
+from trainer.tui.screens.base import bindings_of
+from trainer.tui.screens.table import TableScreen
 from trainer.tui.text import Line
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
 
 
-class Runs(RunScreen):
+class Runs(TableScreen):
     """All runs of the folder in a table; below, curves of the marked ones or differences of configurations."""
 
     BINDINGS = bindings_of("runs", "screen")
     scope = "runs"
     scrolling = "runs-table"
-    scroll_step = 1
 
     def __init__(self, dashboard: Dashboard) -> None:
         super().__init__(dashboard)
-        self.table = TableState()
         self.metric: str | None = None
         self.differences: Mapping[str, tuple[Any, ...]] | None = None
 
@@ -52,40 +49,25 @@ class Runs(RunScreen):
             tables.first().styles.height = min(rows, self.size.height // 2)
         super().show(frame)
 
-    def scroll_lines(self, lines: int) -> None:
-        self.table = self.table.moved(lines, len(self._listing().rows()))
-
-    def search(self, text: str) -> None:
-        self.searched = text
-        self._set(replace(self.table, selected=0))
-
-    def action_sort(self) -> None:
-        self._set(self.table.sorted_by_next(len(self._listing().columns)))
-
-    def action_reverse(self) -> None:
-        self._set(replace(self.table, is_reversed=not self.table.is_reversed))
+    def listed(self) -> tuple[Sequence[Column], Sequence[Row]]:
+        listing = self._listing()
+        return listing.columns, listing.rows()
 
     def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
-        if panel.id == "runs-table":
-            listing = self._listing()
-            place = place_in_table(listing.columns, listing.rows(), self.table, *panel.drawn_size, x, y)
-            self._set(self.table.clicked(place))
-            if place[0] is not None and is_double:
-                self.action_choose()
-        elif panel.id == "runs-below":
+        if panel.id == "runs-below":
             self.action_next_metric()
         else:
             super().clicked(panel, x, y, is_double=is_double)
 
     def action_choose(self) -> None:
-        chosen = self._selected()
+        chosen = self.selected()
         if chosen is not None:
-            self.dashboard.follow(chosen)
+            self.dashboard.follow(chosen.item)
 
     def action_mark(self) -> None:
-        chosen = self._selected()
+        chosen = self.selected()
         if chosen is not None:
-            self.dashboard.feed.siblings.mark(chosen)
+            self.dashboard.feed.siblings.mark(chosen.item)
             if self.differences is not None:
                 self.differences = self.dashboard.feed.siblings.differences()
         self.dashboard.draw()
@@ -103,21 +85,12 @@ class Runs(RunScreen):
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _selected(self) -> Path | None:
-        """The path of the run under the cursor, None while there is none."""
-        rows = ordered(self._listing().rows(), self.table)
-        return rows[min(self.table.selected, len(rows) - 1)].item if rows else None
-
     def _listing(self) -> Listing:
         siblings = self.dashboard.feed.siblings
         validations = {path: read.series for path, read in siblings.validations.items()}
         return Listing(
             siblings.listed(), list(siblings.marked), self._shown_metric(), validations, siblings.configs, self.searched
         )
-
-    def _set(self, table: TableState) -> None:
-        self.table = table
-        self.dashboard.draw()
 
     def _shown_metric(self) -> str | None:
         names = shared_metrics(self.dashboard.feed.siblings.marked)

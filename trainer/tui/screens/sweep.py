@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.widget import Widget
@@ -11,7 +10,7 @@ from textual.widget import Widget
 from trainer import TrainerError
 from trainer.rundir.sweeps import SweepPaths, SweepState, is_sweep, read_state
 from trainer.tui.frame import Frame
-from trainer.tui.listing import TableState, ordered, place_in_table
+from trainer.tui.listing import Column, Row
 from trainer.tui.panel import Panel
 from trainer.tui.panels.sweep import (
     best_so_far,
@@ -22,24 +21,23 @@ from trainer.tui.panels.sweep import (
     trial_columns,
     trial_rows,
 )
-from trainer.tui.screens.base import RunScreen, bindings_of
+from trainer.tui.screens.base import bindings_of
+from trainer.tui.screens.table import TableScreen
 from trainer.tui.text import Line
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
 
 
-class Sweep(RunScreen):
+class Sweep(TableScreen):
     """All trials in a table; below, the best metric so far and the importance of the parameters."""
 
     BINDINGS = bindings_of("sweep", "screen")
     scope = "sweep"
     scrolling = "trials"
-    scroll_step = 1
 
     def __init__(self, dashboard: Dashboard) -> None:
         super().__init__(dashboard)
-        self.table = TableState()
         self.state: SweepState | None = None
         self._read: tuple[SweepPaths, int] | None = None
 
@@ -59,40 +57,19 @@ class Sweep(RunScreen):
         self._refresh()
         super().show(frame)
 
-    def scroll_lines(self, lines: int) -> None:
-        self.table = self.table.moved(lines, 0 if self.state is None else len(trial_rows(self.state, self.searched)))
-
-    def search(self, text: str) -> None:
-        self.searched = text
-        self._set(replace(self.table, selected=0))
-
-    def action_sort(self) -> None:
-        if self.state is not None:
-            self._set(self.table.sorted_by_next(len(trial_columns(self.state))))
-
-    def action_reverse(self) -> None:
-        self._set(replace(self.table, is_reversed=not self.table.is_reversed))
+    def listed(self) -> tuple[Sequence[Column], Sequence[Row]]:
+        return ((), ()) if self.state is None else (trial_columns(self.state), trial_rows(self.state, self.searched))
 
     def action_choose(self) -> None:
         """Show the run of the selected trial; its first one where it has several seeds."""
-        rows = [] if self.state is None else ordered(trial_rows(self.state, self.searched), self.table)
-        if self.state is not None and rows:
-            number = rows[min(self.table.selected, len(rows) - 1)].item.number
+        chosen = self.selected()
+        if self.state is not None and chosen is not None:
+            number = chosen.item.number
             root = self._paths().run(number, 0, self.state.seeds).root
             if root.is_dir():
                 self.dashboard.follow(root)
             else:
                 self.dashboard.say(f"trial {number} has no run yet")
-
-    def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
-        if panel.id != "trials" or self.state is None:
-            super().clicked(panel, x, y, is_double=is_double)
-            return
-        rows = trial_rows(self.state, self.searched)
-        place = place_in_table(trial_columns(self.state), rows, self.table, *panel.drawn_size, x, y)
-        self._set(self.table.clicked(place))
-        if place[0] is not None and is_double:
-            self.action_choose()
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -109,10 +86,6 @@ class Sweep(RunScreen):
                 self._read = version
         except (OSError, TrainerError):
             self.state = self._read = None
-
-    def _set(self, table: TableState) -> None:
-        self.table = table
-        self.dashboard.draw()
 
     def _table_title(self, frame: Frame) -> str:
         filtered = f"  with {self.searched!r}" if self.searched else ""

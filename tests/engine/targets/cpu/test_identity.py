@@ -72,7 +72,7 @@ print(work["rendered"], work["chosen"], native.object_counts()[0], sorted(map(st
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path))
     yield tmp_path / "objects"
     disk_cache.private_directory.cache_clear()
 
@@ -93,7 +93,7 @@ def load() -> None:
 
 def test_a_second_process_renders_chooses_and_compiles_nothing(tmp_path: Path) -> None:
     def run(seed: str) -> list[str]:
-        environment = {**os.environ, disk_cache.CACHE_VARIABLE: str(tmp_path), "PYTHONHASHSEED": seed}
+        environment = {**os.environ, "TRAINER_CACHE_DIR": str(tmp_path), "PYTHONHASHSEED": seed}
         command = [sys.executable, "-c", SECOND_PROCESS]
         return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout.split(
             " ", 3

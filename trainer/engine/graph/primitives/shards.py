@@ -1,7 +1,7 @@
 """Values that cross the shards of a batch or the processes that compute them.
 
-The primitives are in no table: a step with shards is split at them into programs (`tracing.sharded`), which no device
-computes and no file of a program holds.
+The primitives are in no table: no file of a program holds them. A device sums over the shards of a program
+(`program.shards`); a step is split into programs where values come from other processes (`tracing.sharded`).
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ def _kept(spec: Any, machine: Machine) -> tuple[Any, ...]:
         parameters = template_of(spec).parameters
         return tuple(parameters(**values) for values in json.loads(note))
     computed = tuple(defaults.candidates(spec, machine))
-    text = json.dumps([*map(dataclasses.asdict, computed)])
+    names = [field.name for field in dataclasses.fields(template_of(spec).parameters)]
+    text = json.dumps([{name: getattr(each, name) for name in names} for each in computed])
     disk_cache.keep(key, text.encode(), CHOICE)
     return computed

@@ -51,7 +51,6 @@ class CpuDevice(Device):
     """
 
     name = "cpu"
-    computes_shards = True
 
     def __init__(
         self, *, threads: int | None = None, policy: Policy | None = None, poison: bool | None = None,
@@ -94,10 +93,7 @@ class CpuDevice(Device):
         flush: bool = False, progress: Progress | None = None, shards: int | None = None,
         split: Collection[Storage] = (),
     ) -> Program:  # fmt: skip
-        """A program for `results` that stores `updates` in place; each run gives the addresses of `inputs`.
-
-        With `shards` the graph is that of one of this many (`build.Request`); inputs in `split` have the values of all.
-        """
+        """A program for `results` that stores `updates` in place; each run gives the addresses of `inputs`."""
         with self.pool.lock:
             began, compiled, cached = time.perf_counter(), *native.object_counts()
             target, graph = replace(self.target, per_item=is_per_item() or shards is not None), None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, get_args
 
 from trainer.engine.graph.node import Node, topological
@@ -60,7 +60,8 @@ class CudaDevice(Device):
 
     def compile(
         self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), inputs: Sequence[Node] = (), *,
-        flush: bool = False, progress: Callable[[int, int, str], None] | None = None,
+        flush: bool = False, progress: Callable[[int, int, str], None] | None = None, shards: int | None = None,
+        split: Collection[Storage] = (),
     ) -> Step:  # fmt: skip
         """A program for `results` that stores `updates` in place, as one graph.
 
@@ -68,7 +69,7 @@ class CudaDevice(Device):
             TrainerError: an operation has no kernel for GPUs.
         """
         with self.lock:
-            return self._compiled(Step, results, updates, inputs, flush, progress)
+            return self._compiled(Step, results, updates, inputs, flush, progress, shards, split)
 
     def evaluate(self, nodes: Sequence[Node]) -> Run:
         """The values of `nodes`; equal graphs share a compiled program."""
@@ -89,10 +90,13 @@ class CudaDevice(Device):
         Raises:
             TrainerError: CuPy has no NCCL, or the processes have different GPUs.
         """
-        return NcclExchange(self.memory, messages, self._eager)
+        return NcclExchange(self.memory, messages, self._flushing)
 
     def _eager(self, outputs: Sequence[Node], inputs: Sequence[Node]) -> Program:
-        return self._compiled(Program, outputs, (), inputs, False, None)
+        return self._compiled(Program, outputs, (), inputs, False)
+
+    def _flushing(self, outputs: Sequence[Node], inputs: Sequence[Node]) -> Program:
+        return self._compiled(Program, outputs, (), inputs, True)
 
     def _address(self, storage: Storage) -> int:
         """Where the elements are in the GPU's memory, to which they move."""
@@ -101,7 +105,8 @@ class CudaDevice(Device):
 
     def _compiled(
         self, kind: type[Any], results: Sequence[Node], updates: Sequence[tuple[Storage, Node]],
-        inputs: Sequence[Node], flush: bool, progress: Callable[[int, int, str], None] | None,
+        inputs: Sequence[Node], flush: bool, progress: Callable[[int, int, str], None] | None = None,
+        shards: int | None = None, split: Collection[Storage] = (),
     ) -> Any:  # fmt: skip
         target = PtxTarget(self.gpu.processor, flush, self._tensor_cores)
         outputs = target.legal([*results, *(node for _, node in updates)])
@@ -109,7 +114,7 @@ class CudaDevice(Device):
         stored = [(storage, node) for (storage, _), node in zip(updates, news, strict=True)]
         if updates or flush:
             settle_layouts(topological(outputs), stored)
-        lowered = target.lower(Request(tuple(values), tuple(stored)))
+        lowered = target.lower(Request(tuple(values), tuple(stored), shards, frozenset(split)))
         functions = self._loaded(target, lowered.launches, progress)
         return kind(self, lowered, functions, inputs, [node.shape for node in results], flush=flush)
 

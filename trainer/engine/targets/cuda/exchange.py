@@ -95,9 +95,9 @@ class NcclExchange:
     """
 
     def __init__(
-        self, memory: CudaMemory, messages: Messages, eager: Callable[[Sequence[Node], Sequence[Node]], Program]
+        self, memory: CudaMemory, messages: Messages, compiled: Callable[[Sequence[Node], Sequence[Node]], Program]
     ) -> None:
-        gpu, self._memory, self._messages, self._eager = memory.gpu, memory, messages, eager
+        gpu, self._memory, self._messages, self._compiled = memory.gpu, memory, messages, compiled
         self._nccl = nccl = load_nccl(gpu.cuda)
         facts = {"the GPU": f"{gpu.name} ({gpu.processor})", "the version of NCCL": nccl.get_version()}
         messages.require_same(facts, hint="Use GPUs of one kind, with the same packages, for all processes.")
@@ -179,11 +179,11 @@ class NcclExchange:
             nccl.groupEnd()
 
     def _adder(self, size: int, dtype: DType) -> Program:
-        """The sum of two arrays. Subnormal numbers are kept, as by the tree over the shards of one process."""
+        """The sum of two arrays, in which subnormal numbers count as zeros, as in the step that has all shards."""
         found = self._adders.get((size, dtype))
         if found is None:
             first, second = (p.buffer(Storage((size,), dtype, name="total")) for _ in range(2))
-            found = self._adders[size, dtype] = self._eager([p.add(first, second)], [first, second])
+            found = self._adders[size, dtype] = self._compiled([p.add(first, second)], [first, second])
         return found
 
     def _wait_for(self, event: Any) -> None:

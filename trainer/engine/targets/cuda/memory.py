@@ -191,6 +191,10 @@ class CudaMemory:
             self.move(kind, other.address, block.address, block.nbytes, self.compute)
         return other
 
+    def part(self, block: Block, start: int, size: int) -> Block:
+        offset = block.address - block.allocation.address + start * block.dtype.itemsize
+        return Block(block.allocation, size, block.dtype, offset)
+
     def is_ready(self, block: Block) -> bool:
         if block.arrival is not None:
             return block.arrival[0].begin().is_ready

@@ -71,10 +71,12 @@ class Program:
         self._in_arena, self._arena = in_arena, 0
         numbers = {node.attributes[0]: index for index, node in enumerate(inputs)}
         self._inputs: list[list[tuple[np.ndarray, int]]] = [[] for _ in inputs]
+        self._input_sizes = [node.size * node.dtype.itemsize for node in inputs]
         self._bound: list[tuple[Storage, list[tuple[np.ndarray, int]]]] = []
         for buffer, places in by_buffer.items():
             if buffer.storage in numbers:
                 self._inputs[numbers[buffer.storage]] += places
+                self._input_sizes[numbers[buffer.storage]] = buffer.nbytes  # of all shards
             elif buffer.storage is not None:
                 self._bound.append((buffer.storage, places))
         self._results = [by_buffer.get(buffer, []) for buffer in self.results]
@@ -138,7 +140,6 @@ class Step(Program):
         super().__init__(device, lowered, functions, inputs, shapes, flush=flush)
         memory = device.memory
         self._graph: Any = None
-        self._input_sizes = [node.size * node.dtype.itemsize for node in inputs]
         self._input_offsets, self._input_bytes = _offsets(self._input_sizes)
         self._result_offsets, self._result_bytes = _offsets([buffer.nbytes for buffer in self.results])
         self._input: Allocation = memory.take(self._input_bytes, "batches")
@@ -168,11 +169,11 @@ class Step(Program):
         with memory.gpu.used("running a step", memory.held) as cuda:
             if pinned is not None:
                 self._send(cuda, pinned, [place for place, each in enumerate(inputs) if each.owner is not memory])
-            for storage, offset in zip(inputs, self._input_offsets, strict=True):
+            for storage, offset, size in zip(inputs, self._input_offsets, self._input_sizes, strict=True):
                 if storage.owner is memory:
                     block: Block = storage.block
                     kind, target = cuda.runtime.memcpyDeviceToDevice, self._input.address + offset
-                    memory.move(kind, target, block.address, min(block.nbytes, storage.nbytes), memory.compute)
+                    memory.move(kind, target, block.address, size, memory.compute)
             if self._graph is None:
                 self._capture(memory)
             self._graph.launch(memory.compute)
@@ -213,10 +214,10 @@ class Step(Program):
         else:
             pinned, ending = slot
             ending.wait()
-        for storage, offset in zip(storages, self._input_offsets, strict=True):
+        for storage, offset, size in zip(storages, self._input_offsets, self._input_sizes, strict=True):
             if storage is not None:
                 storage.move(HOST)
-                values = storage.flat()[: storage.nbytes // storage.dtype.itemsize]
+                values = storage.flat()[: size // storage.dtype.itemsize]
                 np.frombuffer(pinned, values.dtype, values.size, offset)[...] = values
         return pinned
 
