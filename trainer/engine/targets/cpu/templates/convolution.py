@@ -30,7 +30,7 @@ from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.foresight import Foresight, tile_number
-from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
+from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, Correlation, correlation
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.task_bounds import (
     Bounds,
