@@ -79,6 +79,8 @@ def _is_well_found(recipe: str) -> bool:
             [_loss(recipe, rate, seed, Path(folder)) for seed in range(CHOSEN.seeds)]
             for rate in (optimizer.learning_rate, suggestion)
         )
+    if not all(map(math.isfinite, own)):
+        return False
     error = statistics.stdev(own) / math.sqrt(len(own))
     is_reached = statistics.mean(found) <= statistics.mean(own) + error
     print(
@@ -102,8 +104,10 @@ def _loss(recipe: str, rate: float, seed: int, folder: Path) -> float:
     ]  # fmt: skip
     done = subprocess.run(
         [*TRAINER, "run", recipe, *words, "--run-dir", str(run), "--plain"], cwd=folder, check=False,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=checkout_environment(),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=checkout_environment(),
     )  # fmt: skip
+    if done.returncode:
+        print(f"{recipe}, rate {rate:.2g}, seed {seed}: {done.stderr.decode()[-1000:]}", file=sys.stderr, flush=True)
     return math.inf if done.returncode else float(open_run(run).metrics["valid/loss"].value[-1])
 
 

@@ -2,6 +2,7 @@
 
 python benchmarks/unseen.py [densenet swin_train training …] --peer-python PATH [--json] [--rounds N] [--record]
 python benchmarks/unseen.py NETWORK --launches --peer-python PATH [--bfloat16] [--rows N]
+python benchmarks/unseen.py --drawn [mobilenet_v2 drawn_training …]
 python benchmarks/unseen.py --draw
 
 A network's name stands for all of its figures:
@@ -19,7 +20,7 @@ Measuring a network takes several minutes: with `--record` a run that ends early
 its module, and of each module PyTorch's time, the largest possible gains first.
 
 The ten networks were fixed by name before any was measured. OTHERS are twenty more, of which `--draw` names the five
-that are measured once when the kernels are final.
+that are measured once, with `--drawn`, when the kernels are final; their families begin with `drawn_`.
 """
 
 from __future__ import annotations
@@ -136,14 +137,14 @@ def warm(network: str) -> float:
         return first_step(network, folder)
 
 
-def figures(python: str | None) -> list[Figure | Family]:
-    """Families of timed figures, and figures of losses and first steps."""
+def figures(python: str | None, networks: Sequence[str] = NETWORKS, prefix: str = "") -> list[Figure | Family]:
+    """Families of timed figures, their names after `prefix`, and figures of losses and first steps."""
 
     def family(name: str, parts: Sequence[tuple[str, tuple[str, ...]]], bar: float) -> Family:
         return Family(
-            name,
+            prefix + name,
             tuple(
-                timed(network, f"{network}_{part}", bar, *options) for network in NETWORKS for part, options in parts
+                timed(network, f"{network}_{part}", bar, *options) for network in networks for part, options in parts
             ),
             MEAN_BAR,
         )
@@ -163,13 +164,13 @@ def figures(python: str | None) -> list[Figure | Family]:
                 bar,
                 "of 1",
             )
-            for network in NETWORKS
+            for network in networks
             for suffix, (precision, bar) in LOSS_BARS.items()
             if python
         ),
         *(
             single(f"{network}_first_step_{kind}", functools.partial(seconds, network), bar, "s", is_timing=True)
-            for network in NETWORKS
+            for network in networks
             for kind, seconds, bar in (("cold", cold, COLD_SECONDS), ("warm", warm, WARM_SECONDS))
         ),
     ]
@@ -231,6 +232,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--peer-python")
     parser.add_argument("--draw", action="store_true")
+    parser.add_argument("--drawn", action="store_true")
     parser.add_argument("--launches", action="store_true")
     parser.add_argument("--bfloat16", action="store_true")
     parser.add_argument("--rows", type=int, default=30)
@@ -239,12 +241,14 @@ def main() -> int:
         print("\n".join(draw()))
         return 0
     if own.launches:
-        if len(others) != 1 or others[0] not in NETWORKS:
-            parser.error(f"--launches is of one network, found {' '.join(others) or 'none'}: {', '.join(NETWORKS)}")
+        known = (*NETWORKS, *draw())
+        if len(others) != 1 or others[0] not in known:
+            parser.error(f"--launches is of one network, found {' '.join(others) or 'none'}: {', '.join(known)}")
         print_launches(others[0], own.peer_python, own.rows, ["--precision=bfloat16"] if own.bfloat16 else [])
         return 0
-    listed = figures(own.peer_python)
-    expanded = [name for word in others for name in (names_of(word, listed) if word in NETWORKS else (word,))]
+    networks = draw() if own.drawn else NETWORKS
+    listed = figures(own.peer_python, networks, "drawn_" if own.drawn else "")
+    expanded = [name for word in others for name in (names_of(word, listed) if word in networks else (word,))]
     peer = [f"--peer-python={own.peer_python}"] if own.peer_python else []
     return run_figures(listed, [*expanded, *peer])
 

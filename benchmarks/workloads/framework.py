@@ -1,4 +1,4 @@
-"""The engine under the names that `untuned_networks.py` is written with; `torch_framework.py` has PyTorch's."""
+"""The engine under the names that the untuned networks are written with; `torch_framework.py` has PyTorch's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.engine import Tensor, nn
 from trainer.learner.optimizers import SGD, Adam, AdamW, Optimizer
 
 functional = nn.functional
-ReLU, LeakyReLU = nn.ReLU, nn.LeakyReLU
+ReLU, LeakyReLU, weight_norm = nn.ReLU, nn.LeakyReLU, nn.weight_norm
 reshape, permute = engine.reshape, engine.permute_dims
 cross_entropy, mse_loss, l1_loss = nn.cross_entropy, nn.mse_loss, nn.l1_loss
 binary_cross_entropy_with_logits = nn.binary_cross_entropy_with_logits

@@ -1,4 +1,4 @@
-"""PyTorch under the names that `untuned_networks.py` is written with."""
+"""PyTorch under the names that the untuned networks are written with."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ ReLU, LeakyReLU = functools.partial(nn.ReLU, inplace=True), functools.partial(nn
 concat, reshape, permute, roll, constant = torch.cat, torch.reshape, torch.permute, torch.roll, torch.from_numpy
 cross_entropy, mse_loss, l1_loss = functional.cross_entropy, functional.mse_loss, functional.l1_loss
 binary_cross_entropy_with_logits = functional.binary_cross_entropy_with_logits
+weight_norm = nn.utils.weight_norm
 
 OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
     "sgd": lambda network: torch.optim.SGD(network.parameters(), 0.001, momentum=0.9, weight_decay=1e-4, fused=True),

@@ -1,5 +1,5 @@
-"""A network of `untuned_networks.py` in the engine or in PyTorch: answers each line of standard input with the
-milliseconds of one step (median of several).
+"""A network of `untuned_networks.py` or `drawn_networks.py` in the engine or in PyTorch: answers each line of standard
+input with the milliseconds of one step (median of several).
 
 Usage: untuned.py NETWORK trainer|torch --threads N [--steps N] [--batch N --inference] [--precision NAME]
                   [--channels-last] [--compiled] [--measure NAME]
@@ -30,13 +30,13 @@ MODULE = "module "
 def in_trainer(arguments: argparse.Namespace) -> Callable[[], float]:
     """A step on the engine, with kernels that no tuner has chosen."""
     import framework
-    from untuned_networks import NETWORKS, initial
+    from untuned_networks import initial
 
     from trainer import engine
     from trainer.engine.targets.cpu.device import CpuDevice
 
     engine.set_default_device(CpuDevice(threads=arguments.threads))
-    network = NETWORKS[arguments.network]
+    network = named(arguments.network)
     models = network.build()
     for model in models:
         model.load_state_dict({name: initial(name, shape) for name, shape in model.named_shapes().items()})
@@ -65,12 +65,12 @@ def in_torch(arguments: argparse.Namespace) -> Callable[[], float]:
     import torch_framework
 
     sys.modules["framework"] = torch_framework
-    from untuned_networks import NETWORKS, initial
+    from untuned_networks import initial
 
     torch.set_flush_denormal(True)  # as the engine's steps do
     torch.set_num_threads(arguments.threads)
     layout = torch.channels_last if arguments.channels_last else torch.contiguous_format
-    network = NETWORKS[arguments.network]
+    network = named(arguments.network)
     models = network.build()
     for model in models:
         values = {
@@ -98,6 +98,14 @@ def in_torch(arguments: argparse.Namespace) -> Callable[[], float]:
         return (outputs[-1] if isinstance(outputs, tuple) else outputs).max().item()
 
     return infer
+
+
+def named(name: str) -> Any:
+    """A network, written in the framework that is imported as `framework`."""
+    import drawn_networks
+    import untuned_networks
+
+    return {**untuned_networks.NETWORKS, **drawn_networks.NETWORKS}[name]
 
 
 def inputs_of(network: Any, arguments: argparse.Namespace) -> list[np.ndarray]:

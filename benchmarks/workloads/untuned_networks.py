@@ -126,10 +126,12 @@ class SqueezeExcite(nn.Module):
         return x * self.gate(x)
 
 
-def inverted_residual(into: int, out: int, window: int, stride: int, expand: int) -> Any:
+def inverted_residual(
+    into: int, out: int, window: int, stride: int, expand: int, act: Any = nn.SiLU, is_gated: bool = True
+) -> Any:
     wide = into * expand
-    layers = [conv(into, wide, 1, act=nn.SiLU)] if expand > 1 else []
-    layers += [conv(wide, wide, window, stride, wide, nn.SiLU), SqueezeExcite(wide, into // 4)]
+    layers = [conv(into, wide, 1, act=act)] if expand > 1 else []
+    layers += [conv(wide, wide, window, stride, wide, act)] + ([SqueezeExcite(wide, into // 4)] if is_gated else [])
     layers += [conv(wide, out, 1, act=None)]
     return Residual(*layers) if stride == 1 and into == out else nn.Sequential(*layers)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "workloads"))
 
+import drawn_networks
 import unseen
 import untuned_networks
 
@@ -13,6 +14,7 @@ import untuned_networks
 def test_the_networks_are_those_that_were_fixed() -> None:
     assert tuple(untuned_networks.NETWORKS) == unseen.NETWORKS and len(set(unseen.NETWORKS)) == 10
     assert len(set(unseen.OTHERS)) == 20 and not set(unseen.OTHERS) & set(unseen.NETWORKS)
+    assert unseen.draw() == sorted(drawn_networks.NETWORKS)
     assert unseen.draw() == unseen.draw() and set(unseen.draw()) < set(unseen.OTHERS) and len(unseen.draw()) == 5
 
 
@@ -28,6 +30,9 @@ def test_a_network_names_its_figures() -> None:
         names
     )
     assert all(name.startswith("swin_") for name in names)
+    drawn = unseen.figures("python", unseen.draw(), "drawn_")
+    assert {"drawn_training", "drawn_inference"} < {each.name for each in drawn}
+    assert "squeezenet_train_bfloat16" in unseen.names_of("squeezenet", drawn)
 
 
 def test_launches_that_lose_most_come_first() -> None:

@@ -14,6 +14,7 @@ from trainer.learner import Batch, Learner, TrainingFailure
 from trainer.learner.checkpoints import read_checkpoint
 from trainer.learner.dry_run import DryRun, cache_growth, caches_of
 from trainer.learner.task import model_states
+from trainer.learner.training import Training
 from trainer.metrics import Mean, Measured
 from trainer.rundir import CheckpointEvent, Event, MetricEvent, ResumedEvent, RunPaths
 
@@ -74,6 +75,16 @@ def test_the_length_is_the_configs(
     else:
         steps = found.total_steps * found.step_seconds
         assert found.total_seconds == pytest.approx(steps + expected[1] * found.validation_seconds)
+
+
+def test_without_timing_only_a_part_of_the_validation_split_is_evaluated(
+    blobs: Any, config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An untrained detector's full validation takes minutes, and `data.batch_size: auto` validates several times."""
+    limits: list[int | None] = []
+    monkeypatch.setattr(Training, "validate", lambda self, limit=None: limits.append(limit))
+    dried(blobs, config(data={"batch_size": 4}), tmp_path, [])
+    assert limits == [2, 2]  # of five
 
 
 def test_what_a_run_fails_of_is_raised(blobs: Any, config: Any, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ TIMED_STEPS = 3
 """Minimum number of timed steps, however slow."""
 TIMED_BATCHES = 16
 """Maximum number of timed batches of a validation; the time of longer validations is extrapolated."""
+REHEARSED_BATCHES = 2
+"""Maximum number of batches of a validation whose time doesn't matter."""
 WARM_UP_STEPS = 8
 """Maximum number of steps that are skipped because their batches were prepared in advance."""
 
@@ -85,7 +87,8 @@ def dry_run(training: Training, *, seconds: float) -> DryRun:
     """Step, validate, write samples, write a checkpoint and take it up again; the training's run directory gets files.
 
     Args:
-        seconds: steps are timed for at least this long.
+        seconds: steps are timed for at least this long; 0: only what is compiled and the memory matter, and validations
+            are short.
 
     Raises:
         TrainingFailure: a number is not finite, or memory ends.
@@ -100,7 +103,7 @@ def dry_run(training: Training, *, seconds: float) -> DryRun:
         read = ((epoch, length) for epoch in itertools.count(1)) if done == length else itertools.repeat((0, done))
         later, _ = timed_steps(training, read, warm_up=1 + ahead, seconds=seconds)
     assert later is not None
-    validation = validation_seconds(training)
+    validation = validation_seconds(training, TIMED_BATCHES if seconds else REHEARSED_BATCHES)
     began = time.perf_counter()
     go_on(training.saving.save("requested", wait=True))
     checkpoint_seconds = time.perf_counter() - began
@@ -197,13 +200,15 @@ def go_on(verdict: Verdict | None) -> None:
         raise verdict.failure
 
 
-def validation_seconds(training: Training) -> float:
-    """Validate twice, the second time by the clock: the first compiles. 0 where nothing is validated."""
+def validation_seconds(training: Training, most: int) -> float:
+    """Validate at most this many batches twice, the second time by the clock: the first compiles. 0 where nothing is
+    validated.
+    """
     loader = training.splits.valid
     if loader is None:
         return 0.0
     planned = min(loader.steps_per_epoch, training.config.validate.batches or loader.steps_per_epoch)
-    timed = min(planned, TIMED_BATCHES)
+    timed = min(planned, most)
     go_on(training.validate(timed))
     training.show_samples()
     training.measuring.settle(wait=True)  # what is evaluated aside takes time from what is timed

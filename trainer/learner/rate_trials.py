@@ -1,7 +1,9 @@
 """Short trainings that choose a learning rate: from equal weights, on equal batches, with the run's schedule.
 
 The first has the learning rate with the lowest loss of a range test. Further ones go from the best one to either side,
-until it lies between two worse ones; a parabola through the three gives the suggestion.
+until it lies between two worse ones; a parabola through the three gives the suggestion. Of losses that differ by noise
+alone, that of the largest rate counts as the best: a task that learns little in so few steps (`adding`) would otherwise
+get the smallest rate.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from trainer import TrainerError
 from trainer.configs import Schedule
-from trainer.learner.range_test import FACTOR, RangeTest, losses_at, range_test
+from trainer.learner.range_test import FACTOR, LEAST_FALL, RangeTest, losses_at, range_test
 from trainer.learner.schedules import learning_rate_for
 
 if TYPE_CHECKING:
@@ -94,28 +96,29 @@ def find_rate(
         with closing(losses_at(training, [rate * at for at in shape], metric=metric, progress=of_trial)) as steps:
             return loss_at_end(steps, len(shape))
 
-    trials = around(curve.lowest, loss_of) if shape else []
-    return FoundRate(curve, trials, best_rate(trials) if trials else FACTOR * curve.lowest, _ratios(training))
+    noise = LEAST_FALL * abs(curve.smoothed[0])
+    trials = around(curve.lowest, loss_of, noise) if shape else []
+    return FoundRate(curve, trials, best_rate(trials, noise) if trials else FACTOR * curve.lowest, _ratios(training))
 
 
-def around(start: float, loss_of: Callable[[float], float]) -> list[RateTrial]:
+def around(start: float, loss_of: Callable[[float], float], noise: float) -> list[RateTrial]:
     """Trials from `start` towards lower losses, until the best one lies between two worse ones."""
     losses: dict[int, float] = {}
     power: int | None = 0
     while power is not None and len(losses) < MOST_TRIALS:
         losses[power] = loss_of(start * SPACING**power)
-        best = min(losses, key=lambda one: (losses[one], one))
+        best = _best(losses, noise)
         power = next((one for one in (best - 1, best + 1) if one not in losses), None)
     return [RateTrial(start * SPACING**power, losses[power]) for power in sorted(losses)]
 
 
-def best_rate(trials: Sequence[RateTrial]) -> float:
+def best_rate(trials: Sequence[RateTrial], noise: float) -> float:
     """The learning rate at the vertex of the parabola through the best trial and its neighbors, over the logarithm.
 
     Raises:
         TrainerError: every trial diverged.
     """
-    at = min(range(len(trials)), key=lambda index: trials[index].loss)
+    at = _best({index: trial.loss for index, trial in enumerate(trials)}, noise)
     best = trials[at]
     if not math.isfinite(best.loss):
         raise TrainerError(
@@ -125,9 +128,14 @@ def best_rate(trials: Sequence[RateTrial]) -> float:
         )
     if not 0 < at < len(trials) - 1:
         return best.learning_rate
-    left, right = (min(trials[beside].loss - best.loss, LARGE) for beside in (at - 1, at + 1))
-    shift = (left - right) / (left + right) / 2 if left + right else 0.0
-    return best.learning_rate * SPACING**shift
+    left, right = (min(max(trials[beside].loss - best.loss, 0.0), LARGE) for beside in (at - 1, at + 1))
+    return best.learning_rate * SPACING ** ((left - right) / (left + right) / 2)  # right > 0: the best is the largest
+
+
+def _best(losses: Mapping[int, float], noise: float) -> int:
+    """The largest key whose loss is at most `noise` above the lowest; the smallest key if all are infinite."""
+    least = min(losses.values())
+    return max(key for key, loss in losses.items() if loss <= least + noise) if math.isfinite(least) else min(losses)
 
 
 def loss_at_end(losses: Iterable[float], total: int) -> float:

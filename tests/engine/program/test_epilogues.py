@@ -11,7 +11,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import bfloat16, float32
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.storage import Storage
-from trainer.engine.program.epilogues import Fused, fuse_epilogues
+from trainer.engine.program.epilogues import Fused, fuse_epilogues, narrowed
 from trainer.engine.program.group import Group, group
 from trainer.engine.program.partition import Policy, partition
 from trainer.engine.targets.cpu.device import CpuDevice
@@ -27,7 +27,14 @@ def leaf(*shape: int) -> Node:
 
 def fused_of(*results: Node) -> tuple[list[Group], dict[Node, Fused]]:
     plan = partition(topological(results), results, Policy())
-    return fuse_epilogues(group(plan), plan, set(results))
+    return fuse_epilogues(group(plan), plan)
+
+
+def assert_same_values(*results: Node) -> None:
+    wide = [p.cast(node, float32) for node in results]
+    found = CpuDevice(threads=1, poison=True).evaluate(wide)
+    for each, expected in zip(found, evaluate(wide), strict=True):
+        np.testing.assert_allclose(each.view(), expected, rtol=1e-2, atol=1e-5)
 
 
 def product() -> Node:
@@ -109,6 +116,7 @@ def test_an_image_that_lies_otherwise_is_not_read_in_the_epilogue() -> None:
     [
         pytest.param(lambda y: [y, p.exp(y)], id="the product itself is wanted"),
         pytest.param(lambda y: [p.exp(y), p.reduce_sum(y, (0,))], id="another kernel reads the product"),
+        pytest.param(lambda y: [p.exp(y), p.reshape(y, (1280,))], id="a view of the product is wanted"),
         pytest.param(lambda y: [p.exp(p.permute(y, (1, 0)))], id="transposed"),
         pytest.param(lambda y: [p.exp(p.slice_(y, (0, 0), (20, 32), (1, 1)))], id="a part"),
         pytest.param(lambda y: [p.exp(p.flip(y, (1,)))], id="mirrored"),
@@ -122,7 +130,9 @@ def test_an_image_that_lies_otherwise_is_not_read_in_the_epilogue() -> None:
     ],
 )
 def test_what_does_not_fit_stays_a_loop(results: Callable[[Node], list[Node]]) -> None:
-    assert fused_of(*results(product()))[1] == {}
+    nodes = results(product())
+    assert fused_of(*nodes)[1] == {}
+    assert_same_values(*nodes)
 
 
 def test_a_loop_takes_the_place_of_one_product_only() -> None:
@@ -130,3 +140,37 @@ def test_a_loop_takes_the_place_of_one_product_only() -> None:
     groups, fused = fused_of(root)
     assert len(fused) == 1 and len(groups) == 2
     assert groups[-1].roots == [root] and groups[0].roots[0] in groups[1].reads
+
+
+def test_what_a_loop_alone_reads_is_not_stored_so_a_product_takes_the_rest() -> None:
+    y = product()
+    narrow = p.cast(y, bfloat16)
+    total = p.add(p.multiply(narrow, p.cast(leaf(40, 32), bfloat16)), p.tanh(narrow))
+    plan = partition(topological([total]), [total], Policy(recompute=False))
+    assert narrow in plan.roots and list(fuse_epilogues(group(plan), plan)[1]) == [total]
+    assert_same_values(total)
+
+
+def test_a_product_takes_the_root_through_which_a_loop_reads_it() -> None:
+    y = product()
+    narrow = p.cast(y, bfloat16)
+    results = narrow, p.multiply(p.exp(p.cast(narrow, float32)), leaf(40, 32))
+    groups, fused = fused_of(*results)
+    assert list(fused) == [narrow] and [each.roots for each in groups] == [[narrow], [results[1]]]
+    assert narrow in groups[1].reads and y not in groups[1].reads
+    assert_same_values(*results)
+
+
+def test_a_product_that_several_read_in_bfloat16_is_stored_in_bfloat16() -> None:
+    y = image()
+    narrow = p.cast(y, bfloat16)
+    wide = p.cast(narrow, float32)
+    results = p.reduce_sum(wide, (0, 2, 3)), p.exp(p.permute(wide, (1, 0, 2, 3)))
+    order = topological(results)
+    plan = partition(order, results, Policy())
+    found = narrowed(fuse_epilogues(group(plan), plan)[0], plan)
+    assert found == {narrow}
+    plan = partition(order, results, Policy(), further=found)
+    groups, fused = fuse_epilogues(group(plan), plan)
+    assert list(fused) == [narrow] and narrowed(groups, plan) == set()
+    assert_same_values(*results)

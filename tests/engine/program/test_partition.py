@@ -45,14 +45,6 @@ def test_movement_of_memory_is_a_view_and_of_a_result_a_copy() -> None:
     assert decided(moved).roots == []  # delivered by a copy, which reads the view
 
 
-def test_a_product_that_several_read_in_bfloat16_is_stored_in_bfloat16() -> None:
-    y = convolved(leaf(2, 3, 8, 8))
-    narrow = p.cast(y, bfloat16)
-    wide = p.cast(narrow, float32)
-    plan = decided(p.reduce_sum(wide, (0, 2, 3)), p.exp(wide))
-    assert narrow in plan.roots and wide not in plan.roots
-
-
 def test_a_product_that_one_reads_in_bfloat16_is_rounded_in_passing() -> None:
     x = leaf(2, 8, 8, 8)
     narrow = p.cast(convolved(x), bfloat16)

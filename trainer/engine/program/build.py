@@ -16,7 +16,7 @@ from trainer.engine.graph.primitives.table import axes_of
 from trainer.engine.graph.rewrite import replaced
 from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.program.body import Body, Load, load_dtypes, tidy
-from trainer.engine.program.epilogues import Fused, fuse_epilogues
+from trainer.engine.program.epilogues import Fused, fuse_epilogues, narrowed
 from trainer.engine.program.group import Group, group
 from trainer.engine.program.loops import copy, fill, loop, repeat_of
 from trainer.engine.program.partition import COPIED, SHARD_SUM, Partition, Policy, partition
@@ -70,13 +70,11 @@ class _Builder:
     def run(self) -> Program:
         outputs = [*self.request.results, *(node for _, node in self.request.updates)]
         given = {node: storage.layout for storage, node in self.request.updates}
-        self.plan = partition(topological(outputs), outputs, self.policy, given, self.target.takes_prologue)
-        self.plan.split = frozenset(split_nodes(self.plan.order, self.request.split))
+        groups, fused = self._groups(outputs, given)
         for node in self.plan.order:
             if node.operation.family == "leaf":
                 storage = node.attributes[0]
                 self.buffers[node] = Buffer(node.size, node.dtype, storage.name or "leaf", storage)
-        groups, fused = fuse_epilogues(group(self.plan), self.plan, set(outputs))
         self._place_results()
         self._place_updates(groups, fused)
         for item in groups:
@@ -89,6 +87,18 @@ class _Builder:
         if self.request.shards is not None:
             self.works = over_shards(self.works, self.request.split, self.request.shards)
         return Program(self.works, results, layouts)
+
+    def _groups(self, outputs: Sequence[Node], given: Mapping[Node, Layout]) -> tuple[list[Group], dict[Node, Fused]]:
+        """Partition and group, again where contractions can store fewer bytes than at first (`narrowed`)."""
+        order, narrow, found = topological(outputs), set[Node](), set[Node]()
+        while True:
+            narrow |= found
+            self.plan = partition(order, outputs, self.policy, given, self.target.takes_prologue, narrow)
+            self.plan.split = frozenset(split_nodes(self.plan.order, self.request.split))
+            groups, fused = fuse_epilogues(group(self.plan), self.plan)
+            found = narrowed(groups, self.plan)
+            if found <= narrow:
+                return groups, fused
 
     # Operands
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program.body import Body, Load, as_epilogue, is_along
 from trainer.engine.program.group import Group
-from trainer.engine.program.partition import Partition
+from trainer.engine.program.partition import Partition, is_narrower
 from trainer.engine.program.spec import Epilogue
 from trainer.engine.program.views import is_dense, strides_over
 from trainer.engine.program.work import Exchanges, View
@@ -31,39 +31,63 @@ class Fused:
     loads: tuple[Load, ...]
 
 
-def fuse_epilogues(
-    groups: Sequence[Group], plan: Partition, results: set[Node]
-) -> tuple[list[Group], dict[Node, Fused]]:
-    """Groups in which contractions take every fitting loop, and what they took, by the loop's root."""
+def fuse_epilogues(groups: Sequence[Group], plan: Partition) -> tuple[list[Group], dict[Node, Fused]]:
+    """Groups in which contractions take every fitting loop, and what they took, by the root that they compute.
+
+    Of a loop with several roots they take one through which all others read the contraction, if it takes fewer bytes.
+    """
     readers: dict[Node, list[Group]] = {}
     for item in groups:
         for node in item.reads:
             readers.setdefault(node, []).append(item)
     fused: dict[Node, Fused] = {}
     absorbed: set[Node] = set()
-    for item in groups:
-        if item.kind != "loop" or len(item.roots) != 1 or item.body is None:
-            continue
-        for load in item.body.loads:
-            source = load.base
-            if source is None or source.name not in _TAKES or source in results or source in absorbed:
-                continue
-            found = _fit(source, item.roots[0], item.body, plan) if readers[source] == [item] else None
-            if found is not None:
-                fused[item.roots[0]] = found
-                absorbed.add(source)
-                break
     owner = {item.roots[0]: item for item in groups if item.kind == "call"}
     kept: list[Group] = []
     for item in groups:
-        if item.kind == "call" and item.roots[0] in absorbed:
+        found, left = _taken(item, plan, readers, absorbed)
+        if found is not None:
+            fused[found.root] = found
+            absorbed.add(found.contraction)
+            reads = {load.base for load in found.loads if load.base is not None}
+            kept.append(Group("call", [found.root], None, reads | owner[found.contraction].reads))
+        if left is not None:
+            kept.append(left)
+    return [item for item in kept if item.roots[0] not in absorbed], fused
+
+
+def _taken(
+    item: Group, plan: Partition, readers: Mapping[Node, list[Group]], absorbed: Set[Node]
+) -> tuple[Fused | None, Group | None]:
+    """What a contraction takes of a loop, and what is left of it."""
+    if item.kind != "loop" or item.body is None:
+        return None, item
+    for source in dict.fromkeys(load.base for load in item.body.loads):
+        if source is None or source.name not in _TAKES or source in plan.results or source in absorbed:
             continue
-        match = fused.get(item.roots[0])
-        if match is not None:
-            reads = (item.reads | owner[match.contraction].reads) - {match.contraction}
-            item = Group("call", item.roots, None, reads)
-        kept.append(item)
-    return kept, fused
+        if readers[source] != [item]:
+            continue
+        for root, body, rest in _splits(item, item.body, plan):
+            is_enough = rest is None or (source not in rest.reads and is_narrower(root, source))
+            found = _fit(source, root, body, plan) if is_enough else None
+            if found is not None:
+                return found, rest
+    return None, item
+
+
+def _splits(item: Group, body: Body, plan: Partition) -> Iterator[tuple[Node, Body, Group | None]]:
+    """Each root of a loop that needs none of the others, its body alone, and the loop of the others, which reads it."""
+    if len(item.roots) == 1:
+        yield item.roots[0], body, None
+        return
+    for root in item.roots:
+        own, rest = (Body(item.shape, plan.views) for _ in range(2))
+        own.root(root)
+        others = [other for other in item.roots if other is not root]
+        for other in others:
+            rest.root(other)
+        if all(load.base not in others for load in own.loads):
+            yield root, own, Group("loop", others, rest, {load.base for load in rest.loads if load.base is not None})
 
 
 def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | None:
@@ -96,6 +120,19 @@ def _rows(product: Node, root: Node, shape: Shape, plan: Partition) -> Layout | 
         return None
     layout = is_dense(shape, strides_over(shape, root.shape, plan.layouts[root]))
     return layout if layout is not None and shape[layout.order[-1]] == product.shape[-1] else None
+
+
+def narrowed(groups: Sequence[Group], plan: Partition) -> set[Node]:
+    """The roundings to fewer bytes, if nothing else is made of them, of contractions that store their sums: stored in
+    their place they take half the memory traffic.
+    """
+    calls = [item.roots[0] for item in groups if item.kind == "call"]
+    found = set[Node]()
+    for node in calls:
+        users = plan.users[node]
+        if node.name in _TAKES and node not in plan.results and len(users) == 1 and users[0].name == "cast":
+            found.update(user for user in users if is_narrower(user, node))
+    return found
 
 
 def exchanges(operands: Sequence[View], others: Sequence[View], epilogue: Epilogue, write: View) -> Exchanges:

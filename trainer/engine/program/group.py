@@ -38,7 +38,11 @@ class Group:
 
 
 def group(plan: Partition) -> list[Group]:
-    """Groups of the plan's roots, in an order that respects their dependencies."""
+    """Groups of the plan's roots, in an order that respects their dependencies.
+
+    A root that only its own loop reads is left out, so that a contraction's kernel may compute the other ones: of a
+    gradient in 16 bits that is used twice, only the sum.
+    """
     done: list[Group] = []
     pending: list[Group] = []
 
@@ -62,6 +66,10 @@ def group(plan: Partition) -> list[Group]:
         elif len(pending) > OPEN_GROUPS:
             flush(pending[:1])
     flush(list(pending))
+    read = plan.results.union(*(item.reads for item in done))
+    for item in done:
+        if item.kind == "loop":
+            item.roots = [root for root in item.roots if root in read]
     return done
 
 

@@ -6,7 +6,7 @@ always stored; element-wise work is recomputed in each user while that is cheape
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.node import Node
@@ -60,8 +60,8 @@ class Cost:
 @dataclass(slots=True)
 class Partition:
     """The decisions. `roots` are computed by an item of work, bundles before their outputs; `views` has an entry for
-    each node that can be read from memory without computing; `updates` are the new values of states; `split` depends on
-    the shard.
+    each node that can be read from memory without computing; `results` are the stored nodes that hold the results;
+    `updates` are the new values of states; `split` depends on the shard.
     """
 
     order: list[Node]
@@ -69,6 +69,7 @@ class Partition:
     layouts: dict[Node, Layout] = field(default_factory=dict)
     views: dict[Node, NodeView] = field(default_factory=dict)
     users: dict[Node, list[Node]] = field(default_factory=dict)
+    results: frozenset[Node] = frozenset()
     updates: frozenset[Node] = frozenset()
     split: frozenset[Node] = frozenset()
 
@@ -79,10 +80,12 @@ def partition(
     policy: Policy,
     given: Mapping[Node, Layout] | None = None,
     takes_prologue: Callable[[Node], bool] = lambda node: False,
+    further: Set[Node] = frozenset(),
 ) -> Partition:
     """Decide for the graph in `order` whose `results` must end up in memory, some of them in `given` layouts.
 
     `takes_prologue` says whether the target's kernel of a convolution or weight gradient computes its first operand.
+    `further` nodes are stored too.
     """
     given = given or {}
     plan = Partition(list(order), updates=frozenset(given))
@@ -91,6 +94,7 @@ def partition(
         for source in dict.fromkeys(node.inputs):
             users[source].append(node)
     stored, offered = _stored_first(order, results, takes_prologue if policy.prologues else lambda node: False)
+    stored |= further
     costs: dict[Node, Cost] = {}
     for node in order:
         view = _existing_view(node, plan, node in stored and _reads_dense(node, users))
@@ -114,6 +118,7 @@ def partition(
             costs[node] = Cost(frozenset((node,)), 0, False)
         else:
             costs[node] = cost
+    plan.results = frozenset(plan.views[node].base for node in results)
     return plan
 
 
@@ -204,7 +209,7 @@ def _stored(node: Node, stored: set[Node], users: dict[Node, list[Node]], cost: 
         return True
     if len(_readers(node, users)) < 2 or not _computes(node):
         return False
-    if not policy.recompute or _narrows_contraction(node, users):
+    if not policy.recompute:
         return True
     large = sum(load.size * 2 > node.size for load in cost.loads)
     return cost.costly or large > policy.shared_loads or cost.operations > policy.shared_operations
@@ -214,13 +219,7 @@ def _computes(node: Node) -> bool:
     return node.operation.family == "elementwise" or node.name == "random_bits"
 
 
-def _narrows_contraction(node: Node, users: dict[Node, list[Node]]) -> bool:
-    """Whether `node` is the only use of a contraction and takes fewer bytes: then its kernel stores `node`."""
-    source = node.inputs[0] if node.name == "cast" else node
-    return source.operation.family == "contraction" and _is_narrower(node, source) and len(users[source]) == 1
-
-
-def _is_narrower(node: Node, other: Node) -> bool:
+def is_narrower(node: Node, other: Node) -> bool:
     return node.dtype.is_float and other.dtype.is_float and node.dtype.itemsize < other.dtype.itemsize
 
 
@@ -228,7 +227,7 @@ def _readers(node: Node, users: dict[Node, list[Node]]) -> dict[Node, None]:
     """The users that compute with `node`: they repeat a widening cast, so that the narrow value is stored."""
     readers: dict[Node, None] = {}
     for user in users[node]:
-        widens = user.name == "cast" and _is_narrower(node, user)
+        widens = user.name == "cast" and is_narrower(node, user)
         readers.update(dict.fromkeys(users[user] if widens else (user,)))
     return readers
 

@@ -88,6 +88,9 @@ GEOMETRIES = [
     (2, 16, (7, 7), 18, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
     (1, 4, (8, 9), 6, (1, 7), (1, 2), ((0, 0), (3, 3)), (1, 1), 1),
     (3, 8, (9, 8), 12, (3, 2), (2, 1), ((2, 0), (0, 1)), (2, 2), 2),
+    (1, 12, (13, 6), 36, (3, 3), (2, 1), ((1, 2), (1, 1)), (2, 1), 2),
+    (1, 4, (2, 3), 6, (5, 1), (1, 1), ((4, 4), (0, 0)), (1, 1), 1),
+    (1, 6, (5, 7), 18, (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1), 1),
 ]
 
 
@@ -164,7 +167,7 @@ def test_an_input_gradient_is_a_chain_over_pixels_and_pairs_of_filters(device: C
 @pytest.mark.parametrize("device", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
 def test_a_weight_gradient_is_a_chain_over_pairs_of_images_and_pixels(device: CpuDevice, geometry: Any) -> None:
-    """These shapes are one block of pixels each."""
+    """These shapes are one block of pixels each. A single image is paired with itself, half its height further down."""
     x, w = operands(geometry)
     dy = draw(forward(geometry, x, w).shape, 2)
     groups, window = geometry[-1], geometry[4]
@@ -172,11 +175,13 @@ def test_a_weight_gradient_is_a_chain_over_pairs_of_images_and_pixels(device: Cp
     for xg, dyg in zip(np.split(x, groups, 1), np.split(dy, groups, 1), strict=True):
         total = np.zeros((dyg.shape[1], xg.shape[1], *window), np.float32)
         for r, s, pixels in places(geometry, xg):
+            half_height = -(-dy.shape[2] // 2)
             for pair in range(0, x.shape[0], 2):
-                for i, j in np.ndindex(*dy.shape[2:]):
-                    for n in (pair + 1, pair):
-                        if n < x.shape[0]:
-                            factors = pixels[n, None, :, i, j], dyg[n, :, None, i, j]
+                for i, j in np.ndindex(half_height if x.shape[0] == 1 else dy.shape[2], dy.shape[3]):
+                    both = [(0, i + half_height), (0, i)] if x.shape[0] == 1 else [(pair + 1, i), (pair, i)]
+                    for n, row in both:
+                        if n < x.shape[0] and row < dy.shape[2]:
+                            factors = pixels[n, None, :, row, j], dyg[n, :, None, row, j]
                             total[:, :, r, s] = add(total[:, :, r, s], *factors)
         results.append(total)
     node = p.convolution_weight_gradient(leaf(x), leaf(dy), *attributes(geometry), window, dtypes.bfloat16)

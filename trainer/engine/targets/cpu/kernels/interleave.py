@@ -1,7 +1,7 @@
-"""Pairs of bfloat16 images element by element, as the weight gradient reads them (`products.py`).
+"""Pairs of bfloat16 images, or of the halves of one, element by element, as the weight gradient reads them
+(`products.py`).
 
-The source is `rows` dense images of `elements` numbers; the destination holds a pair of neighbors for each element:
-[ceil(rows / 2)][elements][2]. A last image without a partner is paired with zeros.
+The source is dense images; the destination holds a pair of neighbors for each element: [pairs][elements][2].
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [source address, destination address].
 """
@@ -9,6 +9,7 @@ Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [source ad
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from trainer.engine.graph.dtypes import DType, bfloat16, float32
 from trainer.engine.targets.cpu.kernels.access import load_vector
@@ -21,15 +22,45 @@ TASK_ELEMENTS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
+class PairHalf:
+    """Where one half of the first pair is read: element e at `offset` + e if first <= e < stop; the others are zero."""
+
+    offset: int
+    first: int
+    stop: int
+
+    def holds(self, start: int, stop: int) -> bool:
+        """Whether all of [start, stop) is read."""
+        return self.first <= start and stop <= self.stop
+
+
+@dataclass(frozen=True, slots=True)
 class InterleaveSpec:
-    """How many images, and how many numbers each has."""
+    """`pairs` of `elements`, whose sources lie `step` apart; with `is_odd` the last one's second half is zero."""
 
-    rows: int
+    pairs: int
     elements: int
+    step: int
+    parts: tuple[PairHalf, PairHalf]
+    is_odd: bool = False
 
-    @property
-    def pairs(self) -> int:
-        return -(-self.rows // 2)
+    @classmethod
+    def of_images(cls, images: int, elements: int) -> InterleaveSpec:
+        """Pairs of neighboring images, each of `elements`."""
+        parts = PairHalf(0, 0, elements), PairHalf(elements, 0, elements)
+        return cls(-(-images // 2), elements, 2 * elements, parts, images % 2 > 0)
+
+    @classmethod
+    def of_halves(cls, row: int, extent: int, rows: int, starts: tuple[int, int]) -> InterleaveSpec:
+        """Of one image of `extent` rows, `row` elements each, the `rows` rows from both `starts` on; rows that it does
+        not have are zero.
+        """
+
+        def part(start: int) -> PairHalf:
+            first, stop = (min(max(place, 0), rows) for place in (-start, extent - start))
+            return PairHalf(start * row, first * row, stop * row)
+
+        return cls(1, rows * row, 0, (part(starts[0]), part(starts[1])))
 
     @property
     def size(self) -> int:
@@ -49,37 +80,42 @@ class InterleaveSpec:
         """The module of the kernel."""
         w = Writer()
         source, destination = w.argument(0), w.argument(1)
-        pair, part = w.divide("%task", -(-self.elements // TASK_ELEMENTS))
-        start, stop = w.share(part, TASK_ELEMENTS, self.elements)
-        first = w.pointer(source, w.multiply(pair, 2 * self.elements), "i16")
+        pair, number = w.divide("%task", -(-self.elements // TASK_ELEMENTS))
+        start, stop = w.share(number, TASK_ELEMENTS, self.elements)
+        source = w.pointer(source, w.multiply(pair, self.step), "i16")
         target = w.pointer(destination, w.multiply(pair, self.elements), "i32")
-        whole = w.add(start, w.multiply(w.divide(w.subtract(stop, start), LANES)[0], LANES))
-        partner = w.pointer(first, self.elements, "i16")
-        if self.rows % 2:
+        if self.is_odd:
             with w.when(w.value(f"icmp eq i64 {pair}, {self.pairs - 1}", "c")):
-                _write(w, first, "", target, start, whole, stop)
+                _write(w, source, (self.parts[0], PairHalf(0, 0, 0)), target, start, stop, self.elements)
             with w.when(w.value(f"icmp ne i64 {pair}, {self.pairs - 1}", "c")):
-                _write(w, first, partner, target, start, whole, stop)
+                _write(w, source, self.parts, target, start, stop, self.elements)
         else:
-            _write(w, first, partner, target, start, whole, stop)
+            _write(w, source, self.parts, target, start, stop, self.elements)
         return w.module(name, scratch=True)
 
 
-def _write(w: Writer, first: str, second: str, target: str, start: Integer, whole: Integer, stop: Integer) -> None:
-    """Elements [start, stop) of one pair; a `second` that is "" stands for zeros."""
-    images = (first, second)
-    if whole != 0:
-        with w.loop(start, whole, LANES) as loop:
-            low, high = (
-                load_vector(w, bfloat16, w.pointer(image, loop.index, "i16"), LANES) if image else "zeroinitializer"
-                for image in images
-            )
-            pointer = w.pointer(target, loop.index, "i32")
-            w.emit(f"store <16 x float> {interleaved(w, low, high)}, ptr {pointer}, align 4")
-    if whole == stop:
-        return
-    with w.loop(whole, stop) as loop:
-        for half, image in enumerate(images):
-            value = w.value(f"load i16, ptr {w.pointer(image, loop.index, 'i16')}, align 2") if image else "0"
-            place = w.pointer(w.pointer(target, loop.index, "i32"), half, "i16")
-            w.emit(f"store i16 {value}, ptr {place}, align 2")
+def _write(
+    w: Writer, source: str, parts: tuple[PairHalf, PairHalf], target: str, start: Integer, stop: Integer, elements: int
+) -> None:
+    """Elements [start, stop) of one pair of `elements`, run by run of those of which the same halves are read."""
+    places = sorted({0, elements, *(place for part in parts for place in (part.first, part.stop))})
+    for begin, end in pairwise(places):
+        images = [w.pointer(source, part.offset, "i16") if part.holds(begin, end) else "" for part in parts]
+        first, last = w.maximum(start, begin), w.minimum(stop, end)
+        count = w.maximum(w.subtract(last, first), 0)
+        whole = w.add(first, w.multiply(w.divide(count, LANES)[0], LANES))
+        if first != whole:
+            with w.loop(first, whole, LANES) as loop:
+                low, high = (
+                    load_vector(w, bfloat16, w.pointer(image, loop.index, "i16"), LANES) if image else "zeroinitializer"
+                    for image in images
+                )
+                pointer = w.pointer(target, loop.index, "i32")
+                w.emit(f"store <16 x float> {interleaved(w, low, high)}, ptr {pointer}, align 4")
+        if whole == last:
+            continue
+        with w.loop(whole, last) as loop:
+            for half, image in enumerate(images):
+                value = w.value(f"load i16, ptr {w.pointer(image, loop.index, 'i16')}, align 2") if image else "0"
+                place = w.pointer(w.pointer(target, loop.index, "i32"), half, "i16")
+                w.emit(f"store i16 {value}, ptr {place}, align 2")

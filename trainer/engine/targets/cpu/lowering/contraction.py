@@ -136,6 +136,8 @@ def expand_weight_gradient(expansion: Expansion, work: Work) -> None:
     if x.size == 0 or dy.size == 0:
         return _clear(expansion, target)
     spec = specification(call, "weight_gradient", x.shape, call.shape, prologue=work.prologue)
+    if spec.pairs:
+        spec, x, dy = _interleaved(expansion, spec, x, dy)
     alone = depthwise(spec)
     fast = winograd_choice.algorithm(spec) if expansion.numerics == "fast" else None
     label, sums = _label(call, x.shape, call.shape), weight_gradient.totals_of(spec)
@@ -146,10 +148,7 @@ def expand_weight_gradient(expansion: Expansion, work: Work) -> None:
         label, sums = f"{label} winograd {fast.outputs}x{fast.outputs}", winograd_gradient.totals_of(fast)
     else:
         chosen = Templated(templates.WEIGHT_GRADIENT, spec)
-    if spec.pairs:
-        places = [_interleaved(expansion, x), _interleaved(expansion, dy)]
-    else:
-        places = [_input(expansion, work), expansion.laid_out(dy, CHANNELS_LAST)]
+    places = [x, dy] if spec.pairs else [_input(expansion, work), expansion.laid_out(dy, CHANNELS_LAST)]
     if not sums.is_needed:
         return _emit(expansion, work, chosen, places, label)
     blocks = View(Buffer(sums.size, call.dtype, "totals"), call.dtype, (sums.size,), (1,))
@@ -189,10 +188,24 @@ def _packed(expansion: Expansion, spec: pack.PackSpec, source: View, call: Call)
     return expansion.prepared(source, spec, "pack", f"{call.operation.name} panels")
 
 
-def _interleaved(expansion: Expansion, view: View) -> View:
-    """Pairs of images of an operand; made once for all weight gradients that read it."""
-    spec = InterleaveSpec(view.shape[0], view.size // view.shape[0])
-    return expansion.prepared(expansion.laid_out(view, CHANNELS_LAST), spec, "interleave", f"{view.name} pairs")
+def _interleaved(expansion: Expansion, spec: ConvolutionSpec, x: View, dy: View) -> tuple[ConvolutionSpec, View, View]:
+    """The operands as pairs of images, made once for all weight gradients that read them so; a single image as two,
+    its upper and its lower half.
+    """
+
+    def made(view: View, kernel: InterleaveSpec) -> View:
+        return expansion.prepared(expansion.laid_out(view, CHANNELS_LAST), kernel, "interleave", f"{view.name} pairs")
+
+    if spec.images > 1:
+        x, dy = (made(view, InterleaveSpec.of_images(spec.images, view.size // spec.images)) for view in (x, dy))
+        return spec, x, dy
+    stride, (top, _) = spec.strides[0], spec.padding[0]
+    outputs = -(-dy.shape[2] // 2)
+    rows = (outputs - 1) * stride + (spec.window[0] - 1) * spec.dilation[0] + 1
+    x = made(x, InterleaveSpec.of_halves(x.size // x.shape[2], x.shape[2], rows, (-top, outputs * stride - top)))
+    dy = made(dy, InterleaveSpec.of_halves(dy.size // dy.shape[2], dy.shape[2], outputs, (0, outputs)))
+    spatial, padding = (rows, spec.spatial[1]), ((0, 0), spec.padding[1])
+    return replace(spec, images=2, spatial=spatial, padding=padding), x, dy
 
 
 def _transformed_weights(expansion: Expansion, spec: WinogradSpec, packed: View) -> View:

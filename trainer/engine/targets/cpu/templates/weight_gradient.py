@@ -3,8 +3,8 @@
 Numerics class "exact": the pixels of y are cut into blocks by the shape alone (`pixel_blocks`). Within a block each
 weight is one chain of fused multiply-adds from zero over (image, row, column) ascending; the blocks of a group are
 added to its total in ascending order, starting from zero, and the groups' totals in ascending order. Operands of
-bfloat16 are summed in float32, by pairs of images (`products.py`): x and dy come interleaved (`interleave.py`), and
-"image" means a pair of them.
+bfloat16 are summed in float32, by pairs of images, or of the upper and the lower half of a single one (`products.py`):
+x and dy come interleaved (`interleave.py`), and "image" means a pair of them.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [x, dy, totals, prologue operands…], addresses;
 totals is [groups of blocks][R][S][C/groups][K], and the result itself where `totals_of(spec)` is not needed; else its
