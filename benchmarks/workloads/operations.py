@@ -231,11 +231,11 @@ def of_torch() -> Cases:
     return cases
 
 
-def milliseconds(call: Callable[[], object]) -> float:
-    """The median time of one call."""
+def milliseconds(call: Callable[[], object], seconds: float = SECONDS) -> float:
+    """The median time of one call, of LEAST_CALLS or of those that begin within some seconds."""
     times: list[float] = []
     begin = time.perf_counter()
-    while len(times) < LEAST_CALLS or (len(times) < MOST_CALLS and time.perf_counter() - begin < SECONDS):
+    while len(times) < LEAST_CALLS or (len(times) < MOST_CALLS and time.perf_counter() - begin < seconds):
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)

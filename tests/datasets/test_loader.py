@@ -126,6 +126,14 @@ def test_a_batch_without_usable_items_has_another_ones_content(never_empty: bool
     assert last["value"].tolist() == [0, 0, 1, 2] and last["weight"].tolist() == [float(never_empty), 0, 0, 0]
 
 
+def test_the_part_of_a_process_may_be_padding_alone() -> None:
+    loader = Loader(Picky(5, set()), 4, never_empty=True)
+    loader.take_rows(slice(2, 4))
+    batches = list(loader.epoch(0))
+    assert [batch["value"].tolist() for batch in batches] == [[2, 3], [1, 2]]
+    assert [batch["weight"].tolist() for batch in batches] == [[1, 1], [0, 0]]
+
+
 def test_a_bad_item_is_raised_where_asked_for() -> None:
     reports: list[BadItem] = []
     batches = iter(Loader(Picky(6, {4}), 3, on_error="raise", on_bad_item=reports.append, workers=1).epoch(0))

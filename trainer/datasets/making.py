@@ -104,7 +104,7 @@ class BatchMaker:
         if self.takes_batches:
             return Made(self._finished(take(self.dataset, plan.indices), weight, plan))
         items = self._items(plan, weight, unusable, now)
-        if self.never_empty and not weight.any():
+        if self.never_empty and plan.weight.any() and not weight.any():  # a part may be padding
             weight[0] = 1
         shapes = batch_shapes(items, self.collation, where=lambda row: self.dataset.source(int(plan.indices[row])))
         _refuse_weight(shapes)

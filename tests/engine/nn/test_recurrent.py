@@ -188,6 +188,28 @@ def test_blocks_of_steps_that_are_computed_again_change_nothing(name: str, lengt
         np.testing.assert_allclose(blocks, plain, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("lengths", [None, [9, 3]], ids=["full", "ragged"])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_what_only_the_way_back_reads_is_not_kept_without_it(kind: Any, lengths: list[int] | None) -> None:
+    layer, x = kind(32, 32), engine.asarray(np.random.default_rng(0).standard_normal((9, 2, 32), np.float32))
+    parameters = layer.parameters()
+    infer = engine.trace(lambda x: layer(x, lengths=lengths)[0])
+
+    @engine.trace
+    def train(x: Any) -> Any:
+        y = layer(x, lengths=lengths)[0]
+        return y, engine.gradients(engine.sum(y * y), parameters)
+
+    np.testing.assert_array_equal(infer(x).numpy(), train(x)[0].numpy())
+
+    def scanned(step: Any) -> int:
+        rows = engine.profile(lambda: step(x), steps=1).rows
+        return sum(row.nbytes for row in rows if row.kernel.startswith("rnn_scan") and "gradient" not in row.kernel)
+
+    gates = 4 * 9 * 2 * 32 * 4  # bytes
+    assert scanned(infer) + gates <= scanned(train)
+
+
 def test_blocks_of_steps_take_less_memory() -> None:
     def arena(every: int | None) -> int:
         layer, x = nn.LSTM(8, 16, checkpoint_every=every), engine.ones((256, 4, 8))

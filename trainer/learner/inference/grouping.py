@@ -64,16 +64,21 @@ class Grouping:
         positions = np.argwhere(inside) + offsets[:, inside].T
         distances = squared_distances(positions, centers)
         is_center, choice = np.ones(len(centers), bool), distances.argmin(1)
+        is_near = distances[np.arange(len(positions)), choice] <= self.max_center_distance**2
+        counts = np.bincount(choice[is_near], minlength=len(centers))
         while is_center.any():
-            is_near = distances[np.arange(len(positions)), choice] <= self.max_center_distance**2
-            counts = np.bincount(choice[is_near], minlength=len(centers))
-            removed = self._removed(counts, choice[is_near], positions[is_near], is_center)
+            removed = self._removed(counts, choice, is_near, positions, is_center)
             if not len(removed):
                 break
             is_center[removed] = False
-            distances[:, removed] = np.inf
-            lost = np.flatnonzero(np.isin(choice, removed))
-            choice[lost] = distances[lost].argmin(1)
+            lost = np.flatnonzero(~is_center[choice])
+            left = distances[lost][:, is_center]
+            if not left.size:
+                continue
+            choice[lost] = np.flatnonzero(is_center)[left.argmin(1)]
+            is_near[lost] = left.min(1) <= self.max_center_distance**2
+            counts[removed] = 0
+            counts += np.bincount(choice[lost[is_near[lost]]], minlength=len(centers))
         if not is_center.any():
             return segments, np.zeros(0)
         numbers, kept = np.cumsum(is_center), centers[is_center]
@@ -82,7 +87,7 @@ class Grouping:
         return segments, total / counts[is_center] * heatmap[kept[:, 0], kept[:, 1]]
 
     def _removed(
-        self, counts: np.ndarray, choice: np.ndarray, positions: np.ndarray, is_center: np.ndarray
+        self, counts: np.ndarray, choice: np.ndarray, is_near: np.ndarray, positions: np.ndarray, is_center: np.ndarray
     ) -> list[int]:
         """Centers to remove: the one with the fewest pixels if those are too few, otherwise one of each merged pair.
 
@@ -92,7 +97,7 @@ class Grouping:
         small = np.flatnonzero(is_center & (counts < self.min_pixels))
         if len(small):
             return [int(small[np.argmin(counts[small])])]
-        here = np.flatnonzero(is_center)
+        here, choice, positions = np.flatnonzero(is_center), choice[is_near], positions[is_near]
         mean = np.stack(
             [np.bincount(choice, positions[:, axis], len(counts))[here] / counts[here] for axis in (0, 1)], 1
         )
@@ -112,7 +117,8 @@ def squared_distances(points: np.ndarray, others: np.ndarray) -> np.ndarray:
     distances = np.empty((len(points), len(others)), np.float32)
     for start in range(0, len(points), 4096):  # differences of thousands of points take gigabytes
         part = slice(start, start + 4096)
-        distances[part] = np.square(points[part, None] - others[None]).sum(2, dtype=np.float32)
+        down, right = (np.subtract.outer(points[part, axis], others[:, axis]) for axis in (0, 1))
+        np.add(np.square(down).astype(np.float32), np.square(right).astype(np.float32), out=distances[part])
     return distances
 
 

@@ -148,6 +148,17 @@ def test_two_and_four_ranks_train_a_convolutional_network_with_the_bits_of_one_p
         assert trained(World(size), convolutional, 4) == [expected] * size
 
 
+def test_values_of_each_shard_are_returned() -> None:
+    x, world = np.arange(24, dtype=np.float32).reshape(8, 3), World(1)
+    with engine.device(world.device(0)):
+        step = engine.trace(lambda x: (engine.sum(x * x, axis=1), engine.shard_sum(engine.sum(x))), shards=Shards(4))
+        for _ in range(2):
+            for number, (rows, total) in enumerate(step(x)):
+                np.testing.assert_array_equal(rows.numpy(), (x * x).sum(1)[2 * number : 2 * number + 2])
+                assert float(total) == x.sum()
+    world.settled()
+
+
 def test_sums_overlap_other_work_of_the_gpu() -> None:
     """Work that does not read the sums is not behind the exchange; work that reads them too early is an error."""
     world = World(2)

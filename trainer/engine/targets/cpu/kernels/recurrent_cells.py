@@ -19,7 +19,7 @@ Kind = Literal[
 @dataclass(frozen=True, slots=True)
 class CellWriter:
     """Writes it. load(array, section) and store(value, array, section) address the row's vector of units, `earlier`
-    that of the step before, in the order of the scan. `with_states`: as of `ScanStep`.
+    that of the step before, in the order of the scan. `with_states` and `keeps`: as of `ScanStep`.
     """
 
     floats: Floats
@@ -27,10 +27,15 @@ class CellWriter:
     store: Callable[..., None]
     earlier: Callable[[str], str]
     with_states: bool
+    keeps: bool
 
     def finish(self, kind: Kind, totals: Sequence[str]) -> None:
         """The work of `kind` on the sums of all gates."""
         getattr(self, f"_{kind}")(*totals)
+
+    def _keep(self, *gates: str) -> None:
+        for gate, value in enumerate(gates if self.keeps else ()):
+            self.store(value, "gates", gate)
 
     def _outputs(self, value: str) -> None:
         self.store(value, "y")
@@ -58,9 +63,9 @@ class CellWriter:
         g = mathematics.tanh(f, g)
         c = f.fma(forget, self.load("c"), f.multiply(i, g))
         new = f.multiply(o, mathematics.tanh(f, c))
-        for gate, value in enumerate((i, forget, g, o)):
-            self.store(value, "gates", gate)
-        self.store(c, "cells")
+        self._keep(i, forget, g, o)
+        if self.keeps:
+            self.store(c, "cells")
         self.store(c, "c")
         if self.with_states:
             self._outputs(new)
@@ -72,8 +77,7 @@ class CellWriter:
         r, z = (mathematics.logistic(f, f.add(self.load("x", gate), totals[gate])) for gate in range(2))
         q = f.add(totals[2], self.load("bias"))
         n = mathematics.tanh(f, f.fma(r, q, self.load("x", 2)))
-        for gate, value in enumerate((r, z, n, q)):
-            self.store(value, "gates", gate)
+        self._keep(r, z, n, q)
         self._outputs(f.fma(z, f.subtract(self.load("h"), n), n))
 
     def _derivative(self, total: str) -> str:

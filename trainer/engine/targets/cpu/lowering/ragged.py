@@ -14,7 +14,7 @@ from trainer.engine.targets.cpu import defaults, templates
 from trainer.engine.targets.cpu.kernels.ragged import RaggedCopy, RaggedRows, RaggedSums
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine, Templated
-from trainer.engine.targets.cpu.lowering.recurrent import backward, dense, forward, rounded, transposed
+from trainer.engine.targets.cpu.lowering.recurrent import backward, dense, forward, is_read, rounded, transposed
 from trainer.engine.targets.cpu.templates.contraction import MatmulSpec, pack_spec
 from trainer.engine.targets.cpu.templates.ragged import RaggedProduct
 
@@ -57,7 +57,7 @@ def expand_rnn_scan_ragged_gradient(expansion: Expansion, work: Work) -> None:
     else:
         states, projection = [y, *saved, w, *[h] * is_gru], []
     backward(expansion, work, [*given, *states], writes, steps.rows)
-    if _is_read(dx):
+    if is_read(dx):
         products = _buffer(x.shape, x.dtype, "derivative of packed inputs")
         steps.multiply(_rows(dp), w_ih, _rows(products))
         steps.copy("unpack", products, dx)
@@ -66,7 +66,7 @@ def expand_rnn_scan_ragged_gradient(expansion: Expansion, work: Work) -> None:
     before = _buffer(y.shape, x.dtype, "states before")
     steps.copy("before", y, before, 1 if reverse else -1, h)
     steps.sum_products(_rows(recurrent), _rows(before), dw)
-    if _is_read(dh):
+    if is_read(dh):
         first = _buffer((x.shape[1], w.shape[0]), x.dtype, "first step")
         steps.copy("first", recurrent, first, 1 if reverse else -1)
         steps.multiply(first, w, dh, carried=carried)
@@ -179,7 +179,3 @@ def _rows(view: View) -> View:
     """A dense array of all steps as a matrix of them; the stride of a batch of one row says nothing."""
     steps, batch, width = view.shape
     return replace(view, shape=(steps * batch, width), strides=(width, 1))
-
-
-def _is_read(view: View) -> bool:
-    return view.buffer is not None and not view.buffer.unread

@@ -38,6 +38,7 @@ def forward(
     expansion.copy(h, last, "first state")
     is_projected, neighbor = len(others) == 2, 1 if reverse else -1
     views = {"x": x, "y": y, "h": last, "first": h}
+    kept = saved[1:] if cell == "lstm" else saved
     if cell == "lstm":
         expansion.copy(others[0], saved[0], "first state")
         views |= {"c": saved[0], "cells": saved[1], "gates": saved[2]}
@@ -46,7 +47,8 @@ def forward(
     units = wide // CELLS[cell]
     source = Source("y", size, step=neighbor, edge="first")
     common = (dtype, precision, steps, batch)
-    kernel = ScanStep(cell, *common, size, units, source, neighbor, rows is not None, not is_projected)
+    keeps = is_projected or any(is_read(view) for view in kept)
+    kernel = ScanStep(cell, *common, size, units, source, neighbor, rows is not None, not is_projected, keeps=keeps)
     parts: list[Step] = [(kernel, views, w)]
     if is_projected:
         source = Source("gates", 5 * units, 4 * units)
@@ -109,6 +111,11 @@ def dense(expansion: Expansion, arrays: Sequence[View], weights: Sequence[int]) 
         view if at in weights else expansion.laid_out(view, Layout.row_major(view.ndim))
         for at, view in enumerate(arrays)
     ]
+
+
+def is_read(view: View) -> bool:
+    """Whether anything reads an output."""
+    return view.buffer is not None and not view.buffer.unread
 
 
 def transposed(view: View) -> View:
