@@ -31,7 +31,7 @@ class Foresight:
 
     @classmethod
     def of(cls, rows: int, width: int, pitch: int, tiles: int, steps: int) -> Foresight:
-        """That of so many tiles for rows of `width` elements."""
+        """That of this many tiles for rows of `width` elements."""
         share, steps = max(1, tiles // rows), max(1, steps)
         return cls(rows, pitch, share, GRAIN * -(-width // (GRAIN * share * steps)), steps)
 

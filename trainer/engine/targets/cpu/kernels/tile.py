@@ -22,7 +22,7 @@ from trainer.engine.targets.ir.expression import MEMORY, lanes_of, narrow, rende
 from trainer.engine.targets.ir.writer import Integer, Typed, Writer, vector
 
 Places = tuple[str, str, str]
-"""Addresses of both operands and of what is asked for."""
+"""Addresses of both operands and of requested memory."""
 
 UNROLLED_INSTRUCTIONS = 400
 LONG_OPERATIONS = frozenset(
@@ -149,7 +149,7 @@ class _TileWriter:
         store_vector(w, stored, value, pointer, self.lanes, active)
 
     def _moved(self, places: Places, index: Integer, level: Level) -> Places:
-        """Where the operands, and what is asked for, lie at a step of a level."""
+        """Where the operands, and requested memory, lie at a step of a level."""
         steps = level.a_step, level.b_step, level.ahead_step
         a, b, ahead = (
             self.writer.pointer(place, self.writer.multiply(index, step), self.element)

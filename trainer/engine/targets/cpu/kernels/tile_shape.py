@@ -12,7 +12,7 @@ from trainer.engine.targets.ir.writer import Integer
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A loop of the reduction: its extent, and the elements that `a`, `b` and what is asked for move by at each step.
+    """A loop of the reduction: its extent, and the elements that `a`, `b` and requested memory move by at each step.
 
     An `extent` or step that is a register name becomes a parameter of the tile.
     """
