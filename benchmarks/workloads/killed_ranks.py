@@ -108,6 +108,7 @@ class KilledRanks:
             return KilledRank(training, processes, "", 0.0, f"it ended with {code} before the kill") if code else None
         everything = psutil.Process(started.pid).children(recursive=True)
         victim, begun, known = ranks[place], time.monotonic(), _known(run, before + 1, processes)
+        killed_at = time.time()
         with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
             victim.kill()
         try:
@@ -120,8 +121,8 @@ class KilledRanks:
                     process.kill()
         if not code:
             return None
-        events = [record.event for record in records_of(run) if record.attempt == before + 1]
-        ended = [event for event in events if isinstance(event, EndEvent)]
+        records = [record for record in records_of(run) if record.attempt == before + 1]
+        ended = [record.event for record in records if isinstance(record.event, EndEvent)]
         problem = ""
         if seconds > LONGEST_SECONDS:
             problem = f"it ended {seconds:.1f} s after the kill"
@@ -129,7 +130,8 @@ class KilledRanks:
             problem = f"left behind: {[process.pid for process in left]}"
         elif victim.pid in known and ended and not _names(str(ended[-1].reason), known[victim.pid], victim.pid):
             problem = f"process {victim.pid} was killed, and the end says: {ended[-1].reason}"
-        return KilledRank(training, processes, phase_of(events), round(seconds, 2), problem)
+        phase = phase_of(record.event for record in records if record.time <= killed_at)
+        return KilledRank(training, processes, phase, round(seconds, 2), problem)
 
 
 def _known(run: RunPaths, attempt: int, processes: int) -> dict[int, int]:
