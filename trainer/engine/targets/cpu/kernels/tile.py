@@ -210,8 +210,8 @@ class _TileWriter:
             active = tile.lanes if tile.b_masked and column == tile.vectors - 1 else self.lanes
             columns.append(load_vector(w, tile.dtype, pointer, self.lanes, active))
             if tile.right_ahead:
-                ahead = w.multiply(tile.right_ahead, level.b_step)
-                prefetch(w, w.pointer(pointer, ahead, self.element), 2)
+                later = w.multiply(tile.right_ahead, level.b_step)
+                prefetch(w, w.pointer(pointer, later, self.element), 2)
         updated = []
         for number, row in enumerate(rows):
             spread = self._broadcast(w.pointer(a_here, w.add(a_shift, tile.rows[row]), self.element))
