@@ -154,7 +154,7 @@ class Network:
             import untuned
 
             words = argparse.Namespace(
-                network=NETWORK_OF[name], threads=threads, batch=None, inference=False, bfloat16=False, measure=""
+                network=NETWORK_OF[name], threads=threads, batch=None, inference=False, precision="float32", measure=""
             )
             self.run: Callable[[], float] = untuned.in_trainer(words)
         else:

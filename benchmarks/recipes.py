@@ -9,7 +9,7 @@
     python benchmarks/recipes.py digits --short                     a few steps, to see that it works; not appended
     python benchmarks/recipes.py clothes --estimate                 how long all of it takes, by a few epochs; appended
     python benchmarks/recipes.py clothes --picture                  also: the run's last samples as the recipe's picture
-    python benchmarks/recipes.py --curves                           draws every recipe's curve.png from its results
+    python benchmarks/recipes.py --curves                           draws the curve.png of each recipe with results
     python benchmarks/recipes.py --table                            what the results say, a line a recipe
 
 Each run is a command of its own with an empty folder for compiled kernels. The end event has the metrics of the test
@@ -451,7 +451,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.beside and (refused := _refused_beside(names, overrides, is_short=arguments.short)):
         parser.error(refused)
     if arguments.curves:
-        for name in names:
+        for name in filter(results, names):
             keep_curve(name)
         return 0
     verdicts = []

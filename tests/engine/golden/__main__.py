@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no such program: {', '.join(unknown)}")
     names = chosen.names or list(PROGRAMS)
     has_results = not chosen.no_results and (chosen.write or chosen.check)
-    kept = record.read() if record.GOLDEN.exists() and not (chosen.write and not chosen.names) else {}
+    kept = record.read() if record.GOLDEN.exists() else {}
     failures = 0
     for number, name in enumerate(names, 1):
         began = time.perf_counter()
