@@ -31,11 +31,7 @@ class Foresight:
 
     @classmethod
     def of(cls, rows: int, width: int, pitch: int, tiles: int, steps: int) -> Foresight:
-<<<<<<< HEAD
-        """That of this many tiles for rows of `width` elements."""
-=======
         """Divides rows of `width` elements among this many tiles."""
->>>>>>> main
         share, steps = max(1, tiles // rows), max(1, steps)
         return cls(rows, pitch, share, GRAIN * -(-width // (GRAIN * share * steps)), steps)
 

@@ -22,11 +22,7 @@ from trainer.engine.targets.ir.expression import MEMORY, lanes_of, narrow, rende
 from trainer.engine.targets.ir.writer import Integer, Typed, Writer, vector
 
 Places = tuple[str, str, str]
-<<<<<<< HEAD
-"""Addresses of both operands and of requested memory."""
-=======
 """Addresses of both operands and of memory read later."""
->>>>>>> main
 
 UNROLLED_INSTRUCTIONS = 400
 LONG_OPERATIONS = frozenset(
@@ -153,11 +149,7 @@ class _TileWriter:
         store_vector(w, stored, value, pointer, self.lanes, active)
 
     def _moved(self, places: Places, index: Integer, level: Level) -> Places:
-<<<<<<< HEAD
-        """Where the operands, and requested memory, lie at a step of a level."""
-=======
         """Where the operands, and memory read later, lie at a step of a level."""
->>>>>>> main
         steps = level.a_step, level.b_step, level.ahead_step
         a, b, ahead = (
             self.writer.pointer(place, self.writer.multiply(index, step), self.element)

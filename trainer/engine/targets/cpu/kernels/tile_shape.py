@@ -12,11 +12,7 @@ from trainer.engine.targets.ir.writer import Integer
 
 @dataclass(frozen=True, slots=True)
 class Level:
-<<<<<<< HEAD
-    """A loop of the reduction: its extent, and the elements that `a`, `b` and requested memory move by at each step.
-=======
     """A loop of the reduction: its extent, and the elements that `a`, `b` and memory read later move by at each step.
->>>>>>> main
 
     An `extent` or step that is a register name becomes a parameter of the tile.
     """
