@@ -209,6 +209,9 @@ class _TileWriter:
             pointer = w.pointer(b_here, w.add(b_shift, column * tile.b_vector_step), self.element)
             active = tile.lanes if tile.b_masked and column == tile.vectors - 1 else self.lanes
             columns.append(load_vector(w, tile.dtype, pointer, self.lanes, active))
+            if tile.right_ahead:
+                later = w.multiply(tile.right_ahead, level.b_step)
+                prefetch(w, w.pointer(pointer, later, self.element), 2)
         updated = []
         for number, row in enumerate(rows):
             spread = self._broadcast(w.pointer(a_here, w.add(a_shift, tile.rows[row]), self.element))

@@ -44,7 +44,7 @@ class Tile:
     accumulate: add what the output holds already to the finished sum (then the output has the accumulator's dtype).
     products: what one element of `a` and of `b` is, and how two are multiplied (`products.py`).
     prefetched: whether the cache lines of the output, and those of its size that the epilogue reads, are asked for
-    before the sum begins.
+    before the sum begins. right_ahead: how many steps before its use a row of `b` is asked for; 0: never.
     """
 
     dtype: DType
@@ -61,6 +61,7 @@ class Tile:
     runs: tuple[LevelPart, ...] = ()
     products: Products = "single"
     prefetched: bool = False
+    right_ahead: int = 0
 
     @property
     def by_tile_registers(self) -> bool:

@@ -143,6 +143,8 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
         level = Level(spec.steps, column_stride, lanes if spec.packed else spec.b_strides[0])
         vector_step = spec.steps * lanes if spec.packed else lanes
 
+        in_order = column_stride == 1 and row_stride == spec.steps and not (parameters.pack_rows or parameters.tiles)
+        asks_for_rows = in_order and spec.rows >= FEWEST_STRIPS * parameters.tile_rows
         stored = MEMORY[spec.epilogue.output(spec.dtype).name]
 
         def write_tiles(
@@ -157,15 +159,18 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
                     offset = w.add(w.multiply(matrix_row, spec.columns), column)
                     pointers = operands.at(w, offset, column)
                     places = (a_here, b_here, w.pointer(output, offset, stored), *pointers, *configured)
+                    follow = [memory.at(a_here, parameters.tile_rows * row_stride)] if asks_for_rows else []
                     for width, active in cut_columns(w, panel.index, spec.columns, lanes, parameters.tile_vectors):
                         for height, _ in w.cut(strip.index, spec.rows, parameters.tile_rows):
                             tile = Tile(
                                 spec.dtype, tuple(row * row_stride for row in range(height)),
                                 tuple(row * spec.columns for row in range(height)), width, vector_step, active,
-                                (level,), parameters.unroll, b_masked=not spec.packed, accumulate=accumulate,
-                                epilogue=spec.epilogue, products=products,
+                                (replace(level, ahead_step=height if asks_for_rows else 0),), parameters.unroll,
+                                b_masked=not spec.packed, accumulate=accumulate, epilogue=spec.epilogue,
+                                products=products, prefetched=asks_for_rows,
+                                right_ahead=0 if spec.packed else RIGHT_AHEAD,
                             )  # fmt: skip
-                            run_tile(w, f"tile_{height}x{width}_{active}", tile, places, values)
+                            run_tile(w, f"tile_{height}x{width}_{active}", tile, (*places, *follow), values)
 
         self.write_depth(a, b, level, write_tiles)
         if configured:
@@ -193,6 +198,17 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
                 packed_step *= extent
         return self.memory.at(a, a_offset), self.memory.at(b, b_offset)
 
+
+FEWEST_STRIPS = 4
+"""Strips of rows from which on a tile asks for the rows of the next one, a line each step, and for what it will write:
+the processor does not foresee that so many rows come next. One core of Zen 4 with 12,544 rows from memory: 384 to 96
+columns 10.1 and 8.8 ms, 288 to 96 8.3 and 6.7 ms, 96 to 96 3.1 and 2.5 ms; rows from caches 0 to 2 % less.
+"""
+
+RIGHT_AHEAD = 32
+"""Steps ahead of which a right operand is asked for where it is read in place, in strides: 192x3136x768 14.2 and 10.6
+ms, 96x2048x384 1.98 and 1.87 ms, 12544x96x384 11.3 and 9.6 ms. 16 steps gain half of it.
+"""
 
 FAR_BYTES = 16 << 20
 """What is larger comes from memory rather than from a third-level cache."""
