@@ -265,6 +265,7 @@ ELSEWHERE = {
     "operations.md": "tests/engine/test_docstring_examples.py",
     "scale.md": "tests/end_to_end/test_ranks.py",
     "gpu.md": "tests/learner/test_cuda.py trains, in the emulator; its commands need a GPU",
+    "results.md": "its commands are the benchmarks, which no test runs",
     "CONTRIBUTING.md": "its commands are the test tiers themselves",
     **{f"own-{name}.md": "tests/end_to_end/test_guides.py"
        for name in ("classification", "detection", "segmentation", "instances", "image-to-image")},

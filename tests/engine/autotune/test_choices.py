@@ -76,6 +76,6 @@ def test_a_choice_ends_with_the_source_that_made_it(folder: Path, monkeypatch: p
     monkeypatch.setattr(identity, "source_hash", lambda: "another source")
     asked: list[object] = []
     monkeypatch.setattr(defaults, "candidates", lambda spec, machine: asked.append(spec) or ["computed"])
-    with pytest.raises(TypeError):  # what it computed is no parameters: it can't be kept
+    with pytest.raises(AttributeError):  # what it computed is no parameters: it can't be kept
         choices.choose(SPECS[0], AVX512)
     assert asked == [SPECS[0]]

@@ -62,7 +62,7 @@ print(sum(count > 0 for count in lowered), losses, weights.tobytes().hex())
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path))
     yield tmp_path / "objects"
     disk_cache.private_directory.cache_clear()
 
@@ -124,7 +124,7 @@ def test_a_kept_program_has_the_launches_kernels_and_places_of_a_fresh_one(
 
 def test_a_second_process_lowers_nothing_and_computes_the_same_bits(tmp_path: Path) -> None:
     def run(seed: str) -> list[str]:
-        environment = {**os.environ, disk_cache.CACHE_VARIABLE: str(tmp_path), "PYTHONHASHSEED": seed}
+        environment = {**os.environ, "TRAINER_CACHE_DIR": str(tmp_path), "PYTHONHASHSEED": seed}
         command = [sys.executable, "-c", PROCESS]
         return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout.split(
             " ", 1
