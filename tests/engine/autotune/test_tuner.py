@@ -216,7 +216,7 @@ def test_what_was_decided_before_an_interruption_is_kept(monkeypatch: pytest.Mon
 def test_failing_candidates_are_skipped_and_told_of_and_the_training_never_notices(
     monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path / "cache"))  # a plan kept by another test has the true template
+    monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path))  # plans of other tests have the true template
     monkeypatch.syspath_prepend(str(repository))
     monkeypatch.setattr(templates, "MATMUL", faulty.TEMPLATE)
 
