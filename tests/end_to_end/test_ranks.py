@@ -9,9 +9,11 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.cli.slurm_cluster import SlurmCluster, missing_commands
@@ -57,6 +59,25 @@ class Small(Task):
         losses = nn.cross_entropy(logits, batch["label"], reduction="none")
         classes = Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])
         return {"loss": Mean(losses, batch["weight"]), "classes": classes}
+"""
+BUSY = """\
+import ctypes
+import time
+from trainer.learner import Hook
+
+
+class Wait(Hook):
+    is_inline = True
+
+    def after_step(self, training, moment):
+        if training.progress.step == 3:
+            open("{name}.busy", "w").close()
+            {wait}
+
+
+class Busy(Small):
+    def hooks(self):
+        return [Wait()]
 """
 CONFIG = """\
 task: ./task.py:Small
@@ -162,25 +183,58 @@ def test_srun_starts_the_processes(folder: Path, tmp_path: Path, monkeypatch: py
     assert_same(folder, "slurm")
 
 
-def beaten(root: Path, rank: int) -> dict[str, Any]:
-    """What a rank's heartbeat says, once a checkpoint of the run is complete."""
+def beaten(root: Path, rank: int, after: Path | None = None) -> dict[str, Any]:
+    """What a rank's heartbeat says, once a file exists: by default, a checkpoint of the run."""
     deadline = time.monotonic() + PATIENCE
-    while not (root / "checkpoints" / "step-2").is_dir():
+    while not (after or root / "checkpoints" / "step-2").exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
     found: dict[str, Any] = json.loads((root / "ranks" / "1" / f"{rank}.json").read_text(encoding="utf-8"))
     return found
 
 
+@pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_lost_rank_is_named_and_nothing_is_left_behind(folder: Path, number: signal.Signals) -> None:
-    name = number.name
+def test_a_lost_rank_is_named_and_nothing_is_left_behind(folder: Path, number: signal.Signals, rank: int) -> None:
+    name = f"{number.name}-{rank}"
     process = trainer(folder, "config.yaml", "train.steps=100000", "train.processes=2", "--run-dir", name)
-    lost = beaten(folder / name, 1)
+    lost = beaten(folder / name, rank)
     os.kill(lost["pid"], number)
-    output, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 1
-    assert f"rank 1 (pid {lost['pid']} on {lost['host']})" in output
-    end = [record.event for record in read_events(folder / name / "events.jsonl")][-1]
-    assert isinstance(end, EndEvent) and end.status == "failed" and "rank 1" in str(end.reason)
+    assert_named(process, folder / name, f"rank {rank} (pid {lost['pid']} on {lost['host']})")
     assert not process_is_alive(lost["pid"], lost["started"])
+
+
+def test_a_rank_that_is_lost_before_its_heartbeat_is_named(folder: Path) -> None:
+    process = trainer(folder, "config.yaml", "train.steps=8", "train.processes=2", "--run-dir", "early")
+    os.kill(pid_of_rank(process, 1), signal.SIGKILL)
+    assert_named(process, folder / "early", "rank 1 was killed by SIGKILL")
+
+
+def test_a_lost_rank_is_named_while_the_first_is_busy(folder: Path) -> None:
+    """In a hook of a user, which holds the interpreter's lock or gives it to other threads."""
+    for name, wait in (("idle", "time.sleep(1e6)"), ("holding", "ctypes.PyDLL(None).sleep(1000000)")):
+        (folder / f"{name}.py").write_text(TASK + BUSY.format(name=name, wait=wait), encoding="utf-8")
+        words = f"task=./{name}.py:Busy", "train.steps=8", "train.processes=2", "--run-dir", name
+        process = trainer(folder, "config.yaml", *words)
+        lost = beaten(folder / name, 1, after=folder / f"{name}.busy")
+        os.kill(lost["pid"], signal.SIGKILL)
+        assert_named(process, folder / name, f"rank 1 (pid {lost['pid']} on {lost['host']})")
+
+
+def assert_named(process: subprocess.Popen[str], root: Path, words: str) -> None:
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1 and words in output, output
+    end = [record.event for record in read_events(root / "events.jsonl")][-1]
+    assert isinstance(end, EndEvent) and end.status == "failed" and words in str(end.reason)
+    assert not (root / "run.lock").exists() and not [*root.glob("ranks/*/*.ended.*")]
+
+
+def pid_of_rank(command: subprocess.Popen[str], rank: int) -> int:
+    """The process of a rank, as soon as it exists."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        for process in psutil.Process(command.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                if "trainer.cli.rank" in process.cmdline()[:4] and process.environ().get("PMI_RANK") == str(rank):
+                    return int(process.pid)
+    raise AssertionError(f"no rank {rank} within {PATIENCE} s")

@@ -24,12 +24,12 @@ from trainer.learner.optimizers.partition import Partition, partitioned
 from trainer.learner.ranks import Group, RankLost, agreement
 from trainer.learner.ranks.activity import Activity
 from trainer.learner.ranks.agreement import shards_for, what_must_agree
-from trainer.learner.ranks.heartbeats import SILENT_SECONDS, Heartbeats
+from trainer.learner.ranks.heartbeats import LOOKS_AFTER_FAILURE, SILENT_SECONDS, Heartbeats
 from trainer.learner.ranks.lagging import Lagging
 from trainer.learner.ranks.pace import DATA, RECENT_STEPS, STEP, Pace
 from trainer.learner.ranks.start import abandon, from_launcher
 from trainer.learner.ranks.tree import SMALL_BYTES
-from trainer.rundir import PhaseEvent, WarningEvent
+from trainer.rundir import PhaseEvent
 
 
 class Thread(Group):
@@ -368,23 +368,28 @@ def test_other_ranks_watch_the_first_which_fails_with_the_name_of_the_lost_one(t
     assert str(named) in str(lost(ranks[1]))
 
 
-def test_a_lost_rank_is_named_in_a_warning_while_the_first_is_busy(tmp_path: Path) -> None:
-    events: list[Any] = []
-    pace = Pace()
-    beats_of(tmp_path, 2, lambda: 0.0)[1].stop("no memory")
-    rank = Heartbeats(tmp_path, 0, 2, pace, events.append)
+def test_a_rank_that_does_not_end_after_the_loss_of_another_is_ended(tmp_path: Path) -> None:
+    ended: list[str] = []
+    beats_of(tmp_path, 2, lambda: 0.0)
+    rank = Heartbeats(tmp_path, 0, 2, end=ended.append)
+    rank.watch()
+    (tmp_path / "1.json").write_text(json.dumps({**rank._known, "started": -1}))
+    rank.watch()
+    assert ended == [] and rank.lost is not None  # while it waits for the other, it ends by itself
+    rank.watch()
+    assert ended == [rank.lost] and rank.lost.endswith("died")
+    assert lost(Heartbeats(tmp_path, 1, 2)) == f"{rank.beat_of(0)} failed: {ended[0]}"
 
-    def warnings() -> list[str]:
-        rank.report(rank.look())
-        return [event.message for event in events if isinstance(event, WarningEvent)]
 
-    with pace.wait():
-        assert warnings() == warnings() == []  # it ends by itself
-    with pace.during("hooks"):
-        assert warnings() == []
-        (named,) = warnings()
-        assert "rank 1" in named and "failed: no memory" in named and "'hooks'" in named
-        assert warnings() == [named]
+def test_a_rank_has_more_time_to_end_after_the_failure_of_another(tmp_path: Path) -> None:
+    ended: list[str] = []
+    beats_of(tmp_path, 2, lambda: 0.0)[1].stop("the loss is not finite")
+    rank = Heartbeats(tmp_path, 0, 2, end=ended.append)
+    for _ in range(LOOKS_AFTER_FAILURE - 1):
+        rank.watch()
+    assert ended == []
+    rank.watch()
+    assert "failed: the loss is not finite" in ended[0]
 
 
 def test_a_rank_that_waits_ends_once_another_is_lost(tmp_path: Path) -> None:

@@ -29,13 +29,14 @@ from trainer.tui.numbers import duration, number
 LOG_LINES = 12
 
 
-def settle(attempt: Attempt, returncode: int, last_words: str) -> None:
+def settle(attempt: Attempt, returncode: int, last_words: str, who: str = "the worker") -> None:
     """Ensures that the attempt has an `end` event after its worker has ended.
 
     Args:
         attempt: the attempt.
         returncode: exit code of the worker, negative for the signal that killed it.
         last_words: message of a worker that could not write its own event.
+        who: the process, as the event calls it.
     """
     if error := gone(attempt.paths.root):
         raise error
@@ -46,7 +47,7 @@ def settle(attempt: Attempt, returncode: int, last_words: str) -> None:
         return
     if end_of(attempt) is not None:
         return
-    end = explain(returncode, last_words, _log_tail(attempt))
+    end = explain(returncode, last_words, _log_tail(attempt), who)
     try:
         with attempt.writer() as write:
             write(end)
@@ -54,7 +55,7 @@ def settle(attempt: Attempt, returncode: int, last_words: str) -> None:
         raise TrainerError(last_words or f"{end.reason}\n{error}") from error
 
 
-def explain(returncode: int, last_words: str, log: str) -> EndEvent:
+def explain(returncode: int, last_words: str, log: str, who: str = "the worker") -> EndEvent:
     """The `end` event for a worker that wrote none."""
     if -returncode in BY_SIGNAL or returncode in BY_SIGNAL.values():
         code = BY_SIGNAL.get(-returncode, returncode)
@@ -64,9 +65,9 @@ def explain(returncode: int, last_words: str, log: str) -> EndEvent:
     if returncode < 0:
         name = signal.Signals(-returncode).name
         hint = " (the usual sign that memory ran out)" if name == "SIGKILL" else ""
-        reason = f"the worker was killed by {name}{hint}"
+        reason = f"{who} was killed by {name}{hint}"
     else:
-        reason = f"the worker ended with exit code {returncode} and without a message"
+        reason = f"{who} ended with exit code {returncode} and without a message"
     return EndEvent("failed", FAILURE, reason=f"{reason}\n{log}".rstrip())
 
 

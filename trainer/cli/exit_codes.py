@@ -7,6 +7,8 @@ import signal
 DONE = 0
 FAILURE = 1
 USER_MISTAKE = 2
+RANK_LOST = 3
+"""Of a rank other than 0 that ends because rank 0 is lost, or has ended for another's loss; the command's is 1."""
 INTERRUPTED = 130
 TERMINATED = 143
 

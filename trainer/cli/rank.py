@@ -4,7 +4,7 @@
     others   attempt from rank 0 → its resolved config → Learner.run(), without run directory, events and requests
 
 `python -P -m trainer.cli.rank ATTEMPT` is one of the processes that `train.processes` starts. Their worker has made the
-run directory; it forwards signals to rank 0, and ends those that are left once rank 0 has ended.
+run directory; it starts and ends them (`rank_starter`).
 """
 
 from __future__ import annotations
@@ -12,36 +12,24 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainer import TrainerError
 from trainer.cli.attempt import Attempt
-from trainer.cli.exit_codes import BY_SIGNAL, FAILURE, USER_MISTAKE
+from trainer.cli.exit_codes import FAILURE, RANK_LOST, USER_MISTAKE
 from trainer.cli.plugins import leave_out_plugins
+from trainer.cli.rank_starter import heartbeats_of
 from trainer.cli.watcher import Watcher, die_with_parent
-from trainer.learner.ranks import Group
+from trainer.learner.ranks import Group, RankLost
 from trainer.learner.ranks import start as ranks
 from trainer.learner.ranks.heartbeats import Heartbeats
-from trainer.rundir import EndEvent, Event, EventSink, LogEvent, PhaseEvent, RunPaths, host_name, read_events
-from trainer.rundir.processes import process_is_alive
+from trainer.rundir import Event, EventSink, LogEvent, PhaseEvent, RunPaths, host_name
 
 if TYPE_CHECKING:
     from trainer.configs import Loaded, RunConfig
-
-LOOK_SECONDS = 0.05
-"""Seconds between two checks of the processes."""
-
-RANKS = "ranks"
-"""The folder of the run directory with the heartbeats."""
-
-SECONDS_TO_END = 3.0
-"""Seconds that the other ranks have to end after rank 0, before they are killed: one may hang."""
 
 
 def train_as_first(
@@ -55,7 +43,10 @@ def train_as_first(
     group.from_first((attempt.paths.root.absolute(), attempt.number, *resume))
     sink(LogEvent(f"{group.size} processes train together, each on {loaded.config.train.shards // group.size} shards"))
     threads = share_of_threads(group)  # from here on, all ranks have started
-    group.heartbeats = Heartbeats(heartbeats_of(attempt.paths.root, attempt.number), 0, group.size, group.pace, sink)
+    group.heartbeats = Heartbeats(
+        heartbeats_of(attempt.paths.root, attempt.number), 0, group.size, group.pace, sink,
+        end=lambda lost: _end_now(lambda: watcher.abort(FAILURE, str(RankLost(lost)), "failed")),
+    )  # fmt: skip
     group.heartbeats.start()
     failure: str | None = "it ended before its training"
     try:
@@ -71,11 +62,7 @@ def train_as_first(
         failure = f"{type(error).__name__}: {error}"
         raise
     finally:
-        group.heartbeats.stop(failure)
-        if failure is None:
-            ranks.end(group)
-        else:
-            ranks.abandon()
+        _leave(group, failure)
 
 
 def follow_first(group: Group) -> int:
@@ -93,7 +80,10 @@ def follow_first(group: Group) -> int:
     root, number_of_attempt, checkpoint, is_forced = order
     paths = RunPaths(root)
     threads = share_of_threads(group)
-    group.heartbeats = Heartbeats(heartbeats_of(root, number_of_attempt), group.rank, group.size, group.pace)
+    group.heartbeats = Heartbeats(
+        heartbeats_of(root, number_of_attempt), group.rank, group.size, group.pace,
+        end=lambda lost: _end_now(lambda: os._exit(RANK_LOST)),
+    )  # fmt: skip
     group.heartbeats.start()
     failure: str | None = "it ended before its training"
     try:
@@ -107,21 +97,28 @@ def follow_first(group: Group) -> int:
         learner.config = with_threads(loaded.config, threads)
         outcome = learner.run()
         failure = None if outcome.error is None else str(outcome.error)  # rank 0 reports it
-        return outcome.exit_code
+        return RANK_LOST if isinstance(outcome.error, RankLost) else outcome.exit_code
     except BaseException as error:
         failure = f"{type(error).__name__}: {error}"
         raise
     finally:
-        group.heartbeats.stop(failure)
-        if failure is None:
-            ranks.end(group)
-        else:
-            ranks.abandon()
+        _leave(group, failure)
 
 
-def heartbeats_of(root: Path, attempt: int) -> Path:
-    """The folder of the heartbeats of an attempt."""
-    return root / RANKS / str(attempt)
+def _leave(group: Group, failure: str | None) -> None:
+    """Leaves MPI and ends the heartbeat. A rank that dies at MPI's end is named, too."""
+    assert group.heartbeats is not None
+    if failure is None:
+        ranks.end(group)
+    group.heartbeats.stop(failure)
+    if failure is not None:
+        ranks.abandon()
+
+
+def _end_now(end: Callable[[], None]) -> None:
+    """Ends this process, whose main thread goes on although another rank is lost."""
+    ranks.abandon()
+    end()
 
 
 def share_of_threads(group: Group) -> int:
@@ -144,69 +141,6 @@ def with_threads(config: RunConfig, threads: int) -> RunConfig:
 
 def _no_sink(event: Event) -> None:
     del event
-
-
-def start_ranks(attempt: Attempt, processes: int) -> int:
-    """Starts the processes of an attempt whose run directory exists, and waits for their end; returns the exit code.
-
-    Raises:
-        TrainerError: there is no launcher.
-    """
-    described = {
-        "root": str(attempt.paths.root.absolute()), "number": attempt.number, "debug": attempt.debug,
-        "process_start": attempt.process_start, "is_forced": attempt.is_forced,
-        "checkpoint": None if attempt.checkpoint is None else str(attempt.checkpoint),
-    }  # fmt: skip
-    first = heartbeats_of(attempt.paths.root, attempt.number).absolute() / "0.json"
-    arguments = ["-P", "-m", "trainer.cli.rank", json.dumps(described), str(processes)]
-    command = ranks.command(processes, arguments, first.parent)
-    if attempt.lock is not None:
-        attempt.lock.release()  # rank 0 takes it
-    launcher = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
-
-    def forward(number: int, frame: object) -> None:
-        with suppress(OSError, ValueError):
-            os.kill(json.loads(first.read_text(encoding="utf-8"))["pid"], number)
-
-    for number in BY_SIGNAL:
-        signal.signal(number, forward)
-    deadline, failed = None, ranks.failed_at_start(first.parent)
-    while launcher.poll() is None:
-        time.sleep(LOOK_SECONDS)
-        if failed.exists():
-            launcher.terminate()  # which ends all
-            launcher.wait()
-        if deadline is None and first.exists() and not _alive([first]):
-            deadline = time.monotonic() + SECONDS_TO_END
-        if deadline is not None and (not (alive := _alive(first.parent.glob("*.json"))) or time.monotonic() > deadline):
-            for pid in alive:
-                with suppress(ProcessLookupError):  # it has just ended
-                    os.kill(pid, signal.SIGKILL)
-            launcher.terminate()  # which ends what is left of its own
-            launcher.wait()
-    with suppress(OSError):  # most have not failed
-        failed.rmdir()
-    ended = [
-        record.event
-        for record in read_events(attempt.paths.events)
-        if record.attempt == attempt.number and isinstance(record.event, EndEvent)
-    ]
-    if not ended:
-        has_begun = first.exists()
-        print(f"{'rank 0' if has_begun else 'a process'} of the training died", file=sys.stderr, flush=True)
-        return FAILURE
-    return ended[-1].exit_code
-
-
-def _alive(heartbeats: Iterable[Path]) -> list[int]:
-    """The processes on this machine that live and that these files name."""
-    alive = []
-    for path in heartbeats:
-        with suppress(OSError, ValueError):
-            known = json.loads(path.read_text(encoding="utf-8"))
-            if known["host"] == host_name() and process_is_alive(known["pid"], known["started"]):
-                alive.append(known["pid"])
-    return alive
 
 
 def main(words: list[str] | None = None) -> int:

@@ -135,7 +135,7 @@ class Watcher:
                     self._ask_for_checkpoint()
         self._look_after_parent()
         if self._deadline is not None and time.monotonic() > self._deadline[0]:
-            self._abort(*self._deadline[1:])
+            self.abort(*self._deadline[1:])
         self._look_for_abort()
         if self._sampler is None and time.monotonic() >= self._next_sample - SECONDS_BEFORE_FIRST_SAMPLE:
             self._sampler = _sampler()
@@ -162,9 +162,9 @@ class Watcher:
                     LogEvent(f"{name}: finishing the step, saving and stopping; a second {name} ends immediately")
                 )
             else:
-                self._abort(BY_SIGNAL[number], f"{name} before training began")
+                self.abort(BY_SIGNAL[number], f"{name} before training began")
         elif now - self._first[1] > SAME_WISH_SECONDS:
-            self._abort(BY_SIGNAL[number], f"a second signal ({name})")
+            self.abort(BY_SIGNAL[number], f"a second signal ({name})")
 
     def _ask_for_checkpoint(self) -> None:
         """The learner reads signals between two steps; the phases before training wait for the first one."""
@@ -186,13 +186,13 @@ class Watcher:
         """The learner handles requests itself; an abort that it has not handled by the next check is executed here."""
         asked = not self._is_guest and any(request.what == "abort" for request in waiting_requests(self._paths))
         if asked and self._is_abort_requested:
-            self._abort(FAILURE, "aborted by request")
+            self.abort(FAILURE, "aborted by request")
         self._is_abort_requested = asked
 
-    def _abort(self, code: int, reason: str) -> None:
-        """Ends the process now, whatever its threads are doing."""
+    def abort(self, code: int, reason: str, status: str = "interrupted") -> None:
+        """Ends the process now, whatever its threads are doing; callable in any thread."""
         try:
-            self._sink(EndEvent("interrupted", code, reason=reason))
+            self._sink(EndEvent(status, code, reason=reason))
             self._lock.release()
         finally:
             os._exit(code)

@@ -292,7 +292,7 @@ def main(words: list[str] | None = None) -> int:
         report.ready(attempt)
         gc.enable()
         if (processes := loaded.config.train.processes) > 1:
-            from trainer.cli.rank import start_ranks
+            from trainer.cli.rank_starter import start_ranks
 
             return start_ranks(attempt, processes)
         return work(attempt, loaded, parent=arguments.parent, complain=complain).exit_code

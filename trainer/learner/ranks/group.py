@@ -37,7 +37,10 @@ class _Question:
 
 
 class RankLost(TrainingFailure):
-    """Another rank died, hangs or failed."""
+    """Another rank died, hangs or failed, as the sentence says."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, hint=_RESUME)
 
 
 class Group:
@@ -208,12 +211,12 @@ class Group:
                     self.heartbeats.look(at_all=True)
                 self._require_all()
                 time.sleep(CHECK_SECONDS)
-            raise RankLost(f"another process can't be reached: {error}", hint=_RESUME) from error
+            raise RankLost(f"another process can't be reached: {error}") from error
 
     def _require_all(self) -> None:
         """Raise if the heartbeat of a rank says that it is lost."""
         if self.heartbeats is not None and self.heartbeats.lost is not None:
-            raise RankLost(self.heartbeats.lost, hint=_RESUME)
+            raise RankLost(self.heartbeats.lost)
 
 
 ALONE = Group()

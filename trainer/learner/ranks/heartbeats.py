@@ -3,7 +3,8 @@
 Each rank has a file `ranks/N.json` with its process, its machine and what it does, which a thread writes every second;
 a rank that fails writes the reason into it. The thread of rank 0 reads all files every second and reports them as
 events; those of others read that of rank 0, which fails once it has found a lost rank. So n ranks read 2n files a
-second, on a file system that they may share.
+second, on a file system that they may share. A rank that waits for others then ends by itself; the thread ends one that
+does not, whatever it is doing.
 
     file unchanged for SILENT_SECONDS                        lost: the whole process hangs
     no activity for SILENT_SECONDS, in a compiled step       lost: nothing but the ranks' exchange may wait there
@@ -42,8 +43,10 @@ LONGEST_IDLE_SECONDS = 600.0
     it: loading data and hooks may wait for a network.
 """
 
-LOOKS_BEFORE_WARNING = 2
-"""Looks after which a lost rank is named in a warning, if rank 0 does not wait for it: a step has ended by then."""
+LOOKS_BEFORE_END, LOOKS_AFTER_FAILURE = 2, 6
+"""Looks that find a rank lost before the thread ends its process, which has ended by itself by then if it waits. After
+the failure of a rank there are more: this one may fail for the same reason, and save what it can.
+"""
 
 REPORT_SECONDS, RANKS_OF_A_REPORT = 2.0, 16
 """Seconds between two reports of up to RANKS_OF_A_REPORT ranks; those of more ranks are longer, and rarer."""
@@ -90,6 +93,7 @@ class Heartbeats:
         folder: where the files are; the same for all ranks.
         pace: what this rank does.
         tell: receives reports about all ranks, and warnings; None: another rank reports them.
+        end: ends this process, from the thread, with the sentence about a lost rank; None: nothing does.
         clock: seconds, for the age of heartbeats as seen from here: clocks of machines are not compared.
 
     Attributes:
@@ -105,10 +109,11 @@ class Heartbeats:
         pace: Pace | None = None,
         tell: EventSink | None = None,
         *,
+        end: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder, self.rank, self.size, self._clock = folder, rank, size, clock
-        self._pace, self._tell = pace or Pace(), tell
+        self._pace, self._tell, self._end = pace or Pace(), tell, end
         self._beats: dict[int, tuple[int, float]] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
@@ -157,13 +162,21 @@ class Heartbeats:
             since = now
         return Beat(rank, known, now - since)
 
+    def watch(self) -> None:
+        """Looks and reports; ends this process if one was lost at the last look already."""
+        beats = self.look()
+        self._looks_while_lost = 0 if self.lost is None else self._looks_while_lost + 1
+        most = LOOKS_AFTER_FAILURE if any(beat["failure"] for beat in beats) else LOOKS_BEFORE_END
+        if self.lost is not None and self._looks_while_lost >= most and self._end is not None:
+            self._write({"failure": self.lost})
+            self._end(self.lost)
+        if self._tell is not None:
+            with suppress(TrainerError, OSError):  # a full disk: the loop says so
+                self.report(beats)
+
     def report(self, beats: Sequence[Beat]) -> None:
-        """Reports all ranks, and warns about those that do nothing, lag, or are lost while this one does not wait."""
+        """Reports all ranks, and warns about those that do nothing or lag."""
         assert self._tell is not None
-        is_unheard = self.lost is not None and not self._pace.waiting  # one that waits ends, for that reason
-        self._looks_while_lost = self._looks_while_lost + 1 if is_unheard else 0
-        if self._looks_while_lost == LOOKS_BEFORE_WARNING:
-            self._tell(WarningEvent(f"{self.lost}; the run ends once rank 0 has finished {self._pace.activity!r}"))
         now = self._clock()
         if now - self._reported_at >= REPORT_SECONDS * math.ceil(self.size / RANKS_OF_A_REPORT):
             self._reported_at = now
@@ -206,10 +219,7 @@ class Heartbeats:
             if activity.has_any() or self._pace.changes != self._changes:
                 self._changes, self._active_at = self._pace.changes, self._clock()
             self._write(self._status())
-            beats = self.look()
-            if self._tell is not None:
-                with suppress(TrainerError, OSError):  # a full disk: the loop says so
-                    self.report(beats)
+            self.watch()
 
     def _status(self) -> dict[str, Any]:
         pace, status = self._pace, dict[str, Any]()

@@ -19,9 +19,9 @@ from trainer import TrainerError
 from trainer.learner.ranks import rendezvous
 from trainer.learner.ranks.group import Group
 
-_STAYING = '"$@" || { code=$?; [ -e "$0" ] || { mkdir -p "$0.failed"; exit $code; }; exec sleep 600; }'
-"""A shell's command: the process, and, if it fails after the folder of heartbeats exists, a long wait in its place.
-Before, it leaves `failed_at_start`: MPICH's launcher does not end the others, which wait for one that never came.
+_STAYING = '"$@" || { mkdir -p "$0/${PMI_RANK-$OMPI_COMM_WORLD_RANK}.ended.$?"; exec sleep 600; }'
+"""A shell's command: the process, and, if it fails, a note with its rank and exit code (see `failed`), and a long wait
+in its place: a launcher that sees it end kills the others, or lets them wait for it forever.
 """
 
 
@@ -50,8 +50,7 @@ def from_launcher(count: int, launcher: str) -> Group:
 def command(count: int, arguments: Sequence[str], heartbeats: Path) -> list[str]:
     """The command that starts `count` processes of this Python interpreter on this machine, with these arguments.
 
-    Where one dies, the others go on, to say so: the launcher would kill them, but sees the shell that has started the
-    process, until the caller ends the launcher.
+    Where one dies, the others go on, to say so, until the caller ends the launcher; `failed` says which died.
 
     Raises:
         TrainerError: there is no launcher of MPI, or no mpi4py.
@@ -66,9 +65,17 @@ def command(count: int, arguments: Sequence[str], heartbeats: Path) -> list[str]
     return [launcher, *options, "-n", str(count), "sh", "-c", _STAYING, str(heartbeats), sys.executable, *arguments]
 
 
-def failed_at_start(heartbeats: Path) -> Path:
-    """The folder that exists once a process of `command` has failed before the folder of heartbeats existed."""
-    return heartbeats.with_name(f"{heartbeats.name}.failed")
+def failed(heartbeats: Path) -> dict[int, int]:
+    """Exit codes of the processes of `command` that have failed, by rank; of one that was killed, minus the signal."""
+    notes = [path.name.split(".") for path in heartbeats.glob("*.ended.*")]
+    codes = {int(rank): int(code) for rank, _, code in notes}
+    return {rank: 128 - code if code > 128 else code for rank, code in codes.items()}
+
+
+def forget_failed(heartbeats: Path) -> None:
+    """Deletes what `failed` reads."""
+    for path in heartbeats.glob("*.ended.*"):
+        path.rmdir()
 
 
 def end(group: Group) -> None:
