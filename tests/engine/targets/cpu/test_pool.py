@@ -30,6 +30,12 @@ define void @copy(ptr %a, i64 %t, ptr %s) {
   store i64 %v, ptr %r
   ret void
 }
+define void @who(ptr %a, i64 %t, ptr %s) {
+  %p = load ptr, ptr %a
+  %q = getelementptr ptr, ptr %p, i64 %t
+  store ptr %s, ptr %q
+  ret void
+}
 define void @product(ptr %a, i64 %t, ptr %s) {
   %p = load ptr, ptr %a
   %v = load volatile float, ptr %p
@@ -42,7 +48,7 @@ define void @product(ptr %a, i64 %t, ptr %s) {
 
 @pytest.fixture(scope="module")
 def kernels():
-    return native.link({"module": native.compile_object(_IR)}, exports=("count", "copy", "product"))
+    return native.link({"module": native.compile_object(_IR)}, exports=("count", "copy", "product", "who"))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
@@ -58,6 +64,20 @@ def test_every_task_runs_once_and_barriers_order_records(kernels, threads):
     for launch in range(1, 21):
         pool.run(tape.ctypes.data, len(tape))
         assert (data == launch * repeats).all()
+    pool.close()
+
+
+def test_two_threads_share_tasks_from_both_ends(kernels):
+    """So each finds in its cache what it wrote in an earlier launch."""
+    pool = Pool(2)
+    scratch = aligned_empty(64, np.dtype(np.int64))
+    arguments = np.array([scratch.ctypes.data], np.int64)
+    tape = np.zeros((1, RECORD_WORDS), np.int64)
+    tape[0, :3] = kernels["who"], arguments.ctypes.data, 64
+    for _ in range(100):
+        pool.run(tape.ctypes.data, 1)
+        assert np.count_nonzero(np.diff(scratch)) == len({*scratch.tolist()}) - 1
+        assert scratch[0] == pool._scratch[0].ctypes.data or len({*scratch.tolist()}) == 1
     pool.close()
 
 

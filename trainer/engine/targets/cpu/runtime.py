@@ -20,6 +20,11 @@ _PARTS = 4
 memory is in its cache, and what the next one reads can be asked for. The last claims are of one task each.
 """
 
+_FRONT = (1 << 32) - 1
+"""Even threads claim tasks from the first on, which the lower half of the word of claimed tasks counts; odd ones from
+the last on, which the upper half counts. So two threads find in their caches what they wrote in earlier launches.
+"""
+
 
 def runtime_ir() -> str:
     """The module text."""
@@ -101,6 +106,8 @@ entry:
   %first = icmp eq i64 %thread, 0
   %alone = icmp eq i64 %threads, 1
   %parts = mul i64 %threads, {_PARTS}
+  %odd = and i64 %thread, 1
+  %from.back = icmp ne i64 %odd, 0
   %any = icmp sgt i64 %count, 0
   br i1 %any, label %record, label %done
 record:
@@ -161,20 +168,28 @@ claim:
   br label %next
 next:
   %c = phi i64 [ %seen, %claim ], [ %taken, %take ]
-  %left = sub i64 %tasks, %c
+  %front = and i64 %c, {_FRONT}
+  %back = lshr i64 %c, 32
+  %end = sub i64 %tasks, %back
+  %left = sub i64 %end, %front
   %got = icmp sgt i64 %left, 0
   br i1 %got, label %take, label %after
 take:
   %part = udiv i64 %left, %parts
   %few = icmp eq i64 %part, 0
   %some.tasks = select i1 %few, i64 1, i64 %part
-  %stop = add i64 %c, %some.tasks
-  %exchange = cmpxchg ptr %p.claimed, i64 %c, i64 %stop monotonic monotonic, align 8
+  %lowest = sub i64 %end, %some.tasks
+  %start = select i1 %from.back, i64 %lowest, i64 %front
+  %stop = add i64 %start, %some.tasks
+  %shifted = shl i64 %some.tasks, 32
+  %way = select i1 %from.back, i64 %shifted, i64 %some.tasks
+  %more.claimed = add i64 %c, %way
+  %exchange = cmpxchg ptr %p.claimed, i64 %c, i64 %more.claimed monotonic monotonic, align 8
   %taken = extractvalue {{ i64, i1 }} %exchange, 0
   %won = extractvalue {{ i64, i1 }} %exchange, 1
   br i1 %won, label %share, label %next
 share:
-  %u = phi i64 [ %c, %take ], [ %u.next, %share ]
+  %u = phi i64 [ %start, %take ], [ %u.next, %share ]
   call void %function(ptr %arguments, i64 %u, ptr %scratch)
   %u.next = add i64 %u, 1
   %u.more = icmp slt i64 %u.next, %stop
