@@ -1,6 +1,6 @@
 """Starts the processes of a training on this machine, and ends them all once one is lost, whatever the others do.
 
-    a rank fails before its heartbeat exists      nobody else can name it: all end at once
+    a rank fails before its heartbeat exists      no other process can name it: all end at once
     a rank dies, or names rank 0 as lost          rank 0 has SECONDS_TO_SAY_SO to end the run: it may hang itself
     a rank fails by itself                        rank 0, which may fail for the same reason, has SECONDS_TO_FAIL
     rank 0 has ended                              the others have SECONDS_TO_END
