@@ -10,12 +10,14 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from trainer.configs import AdamConfig, ConfigError, CosineSchedule, RunConfig, Section, config_from
+from trainer.configs import ConfigError, RunConfig, Section, config_from
 from trainer.configs.choice import OWN_TAG, Choice, choice_of
 from trainer.configs.metrics import MetricConfig
 from trainer.configs.optimizers import Optimizing, ParameterGroup
+from trainer.configs.optimizers.adaptive import AdamConfig
 from trainer.configs.readers import Reading
 from trainer.configs.schedules import Schedule
+from trainer.configs.schedules.waves import CosineSchedule
 from trainer.configs.transforms import Transforming
 
 BASES = [MetricConfig, Optimizing, Reading, Schedule, Transforming]

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from trainer import TrainerError
-from trainer.configs import AdamConfig, ConfigError, SgdConfig, StepSchedule, load
+from trainer.configs import ConfigError, load
+from trainer.configs.optimizers.adaptive import AdamConfig
+from trainer.configs.optimizers.momentum import SgdConfig
+from trainer.configs.schedules.decay import StepSchedule
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainer import TrainerError, engine
-from trainer.configs import CosineSchedule
+from trainer.configs.schedules.waves import CosineSchedule
 from trainer.engine import nn
 from trainer.learner import (
     LAMB,

@@ -10,22 +10,17 @@ import numpy as np
 import pytest
 
 from trainer import TrainerError, engine
-from trainer.configs import (
+from trainer.configs import Schedule, Span
+from trainer.configs.schedules.composite import ProductSchedule, SequenceSchedule
+from trainer.configs.schedules.decay import (
     ConstantSchedule,
-    CosineSchedule,
     ExponentialSchedule,
     LinearSchedule,
-    NoamSchedule,
-    OneCycleSchedule,
-    PlateauSchedule,
     PolynomialSchedule,
-    ProductSchedule,
-    Schedule,
-    SequenceSchedule,
-    Span,
     StepSchedule,
-    TriangularSchedule,
 )
+from trainer.configs.schedules.plateau import PlateauSchedule
+from trainer.configs.schedules.waves import CosineSchedule, NoamSchedule, OneCycleSchedule, TriangularSchedule
 from trainer.learner import LearningRate
 
 STEPS = 1000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trainer import engine
-from trainer.configs import CosineSchedule
+from trainer.configs.schedules.waves import CosineSchedule
 from trainer.engine import nn
 from trainer.learner import SGD, AdamW, LearningRate
 

@@ -330,7 +330,7 @@ async def test_a_frame_may_come_before_a_screen_has_its_widgets(shown: RunPaths,
     app = dashboard(shown, clock)
     async with app.run_test(size=(80, 24)) as pilot:
         for name in ("metrics", "kernels", "samples", "evaluation", "runs", "config"):
-            app._show_screen(name)
+            app.show_screen(name)
             app.draw()
         await pilot.press("1")
         assert "phases" in await settle(app, pilot)

@@ -107,7 +107,7 @@ async def test_a_key_before_the_first_frame_chooses_the_screen(runs: list[RunPat
     app = watching(runs, clock)
     async with app.run_test(size=(120, 36)) as pilot:
         app.is_first = True
-        app.action_evaluation()
+        app.show_screen("evaluation")
         app._after_first_frame()
         await pilot.pause()
         await until("number 100", app, pilot)

@@ -1,8 +1,5 @@
 """Configurations: pydantic models of the YAML, read with the position of every value and checked in one pass."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from trainer.configs.autotune import AutotuneConfig
 from trainer.configs.checkpoint import BestConfig, CheckpointConfig
 from trainer.configs.data import DataConfig
@@ -27,82 +24,23 @@ from trainer.configs.train import EarlyStoppingConfig, EmaConfig, SpikeConfig, T
 from trainer.configs.transforms import TransformConfig, TransformsConfig
 from trainer.configs.validation import ValidateConfig
 
-if TYPE_CHECKING:
-    from trainer.configs.optimizers.adaptive import (
-        AdaGradConfig,
-        AdamConfig,
-        AdamWConfig,
-        AdanConfig,
-        LambConfig,
-        RmsPropConfig,
-    )
-    from trainer.configs.optimizers.momentum import LionConfig, MuonConfig, SgdConfig
-    from trainer.configs.schedules.composite import ProductSchedule, SequenceSchedule
-    from trainer.configs.schedules.decay import (
-        ConstantSchedule,
-        ExponentialSchedule,
-        LinearSchedule,
-        PolynomialSchedule,
-        StepSchedule,
-    )
-    from trainer.configs.schedules.plateau import PlateauSchedule
-    from trainer.configs.schedules.waves import CosineSchedule, NoamSchedule, OneCycleSchedule, TriangularSchedule
-
-_LATE = {
-    "AdaGradConfig": "optimizers.adaptive",
-    "AdamConfig": "optimizers.adaptive",
-    "AdamWConfig": "optimizers.adaptive",
-    "AdanConfig": "optimizers.adaptive",
-    "LambConfig": "optimizers.adaptive",
-    "RmsPropConfig": "optimizers.adaptive",
-    "LionConfig": "optimizers.momentum",
-    "MuonConfig": "optimizers.momentum",
-    "SgdConfig": "optimizers.momentum",
-    "ProductSchedule": "schedules.composite",
-    "SequenceSchedule": "schedules.composite",
-    "ConstantSchedule": "schedules.decay",
-    "ExponentialSchedule": "schedules.decay",
-    "LinearSchedule": "schedules.decay",
-    "PolynomialSchedule": "schedules.decay",
-    "StepSchedule": "schedules.decay",
-    "PlateauSchedule": "schedules.plateau",
-    "CosineSchedule": "schedules.waves",
-    "NoamSchedule": "schedules.waves",
-    "OneCycleSchedule": "schedules.waves",
-    "TriangularSchedule": "schedules.waves",
-}
-"""Sections that are imported on first use, which keeps the import fast: by name, the file of each."""
-
 __all__ = [
-    "AdaGradConfig",
-    "AdamConfig",
-    "AdamWConfig",
-    "AdanConfig",
     "AutotuneConfig",
     "BestConfig",
     "Change",
     "CheckpointConfig",
     "ConfigError",
-    "ConstantSchedule",
-    "CosineSchedule",
     "DataConfig",
     "Declaration",
     "EarlyStoppingConfig",
     "EmaConfig",
-    "ExponentialSchedule",
     "HookConfig",
-    "LambConfig",
-    "LinearSchedule",
-    "LionConfig",
     "Loaded",
     "MetricConfig",
     "MetricsConfig",
     "ModelConfig",
-    "MuonConfig",
-    "NoamSchedule",
     "NormalizationConfig",
     "NumericsConfig",
-    "OneCycleSchedule",
     "OptimizerConfig",
     "OwnMetric",
     "OwnOptimizer",
@@ -110,29 +48,21 @@ __all__ = [
     "ParameterConfig",
     "ParameterGroup",
     "Place",
-    "PlateauSchedule",
-    "PolynomialSchedule",
     "Problem",
-    "ProductSchedule",
     "RecipeIndex",
     "Returns",
-    "RmsPropConfig",
     "RunConfig",
     "Schedule",
     "ScheduleConfig",
     "Section",
-    "SequenceSchedule",
-    "SgdConfig",
     "Span",
     "SpikeConfig",
-    "StepSchedule",
     "Stretch",
     "SweepConfig",
     "TaskReference",
     "TrainConfig",
     "TransformConfig",
     "TransformsConfig",
-    "TriangularSchedule",
     "ValidateConfig",
     "changes",
     "config_from",
@@ -143,9 +73,3 @@ __all__ = [
     "load_resolved",
     "what_state_rests_on",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)

@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from trainer.learner.hooks import Moment as Moment
     from trainer.learner.hooks import TrainingHandle as TrainingHandle
     from trainer.learner.loop import Learner as Learner
-    from trainer.learner.optimizers import LAMB as LAMB
-    from trainer.learner.optimizers import SGD as SGD
-    from trainer.learner.optimizers import AdaGrad as AdaGrad
-    from trainer.learner.optimizers import Adam as Adam
-    from trainer.learner.optimizers import AdamW as AdamW
-    from trainer.learner.optimizers import Adan as Adan
-    from trainer.learner.optimizers import Group as Group
-    from trainer.learner.optimizers import Lion as Lion
-    from trainer.learner.optimizers import Moments as Moments
-    from trainer.learner.optimizers import Muon as Muon
-    from trainer.learner.optimizers import Optimizer as Optimizer
-    from trainer.learner.optimizers import RMSProp as RMSProp
-    from trainer.learner.optimizers import Settings as Settings
+    from trainer.learner.optimizers.adagrad import AdaGrad as AdaGrad
+    from trainer.learner.optimizers.adam import Adam as Adam
+    from trainer.learner.optimizers.adam import AdamW as AdamW
+    from trainer.learner.optimizers.adan import Adan as Adan
+    from trainer.learner.optimizers.groups import Group as Group
+    from trainer.learner.optimizers.lamb import LAMB as LAMB
+    from trainer.learner.optimizers.lion import Lion as Lion
+    from trainer.learner.optimizers.muon import Muon as Muon
+    from trainer.learner.optimizers.optimizer import Moments as Moments
+    from trainer.learner.optimizers.optimizer import Optimizer as Optimizer
+    from trainer.learner.optimizers.optimizer import Settings as Settings
+    from trainer.learner.optimizers.rmsprop import RMSProp as RMSProp
+    from trainer.learner.optimizers.sgd import SGD as SGD
     from trainer.learner.outcome import Outcome as Outcome
     from trainer.learner.plan import DataSplits as DataSplits
     from trainer.learner.plan import Plan as Plan

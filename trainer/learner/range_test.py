@@ -21,7 +21,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from trainer import TrainerError
-from trainer.configs import ConstantSchedule, MetricsConfig, RunConfig
+from trainer.configs import MetricsConfig, RunConfig
+from trainer.configs.schedules.decay import ConstantSchedule
 
 if TYPE_CHECKING:
     from trainer.learner.training import Training

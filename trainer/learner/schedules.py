@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainer import TrainerError, engine
-from trainer.configs import ConstantSchedule, PlateauSchedule, Schedule, Span, every_schedule
+from trainer.configs import Schedule, Span, every_schedule
+from trainer.configs.schedules.decay import ConstantSchedule
+from trainer.configs.schedules.plateau import PlateauSchedule
 from trainer.engine import State, Tensor
 
 if TYPE_CHECKING:

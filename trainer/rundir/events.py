@@ -295,10 +295,4 @@ class Record(NamedTuple):
     attempt: int
 
 
-KINDS: dict[str, type[Event]] = {
-    kind.kind: kind
-    for kind in (
-        RunEvent, PhaseEvent, MetricEvent, AutotuneEvent, StepEvent, SystemEvent, RanksEvent, SampleEvent,
-        ReportEvent, CheckpointEvent, BadItemEvent, WarningEvent, LogEvent, RequestEvent, ResumedEvent, EndEvent,
-    )
-}  # fmt: skip
+KINDS: dict[str, type[Event]] = {kind.kind: kind for kind in Event.__subclasses__() if kind.kind}

@@ -8,6 +8,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partialmethod
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,7 +24,7 @@ from trainer.tui.feed import Feed
 from trainer.tui.forms import Form
 from trainer.tui.frame import Frame, WatchedRun, frame_of
 from trainer.tui.glyphs import LETTERS, choose_glyphs
-from trainer.tui.keys import Scope, actions_of
+from trainer.tui.keys import SCREENS, Scope, actions_of
 from trainer.tui.overview import NORMAL_COLUMNS, TALL_ROWS, WIDE_COLUMNS
 from trainer.tui.pace import (
     BEHIND_SECONDS,
@@ -221,35 +222,7 @@ class Dashboard(App[str], inherit_bindings=False):
             if action.in_palette:
                 yield SystemCommand(action.label.capitalize(), action.help, getattr(self, f"action_{action.name}"))
 
-    # --- actions: one for each row of the key table -------------------------------------------------------------------
-
-    def action_overview(self) -> None:
-        self._show_screen("overview")
-
-    def action_metrics(self) -> None:
-        self._show_screen("metrics")
-
-    def action_kernels(self) -> None:
-        self._show_screen("kernels")
-
-    def action_samples(self) -> None:
-        self._show_screen("samples")
-
-    def action_evaluation(self) -> None:
-        self._show_screen("evaluation")
-
-    def action_runs(self) -> None:
-        self._show_screen("runs")
-
-    def action_config(self) -> None:
-        self._config = tuple(self.feed.config_text().splitlines())
-        self._show_screen("config")
-
-    def action_sweep(self) -> None:
-        self._show_screen("sweep")
-
-    def action_ranks(self) -> None:
-        self._show_screen("ranks")
+    # --- actions: one for each row of the key table; those of screens are made of `SCREENS` below -------
 
     def action_previous_run(self) -> None:
         self._show_neighbor(-1)
@@ -313,13 +286,13 @@ class Dashboard(App[str], inherit_bindings=False):
     def follow(self, root: Path) -> None:
         """Switch to another run."""
         self._move_to(root)
-        self._show_screen("overview")
+        self.show_screen("overview")
 
     def show_run(self, number: int) -> None:
         """Show another watched run on the current screen."""
         self._move_to(self.feed.watched[number % len(self.feed.watched)])
         if self._scope() == "config":
-            self.action_config()
+            self.show_screen("config")
         self.draw()
         self._wake.set()
 
@@ -365,9 +338,9 @@ class Dashboard(App[str], inherit_bindings=False):
         self._drawn_at = 0.0
         if self._scope() == "overview":  # a key may have chosen another screen by now
             if self.feed.watched:
-                self.action_runs()
+                self.show_screen("runs")
             elif self._begins_with_sweep:
-                self.action_sweep()
+                self.show_screen("sweep")
         self.run_worker(self._keep_advancing())
 
     async def _keep_advancing(self) -> None:
@@ -434,7 +407,10 @@ class Dashboard(App[str], inherit_bindings=False):
         screens = [screen for screen in self._screen_stack if isinstance(screen, RunScreen)]
         return screens[-1].scope if screens else "overview"
 
-    def _show_screen(self, name: str) -> None:
+    def show_screen(self, name: str) -> None:
+        """Show the screen of this name, one of `SCREENS`."""
+        if name == "config":
+            self._config = tuple(self.feed.config_text().splitlines())
         if name != self._scope():
             if len(self.screen_stack) > 1:
                 self.pop_screen()
@@ -453,6 +429,10 @@ class Dashboard(App[str], inherit_bindings=False):
         if isinstance(self.screen, RunScreen):
             self.screen.scroll_lines(lines(self.screen))
             self.draw()
+
+
+for _name in SCREENS:
+    setattr(Dashboard, f"action_{_name}", partialmethod(Dashboard.show_screen, _name))
 
 
 def _driver_class() -> type | None:

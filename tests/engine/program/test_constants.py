@@ -11,7 +11,7 @@ from trainer import engine
 from trainer.engine import State, nn
 from trainer.engine.nn.functional import relu
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.learner.optimizers import SGD
+from trainer.learner import SGD
 
 IMAGES = np.random.default_rng(0).standard_normal((2, 3, 9, 9), dtype=np.float32)
 

@@ -7,7 +7,7 @@ import numpy as np
 from trainer import engine
 from trainer.engine import nn
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.learner.optimizers import SGD
+from trainer.learner import SGD
 
 
 def test_a_step_of_a_depthwise_layer_needs_no_relayout_and_no_packing(on_cpu: CpuDevice) -> None:

@@ -17,7 +17,7 @@ from trainer.engine.profiling.memory import MemoryReport
 from trainer.engine.program.layout_copies import layout_copies
 from trainer.engine.program.work import Buffer, KernelSource, Work
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.learner.optimizers import SGD
+from trainer.learner import SGD
 
 
 def report_of(network: nn.Module, shape: tuple[int, ...]) -> MemoryReport:

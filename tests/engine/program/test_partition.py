@@ -117,6 +117,14 @@ def test_joined_arrays_lie_as_a_permutation_of_them_is_merged() -> None:
     assert decided(convolved(pictures)).layouts[split.inputs[0]].is_row_major
 
 
+def test_joined_and_padded_arrays_lie_as_their_parts_do() -> None:
+    whole = convolved(leaf(2, 8, 8, 8))
+    for moved in (p.concatenate([whole, leaf(2, 3, 8, 8)], 1), p.pad(whole, (0, 0, 1, 0), (0,) * 4, (0,) * 4)):
+        assert decided(p.exp(moved)).layouts[moved] == CHANNELS_LAST
+    rows = p.concatenate([leaf(2, 8, 8, 8), leaf(2, 3, 8, 8)], 1)
+    assert decided(p.exp(rows)).layouts[rows].is_row_major
+
+
 def test_cheap_shared_work_is_done_again_and_costly_is_not() -> None:
     x = leaf(100)
     for operation, is_stored in ((p.negative, False), (p.exp, True)):

@@ -15,7 +15,7 @@ from trainer.engine.program.schedule import schedule
 from trainer.engine.program.target import Features
 from trainer.engine.program.work import Buffer, Work
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.learner.optimizers import SGD
+from trainer.learner import SGD
 
 LARGE = 8 << 20
 

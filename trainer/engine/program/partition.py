@@ -269,8 +269,9 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
     if turned is not None:
         return turned
     loads = sorted(cost.loads, key=lambda load: (-load.size, load.sequence))
+    alike = {source.shape for source in node.inputs} if node.name in COPIED else {node.shape}
     for load in loads:
-        if load.shape == node.shape and not plan.layouts[load].is_row_major:
+        if load.shape in alike and not plan.layouts[load].is_row_major:
             return plan.layouts[load]
     return _LINES if node.ndim == 3 and _is_channels_last(node, users, loads, plan) else default
 

@@ -1,10 +1,12 @@
 """Files kept for later processes: kernels and what belongs to them, private to the user and verified when read.
 
-They are written by rename and hold their own hash: what is loaded is native code.
+They are written by rename and hold their own hash: what is loaded is native code. The least recently used are removed
+when all take more than `TRAINER_KERNEL_CACHE_GB`; a file's modification time says when it was last used.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -13,9 +15,14 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from trainer import cache_folder
+from trainer import TrainerError, cache_folder
+
+LIMIT_VARIABLE = "TRAINER_KERNEL_CACHE_GB"
 
 _DIGEST_BYTES = 32
+_PART_BETWEEN_SCANS = 1 / 64
+"""Part of the limit that is written, on average, between two looks at the folder."""
+_PART_AFTER_REMOVAL = 0.9
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -86,17 +93,40 @@ def is_private_group(number: int) -> bool:
     return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
 
 
+def size_limit() -> float:
+    """Maximum number of bytes in the folder of compiled kernels; `TRAINER_KERNEL_CACHE_GB` changes it.
+
+    Raises:
+        TrainerError: the variable is not a number of at least 0.
+    """
+    found = os.environ.get(LIMIT_VARIABLE) or "5"
+    with contextlib.suppress(ValueError):
+        if (limit := float(found)) >= 0:
+            return limit * 1e9
+    raise TrainerError(
+        "the size of the cache of compiled kernels can't be read",
+        where=LIMIT_VARIABLE,
+        found=repr(found),
+        expected="gigabytes, such as 5 (the default) or 0.5; 0 keeps nothing, inf has no limit",
+    )
+
+
 def kept(key: str, suffix: str) -> bytes | None:
     """What `keep` has kept under a key, verified; None where there is nothing, or something else."""
     directory = private_directory(cache_directory())
     if directory is None:
         return None
+    path = directory / f"{key}{suffix}"
     try:
-        blob = (directory / f"{key}{suffix}").read_bytes()
+        blob = path.read_bytes()
     except OSError:
         return None
     digest, content = blob[:_DIGEST_BYTES], blob[_DIGEST_BYTES:]
-    return content if hashlib.sha256(key.encode() + content).digest() == digest else None
+    if hashlib.sha256(key.encode() + content).digest() != digest:
+        return None
+    with contextlib.suppress(OSError):  # a read-only folder, or another process has just removed the file
+        os.utime(path)
+    return content
 
 
 def keep(key: str, content: bytes, suffix: str) -> None:
@@ -104,10 +134,46 @@ def keep(key: str, content: bytes, suffix: str) -> None:
     directory = private_directory(cache_directory())
     if directory is None:
         return
+    limit = size_limit()
+    digest = hashlib.sha256(key.encode() + content).digest()
     try:
         descriptor, temporary = tempfile.mkstemp(dir=directory)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(hashlib.sha256(key.encode() + content).digest() + content)
+            file.write(digest + content)
         os.replace(temporary, directory / f"{key}{suffix}")
+        if _is_scan_due(digest, len(content), limit):
+            remove_least_recently_used(directory, limit * _PART_AFTER_REMOVAL)
     except OSError:
         return  # a full or read-only disk costs compile time, never a run
+
+
+def _is_scan_due(digest: bytes, size: int, limit: float) -> bool:
+    """Whether to look at the folder after a file of `size` bytes, with a probability that is proportional to them.
+
+    So the bytes between two scans do not depend on how many processes write them, and no process counts for others. The
+    digest is the random number.
+    """
+    return size >= int.from_bytes(digest[:4]) / 2**32 * limit * _PART_BETWEEN_SCANS
+
+
+def remove_least_recently_used(directory: Path, limit: float) -> None:
+    """Remove files of a folder, the least recently used first, until the others take at most `limit` bytes.
+
+    Other processes may read, write and remove files there at the same time: who misses one compiles again.
+
+    Raises:
+        OSError: the folder can't be read, or a file can't be removed.
+    """
+    found = []
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                found.append((status.st_mtime_ns, status.st_size, entry.path))
+    excess = sum(size for _, size, _ in found) - limit
+    for _, size, path in sorted(found):
+        if excess <= 0:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        excess -= size

@@ -1,4 +1,4 @@
-"""Optimizers, one file each; the table of their sections in `trainer.configs` lists them."""
+"""Optimizers, one file each, imported when a config names them: the section of each in `trainer.configs` says where."""
 
 from __future__ import annotations
 
@@ -8,40 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
 from trainer.configs.custom_class import own_subclass
-from trainer.learner.optimizers.adagrad import AdaGrad
-from trainer.learner.optimizers.adam import Adam, AdamW
-from trainer.learner.optimizers.adan import Adan
 from trainer.learner.optimizers.groups import Group
-from trainer.learner.optimizers.lamb import LAMB
-from trainer.learner.optimizers.lion import Lion
-from trainer.learner.optimizers.muon import Muon
-from trainer.learner.optimizers.optimizer import Moments, Optimizer, Settings, Target
-from trainer.learner.optimizers.rmsprop import RMSProp
-from trainer.learner.optimizers.sgd import SGD
+from trainer.learner.optimizers.optimizer import Optimizer, Target
 from trainer.learner.schedules import learning_rate_for
 
 if TYPE_CHECKING:
     from trainer.configs import OptimizerConfig, ScheduleConfig
     from trainer.learner.plan import Plan
 
-__all__ = [
-    "LAMB",
-    "SGD",
-    "AdaGrad",
-    "Adam",
-    "AdamW",
-    "Adan",
-    "Group",
-    "Lion",
-    "Moments",
-    "Muon",
-    "Optimizer",
-    "RMSProp",
-    "Settings",
-    "Target",
-    "learning_rates",
-    "optimizer_from",
-]
+__all__ = ["Group", "Optimizer", "Target", "learning_rates", "optimizer_from"]
 
 
 def optimizer_from(

@@ -103,11 +103,11 @@ class Overview(RunScreen):
         if pane is not None:
             self.show_pane(pane)
         elif panel.id in CHARTS or panel.id == "metrics":
-            self.dashboard.action_metrics()
+            self.dashboard.show_screen("metrics")
         elif panel.id == "samples":
-            self.dashboard.action_samples()
+            self.dashboard.show_screen("samples")
         elif panel.id == "ranks":
-            self.dashboard.action_ranks()
+            self.dashboard.show_screen("ranks")
         else:
             super().clicked(panel, x, y, is_double=is_double)
 

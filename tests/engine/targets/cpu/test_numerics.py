@@ -12,7 +12,7 @@ from trainer import TrainerError, engine
 from trainer.engine import nn
 from trainer.engine.targets.cpu import defaults
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.learner.optimizers import SGD
+from trainer.learner import SGD
 
 
 def three_steps(device: Any, steps: int = 3) -> tuple[list[np.ndarray], Any]:

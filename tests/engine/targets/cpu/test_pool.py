@@ -37,12 +37,27 @@ define void @product(ptr %a, i64 %t, ptr %s) {
   store float %w, ptr %p
   ret void
 }
+define void @meet(ptr %a, i64 %t, ptr %s) {
+entry:
+  %p = load ptr, ptr %a
+  %begun = atomicrmw add ptr %p, i64 1 seq_cst
+  br label %wait
+wait:
+  %now = load atomic i64, ptr %p seq_cst, align 8
+  %both = icmp sge i64 %now, 2
+  br i1 %both, label %note, label %wait
+note:
+  %n = add i64 %t, 1
+  %q = getelementptr i64, ptr %p, i64 %n
+  store ptr %s, ptr %q
+  ret void
+}
 """
 
 
 @pytest.fixture(scope="module")
 def kernels():
-    return native.link({"module": native.compile_object(_IR)}, exports=("count", "copy", "product"))
+    return native.link({"module": native.compile_object(_IR)}, exports=("count", "copy", "product", "meet"))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
@@ -70,6 +85,19 @@ def test_single_records_run_on_the_calling_thread_in_order(kernels):
     tape[:, :4] = kernels["count"], arguments.ctypes.data, 5, SINGLE
     pool.run(tape.ctypes.data, len(tape))
     assert data[:5].tolist() == [20] * 5
+    pool.close()
+
+
+def test_a_thread_begins_with_the_same_tasks_each_time(kernels):
+    pool = Pool(2)
+    data = aligned_empty(3, np.dtype(np.int64))
+    arguments = np.array([data.ctypes.data], np.int64)
+    tape = np.zeros((1, RECORD_WORDS), np.int64)
+    tape[0, :4] = kernels["meet"], arguments.ctypes.data, 2, BARRIER
+    for _ in range(20):
+        data[:] = 0
+        pool.run(tape.ctypes.data, 1)  # either task waits for the other, so each thread has one of them
+        assert data[1:].tolist() == [scratch.ctypes.data for scratch in pool._scratch]
     pool.close()
 
 

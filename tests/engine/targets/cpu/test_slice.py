@@ -16,7 +16,7 @@ from trainer.engine import nn
 from trainer.engine.program.partition import Policy
 from trainer.engine.targets.cpu import defaults
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.learner.optimizers import SGD
+from trainer.learner import SGD
 
 STEPS = 3
 

@@ -23,7 +23,7 @@ from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.loaded_kernels import Kernels
 from trainer.engine.targets.cpu.machine import AVX512
 from trainer.engine.targets.cpu.target import CpuTarget
-from trainer.learner.optimizers import SGD
+from trainer.learner import SGD
 
 MACHINE = replace(AVX512, bfloat16=bool(native.host_features().get("avx512bf16")), bfloat16_tiles=True)
 

@@ -12,7 +12,7 @@ from tests.engine.targets.ptx.device import EmulatedDevice
 from trainer import TrainerError, engine
 from trainer.engine import nn
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.learner.optimizers import SGD, AdamW
+from trainer.learner import SGD, AdamW
 
 STEPS = 2
 Step = tuple[nn.Module, Any, Callable[..., Any], tuple[np.ndarray, ...]]

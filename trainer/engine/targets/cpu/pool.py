@@ -2,8 +2,8 @@
 
 The runtime is LLVM IR like the kernels, so that a step costs one dispatch from Python. A waiting thread spins for some
 tens of microseconds and then sleeps on a futex, so that a busy machine costs little. Every thread claims tasks by an
-atomic counter, several in a row while many are left; results never depend on who ran a task, because tasks write
-disjoint memory and their split comes from the shape alone.
+atomic counter, several in a row while many are left, first those of its half; results never depend on who ran a task,
+because tasks write disjoint memory and their split comes from the shape alone.
 
 Record of a tape (8 words): function, argument block, tasks, flags, claimed tasks, 3 spare. Kinds of records:
 kernels, which all threads share; kernels of one task, which run on the calling thread, host calls among them, which may
