@@ -78,7 +78,7 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
     known = {} if rank is None else _heartbeat(folder, rank)
     at = f" (pid {known['pid']} on {known['host']})" if known else ""
     who = "a process of the training" if rank is None else f"rank {rank}{at}"
-    settle(attempt, ranks.failed(folder).get(rank, FAILURE), known.get("failure") or "", who)
+    settle(attempt, ranks.failed(folder).get(-1 if rank is None else rank, FAILURE), known.get("failure") or "", who)
     ranks.forget_failed(folder)
     end = end_of(attempt)
     return FAILURE if end is None else end.exit_code
