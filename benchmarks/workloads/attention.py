@@ -64,7 +64,7 @@ class OfTrainer:
     def __init__(self) -> None:
         from trainer import engine
         from trainer.engine import nn
-        from trainer.learner.optimizers import AdamW
+        from trainer.learner.optimizers.adam import AdamW
 
         self.engine, self.nn, self.adam = engine, nn, AdamW
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from trainer import engine
 from trainer.engine import Tensor, nn
-from trainer.learner.optimizers import SGD, Adam, AdamW, Optimizer
+from trainer.learner.optimizers import Optimizer
+from trainer.learner.optimizers.adam import Adam, AdamW
+from trainer.learner.optimizers.sgd import SGD
 
 functional = nn.functional
 ReLU, LeakyReLU, weight_norm = nn.ReLU, nn.LeakyReLU, nn.weight_norm

@@ -29,7 +29,8 @@ from trainer import engine
 from trainer.engine import Tensor, nn, targets
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.executable import Program
-from trainer.learner.optimizers import SGD, Adam
+from trainer.learner.optimizers.adam import Adam
+from trainer.learner.optimizers.sgd import SGD
 from trainer.recipes.parts.resnet import ResNet as BasicResNet
 
 

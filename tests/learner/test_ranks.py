@@ -19,7 +19,8 @@ from trainer import TrainerError
 from trainer.cli.launchers import launched
 from trainer.configs import RunConfig
 from trainer.engine import nn
-from trainer.learner.optimizers import Adam, Muon
+from trainer.learner.optimizers.adam import Adam
+from trainer.learner.optimizers.muon import Muon
 from trainer.learner.optimizers.partition import Partition, partitioned
 from trainer.learner.ranks import Group, RankLost, agreement
 from trainer.learner.ranks.activity import Activity

@@ -18,7 +18,7 @@ from trainer.engine.program.work import KernelSource, Work
 from trainer.engine.targets.cpu import target
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.lowering.launch import Launch
-from trainer.learner.optimizers import Adam
+from trainer.learner.optimizers.adam import Adam
 
 CODES = [KernelSource(name, str) for name in ("first kernel", "second kernel")]
 
