@@ -116,7 +116,7 @@ def _random(*shape: int) -> np.ndarray:
 
 def _packing(spec: pack.PackSpec, source: np.ndarray) -> tuple[Call, np.ndarray]:
     packed = _random(spec.size)
-    return (spec.render("kernel"), [source, packed], spec.tasks), packed
+    return (spec.render("kernel"), [source, packed, *spec.words], spec.tasks), packed
 
 
 def _specification(kind: str, numbers: tuple[int, ...]) -> ConvolutionSpec:

@@ -38,7 +38,7 @@ def multiply(
     if spec.packed:
         packing = contraction.pack_spec(spec)
         packed = run_kernel.empty([packing.size], spec.dtype.storage)
-        run_kernel(packing.render("pack"), "pack", [b, packed], range(packing.tasks))
+        run_kernel(packing.render("pack"), "pack", [b, packed, *packing.words], range(packing.tasks))
         b = packed
     output = run_kernel.empty([*spec.batch, spec.rows, spec.columns], spec.epilogue.output(spec.dtype).storage)
     tasks = reversed(range(contraction.TEMPLATE.tasks(spec, parameters)))

@@ -118,7 +118,7 @@ def correlate(
     if spec.packed:
         packing = convolution.pack_spec(spec)
         packed = run_kernel.empty([packing.size], spec.dtype.storage)
-        run_kernel(packing.render("pack"), "pack", [stored, packed], range(packing.tasks))
+        run_kernel(packing.render("pack"), "pack", [stored, packed, *packing.words], range(packing.tasks))
         stored = packed
     forward = spec.direction == "forward"
     shape = (

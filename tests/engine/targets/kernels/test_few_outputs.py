@@ -64,7 +64,7 @@ def correlate_few(
     if plain.packed:
         packing = convolution.pack_spec(plain)
         packed = run_kernel.empty([packing.size], plain.dtype.storage)
-        run_kernel(packing.render("pack"), "pack", [stored, packed], range(packing.tasks))
+        run_kernel(packing.render("pack"), "pack", [stored, packed, *packing.words], range(packing.tasks))
         stored = packed
     arrays = [run_kernel.aligned(channels_last(source)), stored, output, *(operands or [])]
     tasks, scratch = (

@@ -76,5 +76,11 @@ def test_panels_hold_what_lies_at_their_places(
     expected = padded.reshape(*values.shape[:2], spec.panels, lanes).swapaxes(1, 2)
     packed = run_kernel.empty([spec.size], spec.dtype.storage)
     tasks = reversed(range(spec.tasks))
-    run_kernel(spec.render("pack"), "pack", [run_kernel.aligned(source), packed], tasks)
+    run_kernel(spec.render("pack"), "pack", [run_kernel.aligned(source), packed, *spec.words], tasks)
     np.testing.assert_array_equal(packed.view(values.dtype), expected.reshape(-1))
+
+
+def test_one_kernel_packs_operands_of_any_size() -> None:
+    assert product(37, 50, (1, 37)).render("pack") == product(1000, 3, (1, 1000)).render("pack")
+    assert convolved("input_gradient", 40, 20).render("pack") == convolved("input_gradient", 96, 64).render("pack")
+    assert product(37, 50, (1, 37)).words != product(1000, 3, (1, 1000)).words

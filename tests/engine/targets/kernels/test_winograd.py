@@ -58,7 +58,7 @@ def compute(
     packing = convolution.pack_spec(plain)
     packed = run_kernel.empty([packing.size], plain.dtype.storage)
     stored = run_kernel.aligned(weights.transpose(plain.weight_order))
-    run_kernel(packing.render("pack"), "pack", [stored, packed], range(packing.tasks))
+    run_kernel(packing.render("pack"), "pack", [stored, packed, *packing.words], range(packing.tasks))
     transformed = run_kernel.empty([WinogradWeights(spec).size], plain.dtype.storage)
     tasks = reversed(range(WinogradWeights(spec).tasks))
     run_kernel(WinogradWeights(spec).render("weights"), "weights", [packed, transformed], tasks)

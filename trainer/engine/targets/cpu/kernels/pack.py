@@ -5,16 +5,19 @@ runs over blocks and nested levels in the order in which the contraction reduces
 alone, never on tiles, so that it can be made once for each update of the weights and shared by every kernel that
 reads them.
 
-Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [source address, destination address].
+Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [source address, destination address, words of
+the specification]. Extents and strides are words, so that one kernel packs operands of any size.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 
 from trainer.engine.graph.dtypes import DType, bfloat16
-from trainer.engine.targets.cpu.kernels.access import Elements, load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.access import Elements, lane_mask, load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
 from trainer.engine.targets.ir.expression import MEMORY, lanes_of
 from trainer.engine.targets.ir.writer import Integer, Writer, vector
@@ -59,42 +62,53 @@ class PackSpec:
         return sum(block.depth for block in self.blocks)
 
     @property
-    def source_element(self) -> str:
-        """The type of the source's elements in memory."""
-        return "i16" if self.pair_stride else MEMORY[self.dtype.name]
-
-    @property
-    def alignment(self) -> int:
-        """Bytes that every element of the source is aligned to."""
-        return 2 if self.pair_stride else self.dtype.itemsize
-
-    @property
     def panels(self) -> int:
         return -(-self.columns // lanes_of(self.dtype))
-
-    @property
-    def row_stride(self) -> int | None:
-        """Source elements between rows of depth, where columns are neighbors and rows are equally far apart."""
-        if self.column_stride != 1 or len(self.blocks) != 1 or not self.depth:
-            return None
-        levels = merged(self.blocks[0].levels)
-        return levels[0][1] if len(levels) == 1 else None
 
     @property
     def is_streamed(self) -> bool:
         return self.size * self.dtype.itemsize >= STREAMED_BYTES
 
     @property
+    def levels(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """The levels of each block that has any depth, as few as possible."""
+        return tuple(merged(block.levels) for block in self.blocks if block.depth)
+
+    @property
+    def matrices(self) -> tuple[tuple[int, int], ...]:
+        """`batch` without extents of 1."""
+        return tuple(level for level in self.batch if level[0] != 1)
+
+    @property
+    def coded(self) -> PackKernel:
+        """What decides the code."""
+        neighbors = 2 if self.pair_stride else 1
+        is_transposed = self.column_stride != 1 and self.pair_stride in (0, 1)
+        return PackKernel(
+            self.dtype, len(self.matrices), self.column_stride == 1, min(self.pair_stride, 2),
+            tuple((len(levels), is_transposed and levels[-1][1] == neighbors) for levels in self.levels),
+            self.is_streamed,
+        )  # fmt: skip
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The words after the addresses."""
+        words = [self.columns, self.column_stride, self.pair_stride, self.depth, *chain(*self.matrices)]
+        for block, levels in zip((block for block in self.blocks if block.depth), self.levels, strict=True):
+            words += [block.offset, *chain(*levels)]
+        return tuple(words)
+
+    @property
     def tasks(self) -> int:
         """One task for each panel, or for some rows of several panels side by side."""
         matrices = math.prod(extent for extent, _ in self.batch)
-        if self.row_stride is not None:
+        if self.coded.is_strip:
             return matrices * -(-self.depth // ROWS) * -(-self.panels // STRIP)
         return matrices * self.panels
 
     def render(self, name: str) -> str:
         """The module of the kernel."""
-        return _Packing(self).render(name)
+        return self.coded.render(name)
 
     @property
     def matrix_size(self) -> int:
@@ -120,150 +134,201 @@ def merged(levels: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     return tuple(result) or ((1, 0),)
 
 
+@dataclass(frozen=True, slots=True)
+class PackKernel:
+    """What decides the code of a packing; all else are words.
+
+    batch: the number of levels of independent matrices. is_row: columns are neighbors. pairs: 0, or for pairs of
+    bfloat16 1 where both are neighbors, else 2. blocks: for each how many levels it has, and whether the innermost are
+    neighbors to be transposed.
+    """
+
+    dtype: DType
+    batch: int
+    is_row: bool
+    pairs: int
+    blocks: tuple[tuple[int, bool], ...]
+    is_streamed: bool
+
+    @property
+    def is_strip(self) -> bool:
+        """Whether rows are read as they lie, because columns are neighbors and rows are equally far apart."""
+        return self.is_row and len(self.blocks) == 1 and self.blocks[0][0] == 1
+
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        return _Packing(self).render(name)
+
+
 class _Packing:
     """A kernel while it is written; `memory` are packed elements, those of the source are of the type `element`."""
 
-    def __init__(self, spec: PackSpec) -> None:
-        self.spec, self.w = spec, Writer()
-        self.memory, self.element = Elements(self.w, spec.dtype), spec.source_element
+    def __init__(self, kernel: PackKernel) -> None:
+        self.kernel, self.w = kernel, Writer()
+        self.memory = Elements(self.w, kernel.dtype)
+        self.element = "i16" if kernel.pairs else MEMORY[kernel.dtype.name]
         self.lanes = self.memory.lanes
+        self.words = count(2)
+
+    def word(self) -> str:
+        """The next word of the argument block."""
+        return self.w.argument(next(self.words), "i64")
+
+    def level(self) -> tuple[str, str]:
+        """The next extent and stride."""
+        return self.word(), self.word()
 
     def render(self, name: str) -> str:
-        if self.spec.row_stride is None:
-            self.write_task()
+        w, kernel = self.w, self.kernel
+        self.columns, self.column_stride, self.pair_stride, self.depth = (self.word() for _ in range(4))
+        self.panels, _ = w.divide(w.add(self.columns, self.lanes - 1), self.lanes)
+        self.matrices = [self.level() for _ in range(kernel.batch)]
+        self.blocks = [(self.word(), [self.level() for _ in range(levels)]) for levels, _ in kernel.blocks]
+        if kernel.is_strip:
+            self.write_strip()
         else:
-            self.write_strip(self.spec.row_stride)
-        if self.spec.is_streamed:
-            self.w.emit("fence seq_cst")  # streaming stores are ordered by nothing less
-        return self.w.module(name, scratch=True)
+            self.write_panel()
+        if kernel.is_streamed:
+            w.emit("fence seq_cst")  # streaming stores are ordered by nothing less
+        return w.module(name, scratch=True)
 
     def store(self, value: str, target: str) -> None:
         """Store a row of a panel."""
-        store_vector(self.w, self.spec.dtype, value, target, self.lanes, streamed=self.spec.is_streamed)
+        store_vector(self.w, self.kernel.dtype, value, target, self.lanes, streamed=self.kernel.is_streamed)
 
     def matrix(self, index: Integer) -> Integer:
         """Where a matrix begins in the source."""
         offset: Integer = 0
-        for extent, stride in reversed(self.spec.batch):
+        for extent, stride in reversed(self.matrices):
             index, place = self.w.divide(index, extent)
             offset = self.w.add(offset, self.w.multiply(place, stride))
         return offset
 
-    def write_strip(self, stride: int) -> None:
+    def write_strip(self) -> None:
         """ROWS rows of STRIP panels: each row is read as it lies."""
-        spec, w, lanes = self.spec, self.w, self.lanes
-        matrix, part, strip = w.unravel("%task", -(-spec.depth // ROWS), -(-spec.panels // STRIP))
-        offset = w.add(self.matrix(matrix), spec.blocks[0].offset)
-        source = w.pointer(w.argument(0), offset, self.element)
-        target = self.memory.at(w.argument(1), w.multiply(matrix, spec.matrix_size))
-        first_row, first_panel = w.multiply(part, ROWS), w.multiply(strip, STRIP)
-        last_row = w.minimum(w.add(first_row, ROWS), spec.depth)
-        last_panel = w.minimum(w.add(first_panel, STRIP), spec.panels)
-        whole = spec.columns // lanes
+        w, lanes, depth = self.w, self.lanes, self.depth
+        [(first, [(_, stride)])] = self.blocks
+        parts, strips = (
+            w.divide(w.add(total, part - 1), part)[0] for total, part in ((depth, ROWS), (self.panels, STRIP))
+        )
+        matrix, part, strip = w.unravel("%task", parts, strips)
+        source = w.pointer(w.argument(0), w.add(self.matrix(matrix), first), self.element)
+        panel_size = w.multiply(depth, lanes)
+        target = self.memory.at(w.argument(1), w.multiply(matrix, w.multiply(self.panels, panel_size)))
+        first_row, last_row = w.share(part, ROWS, depth)
+        first_panel, last_panel = w.share(strip, STRIP, self.panels)
+        whole, rest = w.divide(self.columns, lanes)
+        mask = lane_mask(w, rest, lanes)
+        has_rest = w.value(f"icmp sgt i64 {last_panel}, {whole}", "c")
 
-        def move(row: str, there: str, panel: Integer, active: int) -> None:
+        def move(row: str, there: str, panel: Integer, active: str | None) -> None:
             here = w.pointer(row, w.multiply(panel, lanes), self.element)
-            place = self.memory.at(there, w.multiply(panel, spec.depth * lanes))
-            self.store(self.gathered(here, active), place)
+            place = self.memory.at(there, w.multiply(panel, panel_size))
+            self.store(self.gathered(here, active, ()), place)
 
         with w.loop(first_row, last_row) as row:
             here = w.pointer(source, w.multiply(row.index, stride), self.element)
             there = self.memory.at(target, w.multiply(row.index, lanes))
-            if whole:
-                with w.loop(first_panel, w.minimum(last_panel, whole)) as panel:
-                    move(here, there, panel.index, lanes)
-            if whole < spec.panels:
-                with w.when(w.value(f"icmp eq i64 {last_panel}, {spec.panels}", "c")):
-                    move(here, there, whole, spec.columns % lanes)
+            with w.loop(first_panel, w.minimum(last_panel, whole)) as panel:
+                move(here, there, panel.index, None)
+            with w.when(has_rest):
+                move(here, there, whole, mask)
 
-    def write_task(self) -> None:
-        """A panel, which may be the last one of its matrix."""
-        spec, w = self.spec, self.w
-        matrix, panel = w.divide("%task", spec.panels)
-        offset = w.add(self.matrix(matrix), w.multiply(panel, self.lanes * spec.column_stride))
+    def write_panel(self) -> None:
+        """A panel, which may be the last one of its matrix: columns that it lacks are zeros."""
+        w, lanes = self.w, self.lanes
+        matrix, panel = w.divide("%task", self.panels)
+        first = w.multiply(panel, lanes)
+        offset = w.add(self.matrix(matrix), w.multiply(first, self.column_stride))
         source = w.pointer(w.argument(0), offset, self.element)
-        destination = self.memory.at(w.argument(1), w.multiply("%task", spec.depth * self.lanes))
-        tail = spec.columns % self.lanes
-        if not tail or spec.panels == 1:
-            return self.write_panel(source, destination, tail or self.lanes)
-        last = w.value(f"icmp eq i64 {panel}, {spec.panels - 1}", "c")
-        with w.when(last):
-            self.write_panel(source, destination, tail)
-        with w.unless(last):
-            self.write_panel(source, destination, self.lanes)
+        target = self.memory.at(w.argument(1), w.multiply("%task", w.multiply(self.depth, lanes)))
+        self.active = w.minimum(w.subtract(self.columns, first), lanes)
+        mask = lane_mask(w, self.active, lanes)
+        columns: tuple[Integer, ...] = ()
+        if not self.kernel.is_row:
+            last = w.subtract(self.active, 1)
+            columns = tuple(w.multiply(w.minimum(lane, last), self.column_stride) for lane in range(lanes))
+        for (start, levels), (_, transposed) in zip(self.blocks, self.kernel.blocks, strict=True):
+            here = w.pointer(source, start, self.element)
+            self.write_levels(levels, transposed, here, target, mask, columns)
+            rows: Integer = 1
+            for extent, _ in levels:
+                rows = w.multiply(rows, extent)
+            target = self.memory.at(target, w.multiply(rows, lanes))
 
-    def write_panel(self, source: str, destination: str, active: int) -> None:
-        position = 0
-        for block in self.spec.blocks:
-            if block.depth:
-                start = self.w.pointer(source, block.offset, self.element)
-                target = self.memory.at(destination, position * self.lanes)
-                self.write_levels(merged(block.levels), start, target, active)
-            position += block.depth
-
-    def write_levels(self, levels: tuple[tuple[int, int], ...], source: str, target: str, active: int) -> None:
-        spec, w, lanes = self.spec, self.w, self.lanes
+    def write_levels(
+        self, levels: Sequence[tuple[str, str]], transposed: bool, source: str, target: str, mask: str,
+        columns: Sequence[Integer],
+    ) -> None:  # fmt: skip
+        w, lanes = self.w, self.lanes
         (extent, stride), *inner = levels
-        rows = math.prod(size for size, _ in inner)
+        rows: Integer = 1
+        for size, _ in inner:
+            rows = w.multiply(rows, size)
+        rows = w.multiply(rows, lanes)
 
         def places(index: Integer) -> tuple[str, str]:
             here = w.pointer(source, w.multiply(index, stride), self.element)
-            return here, self.memory.at(target, w.multiply(index, rows * lanes))
+            return here, self.memory.at(target, w.multiply(index, rows))
 
         if inner:
             with w.loop(0, extent) as loop:
-                self.write_levels(tuple(inner), *places(loop.index), active)
+                self.write_levels(inner, transposed, *places(loop.index), mask, columns)
             return
-        neighbors = stride == 2 and spec.pair_stride == 1 if spec.pair_stride else stride == 1
-        transposed = extent - extent % lanes if neighbors and spec.column_stride != 1 else 0
+        whole: Integer = 0
         if transposed:
-            with w.loop(0, transposed, lanes) as loop:
-                pointers = places(loop.index)
-                w.run(self.define_transpose(active), pointers)
-        if transposed < extent:
-            with w.loop(transposed, extent) as loop:
-                here, there = places(loop.index)
-                self.store(self.gathered(here, active), there)
+            whole = w.value(f"and i64 {extent}, {-lanes}", "i")
+            with w.loop(0, whole, lanes) as loop:
+                w.run(self.define_transpose(), places(loop.index), (self.column_stride, self.active))
+        with w.loop(whole, extent) as loop:
+            here, there = places(loop.index)
+            self.store(self.gathered(here, mask, columns), there)
 
-    def gathered(self, source: str, active: int) -> str:
-        """One row of a panel: `active` neighboring columns, then zeros."""
-        spec = self.spec
-        if not spec.pair_stride or (spec.column_stride != 1 and spec.pair_stride == 1):
-            return self.row(spec.dtype, source, active)
-        halves = []  # they are apart: two rows, interleaved
-        for half in range(2):
-            start = self.w.pointer(source, half * spec.pair_stride, "i16")
-            halves.append(self.row(bfloat16, start, active))
+    def gathered(self, source: str, mask: str | None, columns: Sequence[Integer]) -> str:
+        """One row of a panel: the columns of the mask (None: all), then zeros; distant halves as two rows."""
+        kernel = self.kernel
+        if not kernel.pairs or (not kernel.is_row and kernel.pairs == 1):
+            return self.row(kernel.dtype, source, mask, columns)
+        second = self.w.pointer(source, self.pair_stride, "i16")
+        halves = (self.row(bfloat16, start, mask, columns) for start in (source, second))
         return interleaved(self.w, *halves)
 
-    def row(self, dtype: DType, source: str, active: int) -> str:
-        """`active` elements `column_stride` apart, then zeros."""
-        spec, w, element = self.spec, self.w, MEMORY[dtype.name]
-        if spec.column_stride == 1:
-            return load_vector(w, dtype, source, self.lanes, active)
-        row = "zeroinitializer"
-        for lane in range(active):
-            pointer = w.pointer(source, lane * spec.column_stride, self.element)
-            value = w.value(f"load {element}, ptr {pointer}, align {spec.alignment}")
-            row = w.value(f"insertelement {vector(element, self.lanes)} {row}, {element} {value}, i32 {lane}")
-        return row
+    def row(self, dtype: DType, source: str, mask: str | None, columns: Sequence[Integer]) -> str:
+        """The elements at `columns` (none: neighbors) in the mask, then zeros."""
+        w, element, alignment = self.w, MEMORY[dtype.name], 2 if self.kernel.pairs else dtype.itemsize
+        if not columns:
+            return load_vector(w, dtype, source, self.lanes, mask)
+        kind, row = vector(element, self.lanes), "zeroinitializer"
+        for lane, column in enumerate(columns):
+            value = w.value(f"load {element}, ptr {w.pointer(source, column, self.element)}, align {alignment}")
+            row = w.value(f"insertelement {kind} {row}, {element} {value}, i32 {lane}")
+        return masked(w, kind, self.lanes, str(mask), row)
 
-    def define_transpose(self, active: int) -> str:
-        """Define `transpose(source, target)` of a square, contiguous along depth in the source, for all blocks."""
-        spec, lanes = self.spec, self.lanes
+    def define_transpose(self) -> str:
+        """Define `transpose(source, target, stride, active)` of a square, contiguous along depth in the source."""
+        kernel, lanes = self.kernel, self.lanes
+        alignment = 2 if kernel.pairs else kernel.dtype.itemsize
 
         def build(inner: Writer) -> None:
-            memory, rows = Elements(inner, spec.dtype), ["zeroinitializer"] * lanes
+            memory, rows, place = Elements(inner, kernel.dtype), [], "%source"
+            mask = lane_mask(inner, "%active", lanes)
             for lane in range(lanes):
-                pointer = inner.pointer("%source", lane * spec.column_stride, self.element)
-                if lane < active:
-                    rows[lane] = load_vector(inner, spec.dtype, pointer, lanes, alignment=spec.alignment)
+                if lane:
+                    inside = inner.value(f"icmp ugt i64 %active, {lane}", "c")
+                    step = inner.value(f"select i1 {inside}, i64 %stride, i64 0", "i")
+                    place = inner.pointer(place, step, self.element)
+                rows.append(load_vector(inner, kernel.dtype, place, lanes, alignment=alignment))
             for lane, value in enumerate(exchanged(inner, memory.kind, rows)):
-                target = memory.at("%target", lane * lanes)
-                store_vector(inner, spec.dtype, value, target, lanes, streamed=spec.is_streamed)
+                target, value = memory.at("%target", lane * lanes), masked(inner, memory.kind, lanes, mask, value)
+                store_vector(inner, kernel.dtype, value, target, lanes, streamed=kernel.is_streamed)
 
-        parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target")]
-        return self.w.function(f"transpose_{active}", parameters, build)
+        parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target"), ("i64", "%stride"), ("i64", "%active")]
+        return self.w.function("transpose", parameters, build)
+
+
+def masked(writer: Writer, kind: str, lanes: int, mask: str, value: str) -> str:
+    """The lanes of the mask, then zeros."""
+    return writer.value(f"select {vector('i1', lanes)} {mask}, {kind} {value}, {kind} zeroinitializer")
 
 
 def interleaved(writer: Writer, low: str, high: str) -> str:

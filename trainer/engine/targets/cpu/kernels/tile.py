@@ -244,7 +244,7 @@ def _is_long(tile: Tile) -> bool:
 
 def store_finished(
     writer: Writer, operands: OperandPointers, dtype: DType, total: str, output: str, offset: Integer,
-    channel: Integer, active: int,
+    channel: Integer, active: int | str | None,
 ) -> None:  # fmt: skip
     """Finish an accumulator, whose first lane is the element `offset` of the output and column `channel`; store it."""
     stored = operands.epilogue.output(dtype)
@@ -252,7 +252,9 @@ def store_finished(
     store_vector(writer, stored, value, writer.pointer(output, offset, MEMORY[stored.name]), lanes_of(dtype), active)
 
 
-def finish(writer: Writer, epilogue: Epilogue, dtype: DType, total: str, operands: Sequence[str], active: int) -> str:
+def finish(
+    writer: Writer, epilogue: Epilogue, dtype: DType, total: str, operands: Sequence[str], active: int | str | None
+) -> str:
     """The value to store for accumulator `total`, in the output's memory type; `operands` point at its first lane."""
     if not epilogue.body:
         return total

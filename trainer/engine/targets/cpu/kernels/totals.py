@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Epilogue
-from trainer.engine.targets.cpu.kernels.access import Elements
+from trainer.engine.targets.cpu.kernels.access import Elements, lane_mask
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.tile import store_finished
@@ -53,38 +53,36 @@ class TotalsSpec:
     @property
     def words(self) -> tuple[int, ...]:
         """The words after the addresses."""
-        return (self.groups,) if self.groups > 1 else ()
+        return (self.filters, self.weights, self.groups)
 
     @property
     def coded(self) -> TotalsSpec:
         """The specification that stands for all with the same code."""
-        return replace(self, groups=min(self.groups, 2))
+        return replace(self, weights=0, filters=0, groups=0)
 
     def render(self, name: str) -> str:
         """The module of the kernel."""
-        w, dtype, filters = Writer(), self.dtype, self.filters
+        w, dtype = Writer(), self.dtype
         memory, lanes = Elements(w, dtype), lanes_of(dtype)
         totals, output = w.argument(0), w.argument(1)
         operands = OperandPointers.load(w, self.epilogue, 2)
-        groups = w.argument(2 + len(self.epilogue.operands), "i64") if self.words else 1
+        first = 2 + len(self.epilogue.operands)
+        filters, weights, groups = (w.argument(word, "i64") for word in range(first, first + 3))
         row = w.multiply("%task", filters)
         add = "fadd" if dtype.is_float else "add"
+        whole = w.value(f"and i64 {filters}, {-lanes}", "i")
+        rest = w.subtract(filters, whole)
 
-        def part(column: Integer, active: int) -> None:
+        def part(column: Integer, active: str | None) -> None:
             place = w.add(row, column)
-            total = memory.load(totals, place, active)
-            if self.words:
-                with w.loop(1, groups, carried=[(memory.kind, total)]) as group:
-                    here = w.add(place, w.multiply(group.index, self.weights))
-                    following = memory.load(totals, here, active)
-                    group.next = [w.value(f"{add} {memory.kind} {group.carried[0]}, {following}")]
-                total = group.next[0]
-            store_finished(w, operands, dtype, total, output, place, column, active)
+            with w.loop(1, groups, carried=[(memory.kind, memory.load(totals, place, active))]) as group:
+                here = w.add(place, w.multiply(group.index, weights))
+                following = memory.load(totals, here, active)
+                group.next = [w.value(f"{add} {memory.kind} {group.carried[0]}, {following}")]
+            store_finished(w, operands, dtype, group.next[0], output, place, column, active)
 
-        whole = filters - filters % lanes
-        if whole:
-            with w.loop(0, whole, lanes) as loop:
-                part(loop.index, lanes)
-        if filters % lanes:
-            part(whole, filters % lanes)
+        with w.loop(0, whole, lanes) as loop:
+            part(loop.index, None)
+        with w.when(w.value(f"icmp ne i64 {rest}, 0", "c")):
+            part(whole, lane_mask(w, rest, lanes))
         return w.module(name, scratch=True)

@@ -153,7 +153,7 @@ def expand_weight_gradient(expansion: Expansion, work: Work) -> None:
         return _emit(expansion, work, chosen, places, label)
     blocks = View(Buffer(sums.size, call.dtype, "totals"), call.dtype, (sums.size,), (1,))
     _emit(expansion, replace(work, writes=(blocks,)), chosen, places, label)
-    combine = Routine.of(sums.coded, blocks, target, *sums.words)
+    combine = Routine.worded(sums, blocks, target)
     expansion.add(Work("reduction", combine, (blocks,), (target,), "combine"))
 
 

@@ -10,6 +10,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program import loops
 from trainer.engine.program.work import Buffer, View, Work
+from trainer.engine.targets.cpu.kernels.pack import PackSpec
 from trainer.engine.targets.cpu.lowering.launch import Coded, Routine
 from trainer.engine.targets.cpu.lowering.loops import with_code
 from trainer.engine.targets.cpu.machine import Machine
@@ -83,5 +84,7 @@ class Expansion:
             buffer = Buffer(kernel.size, kernel.dtype, name or label)
             target = self._prepared[place] = View(buffer, kernel.dtype, (kernel.size,), (1,))
             reads = (source,) if table is None else (source, table)
-            self.add(Work("copy", Routine.of(kernel, *reads, target), reads, (target,), label))
+            places = *reads, target
+            routine = Routine.worded(kernel, *places) if isinstance(kernel, PackSpec) else Routine.of(kernel, *places)
+            self.add(Work("copy", routine, reads, (target,), label))
         return target

@@ -49,6 +49,24 @@ class Coded(Protocol):
     def __hash__(self) -> int: ...
 
 
+class Worded(Protocol):
+    """A kernel of which `coded` decides the code, one for all that differ in `words` alone."""
+
+    @property
+    def tasks(self) -> int: ...
+    @property
+    def coded(self) -> Renderable: ...
+    @property
+    def words(self) -> tuple[int, ...]: ...
+
+
+class Renderable(Protocol):
+    """What decides a kernel's code."""
+
+    def render(self, name: str) -> str: ...
+    def __hash__(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Routine:
     """What an item without parameters becomes; `keep` is what must live as long as its code runs, `scratch` what a
@@ -64,6 +82,12 @@ class Routine:
     @classmethod
     def of(cls, kernel: Coded, *words: int | View) -> Routine:
         return cls(KernelSource(kernel, kernel.render), words, kernel.tasks)
+
+    @classmethod
+    def worded(cls, kernel: Worded, *addresses: View) -> Routine:
+        """A kernel with numbers as words."""
+        code = kernel.coded
+        return cls(KernelSource(code, code.render), (*addresses, *kernel.words), kernel.tasks)
 
 
 @dataclass(frozen=True, slots=True)
