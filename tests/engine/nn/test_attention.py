@@ -257,6 +257,34 @@ def test_derivatives_of_second_order_are_those_of_differences():
         engine.check_gradient(loss, query, key, value, mask, slopes, order=2)
 
 
+@pytest.mark.parametrize("tokens", [5, 130])
+def test_the_gradient_of_joined_operands_is_computed_in_place(tokens):
+    """With 130 tokens the keys of a head are shared by several tasks, whose sums are added afterwards."""
+    heads, width = 2, 4
+    x = np.random.default_rng(3).standard_normal((2, tokens, 3 * heads * width)).astype(np.float32)
+    parts = np.ascontiguousarray(x.reshape(2, tokens, 3, heads, width).transpose(2, 0, 3, 1, 4))
+
+    def loss(query, key, value):
+        y = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return engine.sum(y * y * y)
+
+    @engine.trace
+    def joined(x):
+        split = engine.permute_dims(engine.reshape(x, (2, tokens, 3, heads, width)), (2, 0, 3, 1, 4))
+        return engine.gradients(loss(split[0], split[1], split[2]), [x])[0]
+
+    @engine.trace
+    def separate(query, key, value):
+        return engine.gradients(loss(query, key, value), [query, key, value])
+
+    found = np.asarray(joined(x))
+    expected = np.stack([np.asarray(each) for each in separate(*parts)], axis=2).transpose(0, 3, 2, 1, 4)
+    np.testing.assert_array_equal(found, expected.reshape(x.shape))
+    assert "attention_gradient" in engine.explain(joined)
+    assert "| concatenate (" not in engine.explain(joined)
+    assert "  concatenate (" not in engine.explain(joined)
+
+
 def test_memory_is_linear_in_tokens():
     def step(query, key, value):
         y = F.scaled_dot_product_attention(query, key, value, is_causal=True)

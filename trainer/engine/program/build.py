@@ -14,6 +14,7 @@ from trainer.engine.graph.primitives.host import HOST_CALLS
 from trainer.engine.graph.primitives.scan import Step
 from trainer.engine.graph.primitives.table import axes_of
 from trainer.engine.graph.rewrite import replaced
+from trainer.engine.graph.simplify import uniform_value
 from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.program.body import Body, Load, load_dtypes, tidy
 from trainer.engine.program.epilogues import Fused, fuse_epilogues, narrowed
@@ -24,7 +25,7 @@ from trainer.engine.program.prologues import applied_to
 from trainer.engine.program.shards import over_shards, split_nodes
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.target import Target
-from trainer.engine.program.views import identity, is_dense, strides_over
+from trainer.engine.program.views import NodeView, identity, is_dense, strides_over, view_through
 from trainer.engine.program.work import KINDS, NOTHING, Buffer, Call, Reduce, StandIn, View, Work
 
 
@@ -66,6 +67,8 @@ class _Builder:
     works: list[Work] = field(default_factory=list)
     buffers: dict[Node, Buffer] = field(default_factory=dict)
     plan: Partition = field(init=False)
+    joined: dict[Node, View] = field(default_factory=dict)
+    """Outputs that are computed as parts of a concatenation."""
 
     def run(self) -> Program:
         outputs = [*self.request.results, *(node for _, node in self.request.updates)]
@@ -77,6 +80,7 @@ class _Builder:
                 self.buffers[node] = Buffer(node.size, node.dtype, storage.name or "leaf", storage)
         self._place_results()
         self._place_updates(groups, fused)
+        self._place_parts()
         for item in groups:
             first = len(self.works)
             self._add(item, fused.get(item.roots[0]))
@@ -116,6 +120,8 @@ class _Builder:
 
     def _write(self, node: Node) -> View:
         """A stored node."""
+        if node in self.joined:
+            return self.joined[node]
         strides = self.plan.layouts[node].strides(node.shape)
         return View(self.buffer_of(node), node.dtype, node.shape, strides, 0, node.name)
 
@@ -181,6 +187,8 @@ class _Builder:
         if root.name == "pad" and root.size != root.inputs[0].size:
             self.works.append(fill(target.buffer, root.attribute("value")))
         for source, offset, strides in _parts(root, target.strides):
+            if _gradient_of_attention(source, self.plan) in self.joined:
+                continue
             body = Body(source.shape, self.plan.views)
             stored = [body.value(source, identity(source.shape))]
             instructions, reads, stored = self._needed(body, stored)
@@ -309,6 +317,20 @@ class _Builder:
             if direct and _reads_only_what_it_writes(item, fused.get(node), storage, self.plan):
                 self.buffers[node] = Buffer(node.size, node.dtype, storage.name or "state", storage)
 
+    def _place_parts(self) -> None:
+        """Gradients of attention that only a concatenation reads are computed into its memory."""
+        for root in self.plan.roots:
+            if root.name == "concatenate":
+                strides = self.plan.layouts[root].strides(root.shape)
+                for source, offset, steps in _parts(root, strides):
+                    part = _gradient_of_attention(source, self.plan)
+                    if part is None or part in self.plan.results:
+                        continue
+                    view = view_through(p.reshape(source, part.shape), NodeView(root, offset, steps))
+                    if view is not None and view.strides[3] == 1:
+                        buffer = self.buffer_of(root)
+                        self.joined[part] = View(buffer, part.dtype, part.shape, view.strides, view.offset, part.name)
+
     def _copy_results(self) -> tuple[list[Buffer], list[Layout]]:
         buffers, layouts = [], []
         for index, node in enumerate(self.request.results):
@@ -364,6 +386,20 @@ def _parts(node: Node, strides: tuple[int, ...]) -> Iterator[tuple[Node, int, tu
     for source in node.inputs:
         yield source, start * strides[axis], strides
         start += source.shape[axis]
+
+
+def _gradient_of_attention(part: Node, plan: Partition) -> Node | None:
+    """The gradient of a query, key or value that a part of a concatenation is, and nothing else reads.
+
+    Such a part is the gradient plus 0, for zeros to be positive, which those of the gradient are.
+    """
+    if part.name != "add" or uniform_value(part.inputs[1]) != 0:
+        return None
+    part = part.inputs[0]
+    while part.name in ("reshape", "cast") and part.dtype is part.inputs[0].dtype and len(plan.users[part]) == 1:
+        part = part.inputs[0]
+    is_gradient = part.name == "output" and part.inputs[0].name == "attention_gradient" and part.attributes[0] < 3
+    return part if is_gradient and len(plan.users[part]) == 1 else None
 
 
 def _lies_alike(node: Node, storage: Storage, plan: Partition) -> bool:

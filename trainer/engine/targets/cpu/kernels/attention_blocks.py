@@ -127,12 +127,13 @@ class Blocks:
     def product(
         self, name: str, a: str, b: str, output: str, *, rows: Integer, row_step: int, steps: Integer, a_step: int,
         b_step: int, columns: int, output_step: int, heights: Iterable[int] = (), accumulate: bool = False,
-        factor: float = 1.0,
+        factor: float = 1.0, is_positive: bool = False,
     ) -> None:  # fmt: skip
         """output[row, column] = factor · sum over steps of a[row, step] · b[step, column]; columns of both are
         neighbors. Steps are of `terms`.
 
-        `rows` that are a register take one of the values `heights`. `accumulate`: the sums are added.
+        `rows` that are a register take one of the values `heights`. `accumulate`: the sums are added. `is_positive`:
+        zeros become positive.
         """
         w, lanes = self.w, self.lanes
         tile_rows, tile_vectors = self.spec.tile
@@ -150,19 +151,20 @@ class Blocks:
                         self.spec.dtype, tuple(row * row_step for row in range(height)),
                         tuple(row * output_step for row in range(height)), width, lanes, active,
                         (Level(extent, a_step, b_step),), 2 if isinstance(steps, int) and steps > 1 else 1,
-                        b_masked=active < lanes, accumulate=accumulate, epilogue=self._scaled(factor),
+                        b_masked=active < lanes, accumulate=accumulate,
+                        epilogue=self._with("add", 0.0) if is_positive else self._with("multiply", factor),
                         products=self.spec.products,
                     )  # fmt: skip
                     places = (here, self.memory.at(b, start * lanes), there)
                     run_tile(w, f"{name}_{height}x{width}_{active}", tile, places, values)
 
-    def _scaled(self, factor: float) -> Epilogue:
-        """Sums multiplied by a factor."""
-        dtype = self.spec.dtype
-        if factor == 1:
+    def _with(self, operation: str, number: float) -> Epilogue:
+        """Sums and a number."""
+        if (operation, number) == ("multiply", 1):
             return Epilogue()
-        body = (Instruction("load", (), dtype, (0,)), Instruction("constant", (), dtype, (factor,)))
-        return Epilogue(body=(*body, Instruction("multiply", (0, 1), dtype)))
+        dtype = self.spec.dtype
+        body = (Instruction("load", (), dtype, (0,)), Instruction("constant", (), dtype, (number,)))
+        return Epilogue(body=(*body, Instruction(operation, (0, 1), dtype)))
 
     # Pairs
 
@@ -258,7 +260,7 @@ class Blocks:
                       pitch: int, spare: str, factors: str = "") -> None:  # fmt: skip
         """target[token, place] = source[place, token] · factors[token]; what is past `tokens` goes to `spare`.
 
-        The source has as many places as whole vectors hold.
+        The source has as many places as whole vectors hold. Without factors zeros become positive.
         """
         w, lanes = self.w, self.lanes
         with w.loop(0, pitch, lanes) as group:
@@ -284,9 +286,8 @@ class Blocks:
         def build(inner: Writer) -> None:
             memory, f = Elements(inner, self.spec.dtype), Floats(inner, self.element, lanes)
             columns = [memory.load("%source", place * pitch) for place in range(lanes)]
-            if scaled:
-                factor = memory.load("%factors")
-                columns = [f.multiply(column, factor) for column in columns]
+            factor = memory.load("%factors") if scaled else f.constant(0.0)
+            columns = [f.operation("fmul" if scaled else "fadd", column, factor) for column in columns]
             for lane, value in enumerate(exchanged(inner, kind, columns)):
                 memory.store(value, f"%row{lane}", 0, active)
 

@@ -209,7 +209,7 @@ class _Backward(Blocks):
         self.product(
             "to_query", gradients, keys, self._to_query(head, row), rows=rows, row_step=gradient_step,
             steps=self.terms(self.count), a_step=1, b_step=key_step, columns=spec.width, output_step=to_query[2],
-            heights=totals, accumulate=True,
+            heights=totals, accumulate=True, is_positive=True,
         )  # fmt: skip
 
     def _differentiate(self, head: Integer, row: Integer, rows: Integer) -> None:

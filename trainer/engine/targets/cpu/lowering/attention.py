@@ -67,13 +67,14 @@ def expand_attention_gradient(expansion: Expansion, work: Work) -> None:
 
 
 def _sum(parts: View, target: View, count: int) -> Work:
-    """A loop that adds `count` consecutive arrays of the target's shape, in their order."""
+    """A loop that adds `count` consecutive arrays of the target's shape, in their order; zeros become positive."""
     strides, dtype = Layout.row_major(4).strides(target.shape), target.dtype
     reads = [replace(parts, shape=target.shape, strides=strides, offset=part * target.size) for part in range(count)]
     body = [Instruction("load", (), dtype, (0,))]
     for part in range(1, count):
         body.append(Instruction("load", (), dtype, (part,)))
         body.append(Instruction("add", (2 * part - 2, 2 * part - 1), dtype, ()))
+    body += [Instruction("constant", (), dtype, (0.0,)), Instruction("add", (len(body) - 1, len(body)), dtype, ())]
     return loops.loop(target.shape, body, reads, [target], [len(body) - 1], "attention_gradient sum")
 
 
