@@ -29,7 +29,7 @@ LONGEST_SECONDS = 10.0
 
 PROCESSES = (1, 2, 4)
 WORDS = ("digits", *SETTINGS, "data.valid_batch_size=128", "train.shards=4", "data.workers=0", "autotune.mode=off")
-RANK = "trainer.cli.rank"
+RANK, RANK_VARIABLE = "trainer.cli.rank", "PMI_RANK"
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class KilledRanks:
         return self._start(run, processes).wait()
 
     def _life(self, processes: int) -> float:
-        """How many seconds the ranks of a training live that is not killed."""
-        if processes not in self._lives:
-            started = self._start(self._folder / f"whole-{processes}", processes)
+        """How many seconds the ranks of a training live that is not killed, its kernels in the cache."""
+        for name in () if processes in self._lives else ("first", "whole"):
+            started = self._start(self._folder / f"{name}-{processes}", processes)
             _ranks(started, processes)
             began = time.monotonic()
             started.wait()
@@ -107,8 +107,7 @@ class KilledRanks:
         if (code := started.poll()) is not None:
             return KilledRank(training, processes, "", 0.0, f"it ended with {code} before the kill") if code else None
         everything = psutil.Process(started.pid).children(recursive=True)
-        victim, begun, known = ranks[place], time.monotonic(), _known(run, before + 1, processes)
-        killed_at = time.time()
+        victim, begun, killed_at = ranks[place], time.monotonic(), time.time()
         with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
             victim.kill()
         try:
@@ -128,35 +127,27 @@ class KilledRanks:
             problem = f"it ended {seconds:.1f} s after the kill"
         elif left:
             problem = f"left behind: {[process.pid for process in left]}"
-        elif victim.pid in known and ended and not _names(str(ended[-1].reason), known[victim.pid], victim.pid):
+        elif ended and not _names(str(ended[-1].reason), place):
             problem = f"process {victim.pid} was killed, and the end says: {ended[-1].reason}"
         phase = phase_of(record.event for record in records if record.time <= killed_at)
         return KilledRank(training, processes, phase, round(seconds, 2), problem)
 
 
-def _known(run: RunPaths, attempt: int, processes: int) -> dict[int, int]:
-    """The ranks by their processes, once all have a heartbeat: before, the launcher ends all of them."""
-    found = {}
-    for path in run.root.glob(f"ranks/{attempt}/*.json"):
-        with contextlib.suppress(OSError, ValueError):
-            found[int(json.loads(path.read_text(encoding="utf-8"))["pid"])] = int(path.stem)
-    return found if len(found) == processes else {}
-
-
-def _names(reason: str, rank: int, pid: int) -> bool:
+def _names(reason: str, rank: int) -> bool:
     """Whether the reason of an end names a rank. Rank 0 has no time to write one."""
-    return f"rank {rank} (pid {pid} " in reason or (rank == 0 and "rank 0 of the training died" in reason)
+    return f"rank {rank} " in reason
 
 
 def _ranks(started: subprocess.Popen[bytes], processes: int) -> list[psutil.Process]:
-    """The processes that train, once all of them exist; fewer where the command ends before."""
-    found: list[psutil.Process] = []
+    """The processes that train, by their ranks, once all of them exist; fewer where the command ends before."""
+    found: dict[int, psutil.Process] = {}
     deadline = time.monotonic() + PATIENCE_SECONDS
     while started.poll() is None and len(found) < processes and time.monotonic() < deadline:
         time.sleep(0.02)
         with contextlib.suppress(psutil.Error):
-            found = [each for each in psutil.Process(started.pid).children(recursive=True) if _is_rank(each)]
-    return sorted(found, key=lambda process: process.pid)
+            every = psutil.Process(started.pid).children(recursive=True)
+            found = {int(each.environ()[RANK_VARIABLE]): each for each in every if _is_rank(each)}
+    return [found[rank] for rank in sorted(found)]
 
 
 def _is_rank(process: psutil.Process) -> bool:
