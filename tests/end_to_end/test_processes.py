@@ -48,6 +48,7 @@ def test_a_copied_recipe_trains_where_it_was_copied_to(tmp_path: Path, environme
     assert {"config", "data", "model", "compile", "train", "checkpoint", "evaluate"} <= phases
 
 
+@pytest.mark.full
 def test_a_training_that_is_terminated_saves_and_can_be_resumed(tmp_path: Path, environment: dict[str, str]) -> None:
     first = subprocess.Popen(
         [*TRAINER, "run", "digits", "train.epochs=1000", "train.log_every_steps=1", CONSTANT, "--json"],

@@ -187,6 +187,7 @@ def test_a_loss_that_is_not_finite_is_found_one_step_late_and_never_saved(
     assert [event.step for event in told(paths, CheckpointEvent)] == [1, 2] == steps_in(paths.checkpoints)
 
 
+@pytest.mark.full
 def test_twenty_steps_of_digits(tmp_path: Path, compute_on: Compute) -> None:
     overrides = ["train.epochs=null", "train.steps=20", "data.batch_size=8", "schedule.warmup_steps=5",
                  "train.log_every_steps=5", "validate.batches=1", "data.valid_batch_size=20",

@@ -140,6 +140,7 @@ def test_the_process_ends_with_ours_and_ctrl_c_is_not_for_it(folder: FoldingProc
     assert process.wait(timeout=30) == 0
 
 
+@pytest.mark.full
 def test_a_metric_that_hangs_does_not_outlive_a_killed_training(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -124,6 +124,7 @@ def test_pix2pix_reads_what_is_named_where_there_are_photos_with_masks_too(tmp_p
     assert str(tmp_path / "A") in splits.train.dataset.source(0)
 
 
+@pytest.mark.full
 def test_metrics_of_validation_need_a_validation_split(tmp_path: Path) -> None:
     LAYOUTS["class_folders"][0](tmp_path)
     with pytest.raises(TrainerError) as caught:

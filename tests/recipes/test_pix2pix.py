@@ -98,6 +98,7 @@ def test_side_by_side_pictures_and_two_folders_of_ones_own(tmp_path: Path, on_th
         np.testing.assert_array_equal(side[index]["target"], apart[index]["image"])
 
 
+@pytest.mark.full
 def test_a_few_steps_bring_pictures_nearer_and_show_them(tmp_path: Path) -> None:
     pictures(tmp_path, {"train": 2, "val": 2, "test": 2}, beside=True)
     steps = ["train.epochs=null", "train.steps=40", "train.log_every_steps=10", "data.valid_batch_size=2",

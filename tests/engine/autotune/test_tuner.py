@@ -124,6 +124,7 @@ def test_the_time_of_a_steps_kernels_is_told_of_decided_or_not(mode: Mode) -> No
         assert bool(told[0].others), "what is not decided yet is reported by its name"
 
 
+@pytest.mark.full
 def test_background_swaps_within_a_run_and_leaves_the_bits_alone() -> None:
     device = CpuDevice(threads=2)
     training = Training(device)
@@ -213,6 +214,7 @@ def test_what_was_decided_before_an_interruption_is_kept(monkeypatch: pytest.Mon
     assert {record.key for record in reader.records} == kept
 
 
+@pytest.mark.full
 def test_failing_candidates_are_skipped_and_told_of_and_the_training_never_notices(
     monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path
 ) -> None:
@@ -238,6 +240,7 @@ def test_failing_candidates_are_skipped_and_told_of_and_the_training_never_notic
         assert record.skipped == Counter(faulty.REASONS[kind] for kind in kinds) and record.best_ms == record.default_ms
 
 
+@pytest.mark.full
 def test_a_contest_goes_on_elsewhere_when_its_program_is_no_more() -> None:
     device = CpuDevice(threads=1)
     few = {"candidates": lambda spec: defaults.candidates(spec)[:3], "negligible": 0.0}

@@ -102,6 +102,7 @@ def check(sources: Sequence[KernelSource], folder: Path, *processors: str) -> No
             assert max(each.shared for each in found.values()) <= MOST_SHARED
 
 
+@pytest.mark.full
 def test_kernels_of_primitives_and_of_digits_are_valid_for_an_h100(tmp_path: Path) -> None:
     sources = [*kernels_of_primitives(1), *kernels_of(Program("digits", recipe("digits", "data.batch_size=16")))]
     assert len(sources) > len(LOWERED) / 2
