@@ -134,7 +134,7 @@ class KilledRanks:
 
 
 def _names(reason: str, rank: int) -> bool:
-    """Whether the reason of an end names a rank. Rank 0 has no time to write one."""
+    """Whether the reason of an end names a rank."""
     return f"rank {rank} " in reason
 
 

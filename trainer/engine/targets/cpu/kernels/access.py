@@ -28,15 +28,6 @@ def _mask(active: int | str, lanes: int) -> Typed:
     return vector("i1", lanes), mask_of(active, lanes) if isinstance(active, int) else active
 
 
-def lane_mask(writer: Writer, active: Integer, lanes: int) -> str:
-    """A mask of the first `active` lanes."""
-    kind = vector("i64", lanes)
-    first = writer.value(f"insertelement {kind} poison, i64 {active}, i32 0")
-    spread = writer.value(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
-    order = ", ".join(f"i64 {lane}" for lane in range(lanes))
-    return writer.value(f"icmp ult {kind} <{order}>, {spread}")
-
-
 def load_vector(
     writer: Writer, dtype: DType, pointer: str, lanes: int, active: int | str | None = None, *, alignment: int = 0
 ) -> str:

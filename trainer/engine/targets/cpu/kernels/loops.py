@@ -16,7 +16,7 @@ from trainer.engine.targets.ir.writer import Integer, Loop, Typed, Writer, vecto
 
 IOTA = {
     element: "<" + ", ".join(f"{element} {lane}" for lane in range(LANES)) + ">"
-    for element in ("i8", "i16", "i32", "i64")
+    for element in ("i32", "i64")
 }
 
 
@@ -132,11 +132,11 @@ def counted_loop(
     loop.next = merged()
 
 
-def tail_mask(writer: Writer, count: str) -> str:
-    """A mask of the first `count` (0..LANES) lanes."""
+def tail_mask(writer: Writer, count: Integer, lanes: int = LANES) -> str:
+    """A mask of the first `count` (0..lanes) of `lanes` lanes."""
     small = writer.value(f"trunc i64 {count} to i8")
-    kind = vector("i8", LANES)
-    return writer.value(f"icmp ult {kind} {IOTA['i8']}, {broadcast(writer, 'i8', small)}")
+    order = ", ".join(f"i8 {lane}" for lane in range(lanes))
+    return writer.value(f"icmp ult {vector('i8', lanes)} <{order}>, {broadcast(writer, 'i8', small, lanes)}")
 
 
 def broadcast(writer: Writer, element: str, value: Integer, lanes: int = LANES) -> str:

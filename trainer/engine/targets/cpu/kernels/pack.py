@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from itertools import chain, count
 
 from trainer.engine.graph.dtypes import DType, bfloat16
-from trainer.engine.targets.cpu.kernels.access import Elements, lane_mask, load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.access import Elements, load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.loops import tail_mask
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
 from trainer.engine.targets.ir.expression import MEMORY, lanes_of
 from trainer.engine.targets.ir.writer import Integer, Writer, vector
@@ -167,6 +168,7 @@ class _Packing:
         self.kernel, self.w = kernel, Writer()
         self.memory = Elements(self.w, kernel.dtype)
         self.element = "i16" if kernel.pairs else MEMORY[kernel.dtype.name]
+        self.alignment = 2 if kernel.pairs else kernel.dtype.itemsize
         self.lanes = self.memory.lanes
         self.words = count(2)
 
@@ -218,7 +220,7 @@ class _Packing:
         first_row, last_row = w.share(part, ROWS, depth)
         first_panel, last_panel = w.share(strip, STRIP, self.panels)
         whole, rest = w.divide(self.columns, lanes)
-        mask = lane_mask(w, rest, lanes)
+        mask = tail_mask(w, rest, lanes)
         has_rest = w.value(f"icmp sgt i64 {last_panel}, {whole}", "c")
 
         def move(row: str, there: str, panel: Integer, active: str | None) -> None:
@@ -243,7 +245,7 @@ class _Packing:
         source = w.pointer(w.argument(0), offset, self.element)
         target = self.memory.at(w.argument(1), w.multiply("%task", w.multiply(self.depth, lanes)))
         self.active = w.minimum(w.subtract(self.columns, first), lanes)
-        mask = lane_mask(w, self.active, lanes)
+        mask = tail_mask(w, self.active, lanes)
         columns: tuple[Integer, ...] = ()
         if not self.kernel.is_row:
             last = w.subtract(self.active, 1)
@@ -251,10 +253,7 @@ class _Packing:
         for (start, levels), (_, transposed) in zip(self.blocks, self.kernel.blocks, strict=True):
             here = w.pointer(source, start, self.element)
             self.write_levels(levels, transposed, here, target, mask, columns)
-            rows: Integer = 1
-            for extent, _ in levels:
-                rows = w.multiply(rows, extent)
-            target = self.memory.at(target, w.multiply(rows, lanes))
+            target = self.memory.at(target, self.elements(levels))
 
     def write_levels(
         self, levels: Sequence[tuple[str, str]], transposed: bool, source: str, target: str, mask: str,
@@ -262,14 +261,11 @@ class _Packing:
     ) -> None:  # fmt: skip
         w, lanes = self.w, self.lanes
         (extent, stride), *inner = levels
-        rows: Integer = 1
-        for size, _ in inner:
-            rows = w.multiply(rows, size)
-        rows = w.multiply(rows, lanes)
+        size = self.elements(inner)
 
         def places(index: Integer) -> tuple[str, str]:
             here = w.pointer(source, w.multiply(index, stride), self.element)
-            return here, self.memory.at(target, w.multiply(index, rows))
+            return here, self.memory.at(target, w.multiply(index, size))
 
         if inner:
             with w.loop(0, extent) as loop:
@@ -284,6 +280,13 @@ class _Packing:
             here, there = places(loop.index)
             self.store(self.gathered(here, mask, columns), there)
 
+    def elements(self, levels: Sequence[tuple[str, str]]) -> Integer:
+        """Elements of a panel in the rows of these levels."""
+        rows: Integer = 1
+        for extent, _ in levels:
+            rows = self.w.multiply(rows, extent)
+        return self.w.multiply(rows, self.lanes)
+
     def gathered(self, source: str, mask: str | None, columns: Sequence[Integer]) -> str:
         """One row of a panel: the columns of the mask (None: all), then zeros; distant halves as two rows."""
         kernel = self.kernel
@@ -295,29 +298,28 @@ class _Packing:
 
     def row(self, dtype: DType, source: str, mask: str | None, columns: Sequence[Integer]) -> str:
         """The elements at `columns` (none: neighbors) in the mask, then zeros."""
-        w, element, alignment = self.w, MEMORY[dtype.name], 2 if self.kernel.pairs else dtype.itemsize
+        w, element = self.w, MEMORY[dtype.name]
         if not columns:
             return load_vector(w, dtype, source, self.lanes, mask)
         kind, row = vector(element, self.lanes), "zeroinitializer"
         for lane, column in enumerate(columns):
-            value = w.value(f"load {element}, ptr {w.pointer(source, column, self.element)}, align {alignment}")
+            value = w.value(f"load {element}, ptr {w.pointer(source, column, self.element)}, align {self.alignment}")
             row = w.value(f"insertelement {kind} {row}, {element} {value}, i32 {lane}")
         return masked(w, kind, self.lanes, str(mask), row)
 
     def define_transpose(self) -> str:
         """Define `transpose(source, target, stride, active)` of a square, contiguous along depth in the source."""
         kernel, lanes = self.kernel, self.lanes
-        alignment = 2 if kernel.pairs else kernel.dtype.itemsize
 
         def build(inner: Writer) -> None:
             memory, rows, place = Elements(inner, kernel.dtype), [], "%source"
-            mask = lane_mask(inner, "%active", lanes)
+            mask = tail_mask(inner, "%active", lanes)
             for lane in range(lanes):
                 if lane:
                     inside = inner.value(f"icmp ugt i64 %active, {lane}", "c")
                     step = inner.value(f"select i1 {inside}, i64 %stride, i64 0", "i")
                     place = inner.pointer(place, step, self.element)
-                rows.append(load_vector(inner, kernel.dtype, place, lanes, alignment=alignment))
+                rows.append(load_vector(inner, kernel.dtype, place, lanes, alignment=self.alignment))
             for lane, value in enumerate(exchanged(inner, memory.kind, rows)):
                 target, value = memory.at("%target", lane * lanes), masked(inner, memory.kind, lanes, mask, value)
                 store_vector(inner, kernel.dtype, value, target, lanes, streamed=kernel.is_streamed)

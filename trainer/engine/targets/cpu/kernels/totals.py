@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Epilogue
-from trainer.engine.targets.cpu.kernels.access import Elements, lane_mask
+from trainer.engine.targets.cpu.kernels.access import Elements
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
+from trainer.engine.targets.cpu.kernels.loops import tail_mask
 from trainer.engine.targets.cpu.kernels.tile import store_finished
 from trainer.engine.targets.ir.expression import lanes_of
 from trainer.engine.targets.ir.writer import Integer, Writer
@@ -84,5 +85,5 @@ class TotalsSpec:
         with w.loop(0, whole, lanes) as loop:
             part(loop.index, None)
         with w.when(w.value(f"icmp ne i64 {rest}, 0", "c")):
-            part(whole, lane_mask(w, rest, lanes))
+            part(whole, tail_mask(w, rest, lanes))
         return w.module(name, scratch=True)

@@ -40,13 +40,18 @@ def word_of(view: View) -> int | Address:
     return view.offset if view.buffer is None else Address.of(view)
 
 
-class Coded(Protocol):
+class Renderable(Protocol):
+    """What decides a kernel's code."""
+
+    def render(self, name: str) -> str: ...
+    def __hash__(self) -> int: ...
+
+
+class Coded(Renderable, Protocol):
     """A kernel without parameters: it is all that decides its code, and says how many tasks it has."""
 
     @property
     def tasks(self) -> int: ...
-    def render(self, name: str) -> str: ...
-    def __hash__(self) -> int: ...
 
 
 class Worded(Protocol):
@@ -58,13 +63,6 @@ class Worded(Protocol):
     def coded(self) -> Renderable: ...
     @property
     def words(self) -> tuple[int, ...]: ...
-
-
-class Renderable(Protocol):
-    """What decides a kernel's code."""
-
-    def render(self, name: str) -> str: ...
-    def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
