@@ -12,7 +12,7 @@ from torch import nn
 
 functional = nn.functional
 ReLU, LeakyReLU = functools.partial(nn.ReLU, inplace=True), functools.partial(nn.LeakyReLU, inplace=True)
-concat, reshape, permute, roll, constant = torch.cat, torch.reshape, torch.permute, torch.roll, torch.from_numpy
+concat, reshape, permute, roll, constant = torch.cat, torch.reshape, torch.permute, torch.roll, torch.as_tensor
 cross_entropy, mse_loss, l1_loss = functional.cross_entropy, functional.mse_loss, functional.l1_loss
 binary_cross_entropy_with_logits = functional.binary_cross_entropy_with_logits
 weight_norm = nn.utils.weight_norm

@@ -79,6 +79,10 @@ def in_torch(arguments: argparse.Namespace) -> Callable[[], float]:
             if value.is_floating_point()
         }
         model.load_state_dict(values, strict=False)
+        for module in model.modules():  # compiled inference can't make tensors of arrays
+            for name, value in vars(module).items():
+                if isinstance(value, np.ndarray):
+                    setattr(module, name, torch.from_numpy(value))
         model.to(memory_format=layout)
         if arguments.precision == "float64":
             model.double()
