@@ -97,7 +97,10 @@ PHRASES: Mapping[str, str] = {
         "American spelling",
 }  # fmt: skip
 """By pattern, what to say instead."""
-ANY = re.compile("|".join(PHRASES), re.IGNORECASE)
+_AT_WORDS = [pattern.removeprefix(r"\b") for pattern in PHRASES if pattern.startswith(r"\b")]
+_ANYWHERE = [pattern for pattern in PHRASES if not pattern.startswith(r"\b")]
+ANY = re.compile("|".join([rf"\b(?:{'|'.join(_AT_WORDS)})", *_ANYWHERE]), re.IGNORECASE)
+"""Any of the phrases; those that begin at a word are tried at no other place."""
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {}
 """By pattern, the files that may use it."""
