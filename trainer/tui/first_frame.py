@@ -85,8 +85,12 @@ class FirstFrame:
             for number, how in _SIGNALS.items():
                 signal.signal(number, _leaving(how))
             self._stands, self._begun = True, time.monotonic()
-            self._keep_input(interrupts=isinstance(self._source, PendingRun))
-            self.refresh()
+            try:
+                self._keep_input(interrupts=isinstance(self._source, PendingRun))
+                self.refresh()
+            except BaseException:  # a signal, too: without an entered context nobody calls `__exit__`
+                self.__exit__()
+                raise
         return self
 
     def say(self, output: bytes) -> None:
@@ -138,8 +142,9 @@ class FirstFrame:
         lines = draw_overview(frame, *shutil.get_terminal_size())
         changed = [line for line in lines if line not in self._drawn]
         head = "" if self._drawn else f"{ENTER}\x1b[?25l\x1b[H\x1b[2J"
-        self._write(head + place(changed, self._palette, self._colors, on_empty=not self._drawn))
-        self._drawn = set(lines)
+        text = head + place(changed, self._palette, self._colors, on_empty=not self._drawn)
+        self._drawn = set(lines)  # before it is written: a signal in between must not keep `__exit__` from leaving
+        self._write(text)
 
     def show_long_run(self) -> None:
         """Of a run that takes seconds to read, draw charts of samples already: the app has them much later."""
