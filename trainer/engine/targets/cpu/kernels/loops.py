@@ -14,10 +14,7 @@ from trainer.engine.targets.ir.expression import LANES, MEMORY
 from trainer.engine.targets.ir.operand import Operand
 from trainer.engine.targets.ir.writer import Integer, Loop, Typed, Writer, vector
 
-IOTA = {
-    element: "<" + ", ".join(f"{element} {lane}" for lane in range(LANES)) + ">"
-    for element in ("i32", "i64")
-}
+IOTA = {element: "<" + ", ".join(f"{element} {lane}" for lane in range(LANES)) + ">" for element in ("i32", "i64")}
 
 
 @dataclass
