@@ -4,9 +4,15 @@
     python benchmarks/published.py --check   exits with 1 and names the files that differ
 
 A text takes a figure from the results between two comments: the benchmark, the figure, `ours`, `peer` or `ratio`, and
-how Python formats it.
+how Python formats it. Of a recipe the figure is a metric, and the field is `mean` (over seeds) or `ratio` (to PyTorch).
 
     <!-- figure: steps resnet50 ratio .2f -->1.54<!-- end -->
+    <!-- figure: recipes detection/test/ema/coco/AP mean .3f -->0.606<!-- end -->
+
+A table of a recipe's runs and what is required of them has a column for each metric:
+
+    <!-- runs: detection; AP: test/ema/coco/AP .4f; AP50: test/ema/coco/AP50 .4f -->
+    <!-- end -->
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from recording import newest
 BENCHMARKS = ROOT / "benchmarks"
 PAGE = ROOT / "docs" / "results.md"
 MARKED = re.compile(r"(<!-- figure: (\S+) (\S+) (\S+) (\S+) -->)(.*?)(<!-- end -->)")
+RUNS = re.compile(r"(<!-- runs: (\w+); (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 VERDICTS = {True: "reached", False: "**missed**", None: "can't tell"}
 INTRODUCTION = """\
 # Results
@@ -68,11 +75,84 @@ def filled(text: str, figures: Mapping[str, Mapping[str, Mapping[str, Any]]]) ->
         begin, benchmark, name, field, form, _, end = found.groups()
         line = figures.get(benchmark, {}).get(name)
         if line is None or not isinstance(line.get(field), float):
-            raise ValueError(f"{benchmark} {name} {field}: found no such figure in benchmarks/results/figures; record "
-                             f"it: python benchmarks/{benchmark}.py {name} --record")  # fmt: skip
+            command = f"{name.partition('/')[0]} --seed 0" if benchmark == "recipes" else f"{name} --record"
+            raise ValueError(f"{benchmark} {name} {field}: found no such figure in benchmarks/results; "
+                             f"record it: python benchmarks/{benchmark}.py {command}")  # fmt: skip
         return f"{begin}{line[field]:{form}}{end}"
 
-    return MARKED.sub(value, text)
+    return RUNS.sub(lambda found: f"{found[1]}{_runs(found[2], found[3])}{found[5]}", MARKED.sub(value, text))
+
+
+def of_recipes() -> dict[str, dict[str, float]]:
+    """By recipe and metric, what was measured on the test split: the mean over seeds, and our mean by PyTorch's."""
+    found: dict[str, dict[str, float]] = {}
+    for name, row in recipes.ROWS.items():
+        runs, pairs = recipes.results(name), recipes.latest(recipes.recorded(name), "peer")
+        for metric in runs[0]["metrics"] if runs else ():
+            found.setdefault(f"{name}/{metric}", {})["mean"] = recipes.mean(runs, "metrics", metric)
+        for bar in row.bars:
+            if bar.by_peer and pairs:
+                ratio = recipes.means(row, runs, pairs)[bar.name]
+                found.setdefault(f"{name}/{bar.metric}", {})["ratio"] = ratio
+    return found
+
+
+def _runs(name: str, columns: str) -> str:
+    """A table of a recipe's runs, a line a seed, the means and what is required.
+
+    Args:
+        columns: "HEADING: METRIC FORMAT", separated by semicolons. A metric that is compared with PyTorch's has
+            two columns more.
+    """
+    row, runs, pairs = recipes.ROWS[name], recipes.results(name), recipes.latest(recipes.recorded(name), "peer")
+    seconds = {line["seed"]: line["seconds"] for line in recipes.latest(recipes.recorded(name), "seconds")}
+    seeds = sorted({line["seed"] for line in (*runs, *pairs)})
+    if not seeds:
+        return f"Not measured yet: `python benchmarks/recipes.py {name} --seed 0`.\n"
+    table = [["seed", *map(str, seeds), "mean", "required"]]
+    for column in columns.split("; "):
+        heading, _, told = column.rpartition(": ")
+        metric, form = told.split()
+        table.append([heading, *_cells(_values(runs, "metrics", metric, seeds), form), _required(row, metric, runs)])
+        if any(bar.by_peer and bar.metric == metric for bar in row.bars):
+            ours, peer = (_values(pairs, kind, metric, seeds) for kind in ("ours", "peer"))
+            ratios = [
+                one / other if one is not None and other is not None else None
+                for one, other in zip(ours, peer, strict=True)
+            ]
+            table.append([f"{heading} of PyTorch", *_cells(peer, form), ""])
+            table.append(
+                ["ours relative to PyTorch's", *_cells(ratios, ".3f"), _required(row, metric, pairs, by_peer=True)]
+            )
+    taken = [f"{seconds[seed]:.0f}" if seed in seconds else "" for seed in seeds]
+    is_late = ": **missed**" if max(seconds.values(), default=0.0) > row.seconds else ""
+    table.append(["seconds", *taken, "", f"at most {row.seconds:.0f}{is_late}"])
+    head, *lines = (f"| {' | '.join(cells)} |" for cells in zip(*table, strict=True))
+    return "\n".join((head, "|---" * len(table) + "|", *lines)) + "\n"
+
+
+def _values(lines: Sequence[Mapping[str, Any]], kind: str, metric: str, seeds: Sequence[int]) -> list[float | None]:
+    """A metric of each seed and the mean of them, None where it was not measured."""
+    known = {line["seed"]: recipes.mean([line], kind, metric) for line in lines}
+    return [known.get(seed) for seed in seeds] + [recipes.mean(lines, kind, metric) if lines else None]
+
+
+def _cells(values: Iterable[float | None], form: str) -> list[str]:
+    return ["" if value is None else format(value, form) for value in values]
+
+
+def _required(row: recipes.Row, metric: str, lines: Sequence[Mapping[str, Any]], *, by_peer: bool = False) -> str:
+    """The bars of a metric that decide, and what the lines miss."""
+    told = []
+    for bar in row.bars:
+        if bar.gates and bar.metric == metric and bar.by_peer == by_peer:
+            if len(lines) < row.seeds:
+                told.append(f"{_bounds(bar)} ({len(lines)} of {row.seeds} seeds measured)")
+            elif bar.is_reached(recipes.means(row, *(([], lines) if by_peer else (lines, [])))[bar.name]):
+                told.append(_bounds(bar))
+            else:
+                told.append(f"{_bounds(bar)}: **missed**")
+    return ", ".join(told)
 
 
 def texts() -> Iterator[Path]:
@@ -85,10 +165,11 @@ def texts() -> Iterator[Path]:
 def differing(*, write: bool) -> list[Path]:
     """The files whose figures are not those of the results; with `write` they are written."""
     figures = newest()
+    known_figures = {**figures, "recipes": of_recipes()}
     changed = []
     for file in dict.fromkeys((PAGE, *texts())):
         known = file.read_text(encoding="utf-8") if file.exists() else ""
-        wanted = page(figures) if file == PAGE else filled(known, figures)
+        wanted = page(figures) if file == PAGE else filled(known, known_figures)
         if wanted != known:
             changed.append(file)
             if write:

@@ -356,13 +356,13 @@ def means(row: Row, runs: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[s
     found: dict[str, float] = {}
     for bar in row.bars:
         if bar.by_peer and pairs:
-            found[bar.name] = _mean(pairs, "ours", bar.metric) / _mean(pairs, "peer", bar.metric)
+            found[bar.name] = mean(pairs, "ours", bar.metric) / mean(pairs, "peer", bar.metric)
         elif not bar.by_peer and runs:
-            found[bar.name] = _mean(runs, "metrics", bar.metric)
+            found[bar.name] = mean(runs, "metrics", bar.metric)
     return found
 
 
-def _mean(lines: Sequence[Mapping[str, Any]], kind: str, key: str) -> float:
+def mean(lines: Sequence[Mapping[str, Any]], kind: str, key: str) -> float:
     """The mean of a metric; nan where it is missing in a line or was no finite number, which JSON has as null."""
     values = [nan if (value := line[kind].get(key)) is None else float(value) for line in lines]
     return sum(values) / len(values)

@@ -7,9 +7,7 @@ regular expression, matched without case and across line breaks, with what to sa
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -105,6 +103,11 @@ ANY = re.compile("|".join([rf"\b(?:{'|'.join(_AT_WORDS)})", *_ANYWHERE]), re.IGN
 ALLOWED: Mapping[str, tuple[str, ...]] = {}
 """By pattern, the files that may use it."""
 
+STRING_OR_COMMENT = re.compile(
+    r"""(?P<quote>\"{3}|'{3})(?:\\.|[^\\])*?(?P=quote)|(?P<one>["'])(?:\\.|(?!(?P=one))[^\\\n])*(?P=one)|(?P<comment>\#.*?$)""",
+    re.DOTALL | re.MULTILINE,
+)
+
 FRAGMENT = re.compile(
     r"^(Its\b|The same\b|Theirs\b|How many\.|How much\b|No more\b|Of (so|each|every)\b|The most\b|Null:|What it\b)"
 )
@@ -157,13 +160,14 @@ def texts_of(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
     comment: list[str] = []
     line = first = 0
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            if comment and token.start[0] != line + 1:
+    for found in STRING_OR_COMMENT.finditer(source):
+        if found["comment"] is not None:
+            here = source.count("\n", 0, found.start()) + 1
+            if comment and here != line + 1:
                 yield first, " ".join(comment)
                 comment = []
-            first, line = (first if comment else token.start[0]), token.start[0]
-            comment.append(token.string.lstrip("# "))
+            first, line = (first if comment else here), here
+            comment.append(found["comment"].lstrip("# "))
     if comment:
         yield first, " ".join(comment)
 

@@ -7,6 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+import recipes
 from published import differing, filled, page
 
 LINE = {
@@ -27,6 +28,32 @@ def test_a_marked_figure_is_replaced_and_one_that_was_not_recorded_is_refused() 
     assert filled(text, {"steps": {"mlp": LINE}}) == text.replace("99%", "160.0%")
     with pytest.raises(ValueError, match=r"steps mlp ratio: found no such figure.*--record"):
         filled(text, {})
+
+
+def test_a_table_of_runs_has_their_means_and_what_they_miss(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [{"seed": seed, "seconds": 590.0 + seed, "metrics": {"test/loss": loss}, "ours": {"test/loss": loss},
+              "peer": {"test/loss": 1.5}} for seed, loss in enumerate((1.5, 1.6, 1.58))]  # fmt: skip
+    text = "<!-- runs: shakespeare; nats: test/loss .3f -->\n{}<!-- end -->"
+    told = [
+        "| seed | nats | nats of PyTorch | ours relative to PyTorch's | seconds |",
+        "|---|---|---|---|---|",
+        "| 0 | 1.500 | 1.500 | 1.000 | 590 |",
+        "| 1 | 1.600 | 1.500 | 1.067 | 591 |",
+        "| 2 | 1.580 | 1.500 | 1.053 | 592 |",
+        "| mean | 1.560 | 1.500 | 1.040 |  |",
+        "| required | at most 1.55: **missed** |  | at most 1: **missed** | at most 600 |",
+    ]
+    monkeypatch.setattr(recipes, "recorded", lambda name: lines)
+    assert filled(text.format("old\n"), {}) == text.format("\n".join(told) + "\n")
+    del lines[2], lines[1]["peer"]
+    told[4:] = [
+        "| mean | 1.550 | 1.500 | 1.000 |  |",
+        "| required | at most 1.55 (2 of 3 seeds measured) |  | at most 1 (1 of 3 seeds measured) | at most 600 |",
+    ]
+    told[3] = "| 1 | 1.600 |  |  | 591 |"
+    assert filled(text.format(""), {}) == text.format("\n".join(told) + "\n")
+    lines.clear()
+    assert "\nNot measured yet: `python benchmarks/recipes.py shakespeare --seed 0`.\n" in filled(text.format(""), {})
 
 
 def test_the_page_has_a_command_for_each_table_and_marks_what_was_missed() -> None:

@@ -35,6 +35,25 @@ feed.PREVIEW_BYTES = {preview_bytes}
 print(watch(Path(sys.argv[1])).action)
 """
 
+# A dashboard that gets a signal while its first frame is written: before it, or after it.
+WHILE_WRITTEN = """
+import os, signal, sys
+from pathlib import Path
+from trainer.tui import watch
+from trainer.tui.first_frame import FirstFrame
+
+write = FirstFrame._write
+
+def interrupted(self, text):
+    FirstFrame._write = write
+    if {is_after}:
+        write(self, text)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+FirstFrame._write = interrupted
+print(watch(Path(sys.argv[1])).action)
+"""
+
 
 def watched(run: RunPaths, meanwhile: str, preview_bytes: int = 1 << 30) -> Terminal:
     script = WATCH.format(meanwhile=meanwhile, preview_bytes=preview_bytes)
@@ -99,6 +118,15 @@ def test_a_signal_before_textual_is_there_ends_it(finished: RunPaths, how: str) 
         assert b"phases" in terminal.output
         assert terminal.output.rstrip().endswith({"SIGTERM": b"terminated", "SIGHUP": b"hung_up"}[how])
         assert terminal.is_given_back()
+
+
+@pytest.mark.parametrize("is_after", [False, True])
+def test_a_signal_while_it_is_written_ends_it(finished: RunPaths, is_after: bool) -> None:
+    script = WHILE_WRITTEN.format(is_after=is_after)
+    with Terminal([sys.executable, "-c", script, str(finished.root)], Path.cwd(), (100, 30)) as terminal:
+        assert terminal.wait() == 0
+        assert terminal.output.rstrip().endswith(b"terminated")
+        assert (b"\x1b[?1049h" in terminal.output) == is_after and terminal.is_given_back()
 
 
 def test_a_fault_before_textual_is_there_gives_the_terminal_back(finished: RunPaths) -> None:

@@ -1,4 +1,4 @@
 """The temperature of the next day, hour by hour, with a long short-term memory.
 
-Time: 2 minutes.
+Time: 15 seconds.
 """

@@ -77,9 +77,16 @@ def _input_gradient(
 def _weight_gradient(
     s: Any, padding: Any, d: Any, groups: int, precision: Any, window: Any, x: Any, y: Any
 ) -> np.ndarray:
+    """By the definition: one weight after the other."""
     x, y = _to_precision(precision, x, y)
-    shape = (y.shape[1], x.shape[1] // groups, *window)
-    return _adjoint(lambda w: _convolution(s, padding, d, groups, None, x, w), shape, y.astype(np.float64))
+    x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), *padding))
+    inputs, outputs = x.shape[1] // groups, y.shape[1] // groups
+    result = np.zeros((y.shape[1], inputs, *window))
+    for k, c, i, j in np.ndindex(result.shape):
+        rows, columns = (slice(first * d[axis], first * d[axis] + s[axis] * (y.shape[2 + axis] - 1) + 1, s[axis])
+                         for axis, first in enumerate((i, j)))  # fmt: skip
+        result[k, c, i, j] = (x[:, k // outputs * inputs + c, rows, columns] * y[:, k]).sum()
+    return result
 
 
 def _window_argmax(window: Any, strides: Any, padding: Any, dilation: Any, x: np.ndarray) -> np.ndarray:
