@@ -47,7 +47,7 @@ ALIASES = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
         ("!!python/object/apply:os.system ['touch MARKER']\n", "YAML tags are not supported:"),
         ("seed: !!python/name:os.system\n", "YAML tags are not supported:"),
         (ALIASES, "more than 20000 values"),
-        (f"a: {'[' * 50_000}", "nested more than"),
+        (f"a: {'[' * 50_000}", "nested more than|exceeded maximum nesting depth"),  # the latter by libyaml 0.2.6
         (f"a: {'{b: ' * 5_000}", "nested more than"),
         ("seed: &x [*x]\n", "not YAML|contains it"),
         ("task: ../../../../etc/passwd:Thing\n", "task"),
