@@ -30,8 +30,8 @@ from trainer.engine.targets.ir.vectors import Floats
 from trainer.engine.targets.ir.writer import Integer, Writer
 
 _GATES = {"lstm": 4, "gru": 3}
-_ACCUMULATORS = 24
-"""Vectors of sums that stay in registers; of 32, the others hold weights and a number of each row."""
+WIDE, NARROW = 24, 6
+"""Vectors of sums that stay in registers: of 32 and of 8, the others hold weights and a number of each row."""
 
 _MOST_ROWS = 8
 _UNROLLED = 4
@@ -61,7 +61,7 @@ class ScanStep:
 
     neighbor: how many steps away, in time, the states lie that a step of the scan itself began with; `with_states`:
     an LSTM's output is its state (and comes from there on the way back), it has no projection. native: AVX-512-BF16's
-    instruction multiplies pairs. keeps: gates and cells are stored for the way back.
+    instruction multiplies pairs. keeps: gates and cells are stored for the way back. accumulators: WIDE or NARROW.
     """
 
     kind: Kind
@@ -77,6 +77,7 @@ class ScanStep:
     with_states: bool = True
     native: bool = False
     keeps: bool = True
+    accumulators: int = WIDE
 
     @property
     def gates(self) -> int:
@@ -121,11 +122,20 @@ class ScanStep:
         """Rows that are multiplied at a time: what leaves the fewest places empty and loads the least. Loads weigh
         little: the processor does them during multiply-adds (of 64 rows, 4 at a time take 3 % less time than 6).
         """
-        most = min(_MOST_ROWS, _ACCUMULATORS // self.vectors, self.batch)
+        together = self.vectors if self.accumulators == WIDE else 1
+        most = min(_MOST_ROWS, self.accumulators // together, self.batch)
         return min(
             range(1, most + 1),
-            key=lambda rows: (-(-self.batch // rows) * (4 * rows * self.vectors + rows + self.vectors), -rows),
+            key=lambda rows: (-(-self.batch // rows) * (4 * rows * together + rows + together), -rows),
         )
+
+    @property
+    def together(self) -> int:
+        """Vectors of a panel that are multiplied at a time. Few registers hold sums of many rows by one vector: fewer
+        rows by several would load the weights again for the other rows.
+        """
+        fitting = (count for count in range(1, self.vectors + 1) if self.rows * count <= self.accumulators)
+        return max(count for count in fitting if self.vectors % count == 0)
 
     @property
     def panels_per_task(self) -> int:
@@ -287,19 +297,22 @@ class _StepWriter:
         rows = self._sources(block, active)
         if kernel.precision is not None:
             rows = [self._rounded(row, number) for number, row in enumerate(rows)]
-        sums = ["zeroinitializer"] * (kernel.rows * kernel.vectors)
         whole = kernel.terms // _UNROLLED * _UNROLLED
-        if whole:
-            with writer.loop(0, whole, _UNROLLED, [(kind, value) for value in sums]) as loop:
-                sums = loop.carried
-                for number in range(_UNROLLED):
-                    sums = self._multiply_one(weights, rows, writer.add(loop.index, number), sums)
-                loop.next = sums
-            sums = loop.next
-        for number in range(whole, kernel.terms):
-            sums = self._multiply_one(weights, rows, number, sums)
-        for number, value in enumerate(sums):
-            elements.store(value, "%scratch", number * self.lanes)
+        for first in range(0, kernel.vectors, kernel.together):
+            some = weights[first : first + kernel.together]
+            sums = ["zeroinitializer"] * (kernel.rows * kernel.together)
+            if whole:
+                with writer.loop(0, whole, _UNROLLED, [(kind, value) for value in sums]) as loop:
+                    sums = loop.carried
+                    for number in range(_UNROLLED):
+                        sums = self._multiply_one(some, rows, writer.add(loop.index, number), sums)
+                    loop.next = sums
+                sums = loop.next
+            for number in range(whole, kernel.terms):
+                sums = self._multiply_one(some, rows, number, sums)
+            for number, value in enumerate(sums):
+                row, vector = divmod(number, kernel.together)
+                elements.store(value, "%scratch", (row * kernel.vectors + first + vector) * self.lanes)
 
     def _multiply_one(
         self, weights: Sequence[str], rows: Sequence[str], term: Integer, sums: Sequence[str]
@@ -310,7 +323,7 @@ class _StepWriter:
         for number, row in enumerate(rows):
             scalar = writer.value(f"load {elements.element}, ptr {elements.at(row, term)}, align 4")
             value = broadcast(writer, elements.element, scalar, self.lanes)
-            own = sums[number * kernel.vectors :][: kernel.vectors]
+            own = sums[number * len(vectors) :][: len(vectors)]
             found += [
                 multiply_add(writer, self.products, kernel.dtype, kind, value, vector, total)
                 for vector, total in zip(vectors, own, strict=True)

@@ -13,9 +13,10 @@ from trainer.engine.program import loops
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import Buffer, KernelSource, View, Work
 from trainer.engine.targets.cpu.kernels import pack
-from trainer.engine.targets.cpu.kernels.recurrent import ScanStep, Source
+from trainer.engine.targets.cpu.kernels.recurrent import NARROW, WIDE, ScanStep, Source
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine
+from trainer.engine.targets.cpu.machine import AVX512
 
 Step = tuple[ScanStep, dict[str, View], View]
 """A kernel, its operands by name, and the weights [gates·units, depth]."""
@@ -128,7 +129,11 @@ def _repeat(
 ) -> None:  # fmt: skip
     """The parts as a repeat over all time steps."""
     native = expansion.machine.bfloat16
-    parts = [(replace(step, native=native and step.pairs), views, weights) for step, views, weights in parts]
+    accumulators = WIDE if expansion.machine.vectors >= AVX512.vectors else NARROW
+    parts = [
+        (replace(step, native=native and step.pairs, accumulators=accumulators), views, weights)
+        for step, views, weights in parts
+    ]
     kernel = parts[0][0]
     if kernel.batch == 0 or kernel.steps == 0:
         return
