@@ -1,8 +1,13 @@
-"""A recipe's programs as text, lowered but neither compiled nor run: what its numbers and its seconds depend on."""
+"""A recipe's programs as text, lowered but neither compiled nor run: what its numbers and its seconds depend on.
+
+python benchmarks/lowered.py digits '{"vectors": 8, ...}'     prints the digest for a machine, by default for this one
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +23,7 @@ from trainer.engine.graph.node import Node
 from trainer.engine.graph.signature import signature
 from trainer.engine.graph.storage import Storage
 from trainer.engine.targets import Device, Run
-from trainer.engine.targets.cpu.machine import host_machine
+from trainer.engine.targets.cpu.machine import Machine, host_machine
 from trainer.learner import Learner
 from trainer.learner.task import model_states
 
@@ -30,8 +35,8 @@ class LoweringDevice(Device):
 
     name = "cpu"
 
-    def __init__(self, numerics: Any) -> None:
-        self._numerics, self._computing = numerics, targets.get("cpu")
+    def __init__(self, numerics: Any, machine: Machine) -> None:
+        self._numerics, self._machine, self._computing = numerics, machine, targets.get("cpu")
         self._signatures: set[Any] = set()
         self.texts: list[str] = []
 
@@ -58,7 +63,7 @@ class LoweringDevice(Device):
         self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]], inputs: Sequence[Node], *, flush: bool
     ) -> None:
         graph = as_graph(results, updates, inputs, flush=flush)
-        listing = listing_of(graph, lowered(graph, self._numerics.class_, self._numerics.bfloat16, host_machine()))
+        listing = listing_of(graph, lowered(graph, self._numerics.class_, self._numerics.bfloat16, self._machine))
         self.texts.append(listing.launches + listing.kernel_text)
 
 
@@ -72,13 +77,13 @@ class _Zeros:
         return Run(Storage.of(np.zeros(shape, dtype.storage), dtype) for shape, dtype in self._results)
 
 
-def program_digest(recipe: str) -> str:
+def program_digest(recipe: str, machine: Machine | None = None) -> str:
     """The digest of the values that a recipe's networks begin with, and of the launches and kernels of its training
-    step, its validation step and what is computed before them, for the processor that this runs on.
+    step, its validation step and what is computed before them, for a machine, by default the one that this runs on.
     """
     loaded = load(recipe, ["autotune.mode=off", "data.workers=0"])
     task_class = getattr(loaded.task.import_module(), loaded.task.class_name)
-    device = LoweringDevice(loaded.config.numerics)
+    device = LoweringDevice(loaded.config.numerics, machine or host_machine())
     with engine.device(device):
         training = Learner(task_class, loaded.config, loaded.options)._prepare()
         try:
@@ -88,3 +93,8 @@ def program_digest(recipe: str) -> str:
         finally:
             training.measuring.close()
     return hashlib.sha256("\n".join(device.texts).encode()).hexdigest()
+
+
+if __name__ == "__main__":
+    name, *described = sys.argv[1:]
+    print(program_digest(name, *(Machine(**json.loads(each)) for each in described)))

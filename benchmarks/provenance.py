@@ -16,14 +16,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from harness import ROOT, as_json, checkout_environment
-from lowered import program_digest
 
 from trainer.configs import Span, load
 from trainer.engine.targets.cpu import native
+from trainer.engine.targets.cpu.machine import AVX512, host_machine
 from trainer.engine.targets.cpu.topology import available_threads
 from trainer.learner import Plan
 
@@ -37,6 +38,10 @@ DISTRIBUTIONS = ("llvmlite", "numpy", "pillow", "pycocotools")
 SHOWN_BY_FINGERPRINT = frozenset({"program", "runtime", "learner", "recipe", "versions"})
 """What a fingerprint run takes part in wholly. Of the data it sees a tenth, and it has epochs of its own."""
 FINGERPRINT = Path(__file__).parent / "workloads" / "fingerprint.py"
+LOWERED = Path(__file__).parent / "lowered.py"
+LOWERINGS = {"0dde062f922c": {**asdict(AVX512), "level1_ways": 8, "bfloat16": True, "int8": True}}
+"""What programs were lowered for by the digest of a processor's features, where older lines name nothing else: Zen 4.
+"""
 
 
 def digests(recipe: str) -> dict[str, str]:
@@ -46,7 +51,7 @@ def digests(recipe: str) -> dict[str, str]:
     files = {path.resolve() for place in places for path in place.rglob("*") if path.is_file()}
     data = sorted(file for file in files if not file.name.startswith(("README", "LICENSE")))
     return {
-        "program": program_digest(recipe)[:12],
+        "program": program(recipe, as_json(asdict(host_machine()))),
         "runtime": code_digest(RUNTIME.glob("*.py")),
         "learner": code_digest(file for room in LEARNER for file in (PACKAGE / room).rglob("*.py")),
         "recipe": code_digest(recipe_files(folder)),
@@ -54,6 +59,25 @@ def digests(recipe: str) -> dict[str, str]:
         "data": _digest(part for path in data
                         for part in (str(path.relative_to(PACKAGE)).encode(), path.read_bytes())),
     }  # fmt: skip
+
+
+@functools.cache
+def program(recipe: str, lowering: str) -> str:
+    """The digest of a recipe's programs for a machine, its fields as JSON. From a process of its own: what a process
+    has lowered before decides which of several equal programs a recipe gets.
+
+    Raises:
+        subprocess.CalledProcessError: they can't be lowered.
+    """
+    command = (sys.executable, str(LOWERED), recipe, lowering)
+    found = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=checkout_environment(), check=True)
+    return found.stdout.strip()[:12]
+
+
+def lowering_of(line: Mapping[str, Any]) -> str:
+    """What the programs of a line of results were lowered for, as JSON."""
+    machine = line["machine"]
+    return as_json(machine.get("lowering") or LOWERINGS.get(machine.get("features")) or {})
 
 
 @functools.cache
@@ -129,6 +153,7 @@ def machine() -> dict[str, Any]:
     return {
         "processor": _model(),
         "features": hashlib.sha256(repr(sorted(native.host_features().items())).encode()).hexdigest()[:12],
+        "lowering": asdict(host_machine()),
         "threads": available_threads(),
         "memory": round(pages / 1e9),
         "system": platform.system(),
@@ -161,6 +186,12 @@ def origin(recipe: str) -> dict[str, Any]:
         "versions": versions(),
         "machine": machine(),
     }
+
+
+def now(recipe: str, lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The origin that a line would have, with the digests of the programs that the machines of `lines` would have."""
+    machines = {lowering_of(line) for line in lines if "digests" in line} - {"{}"}
+    return {**origin(recipe), "programs": {machine: program(recipe, machine) for machine in machines}}
 
 
 def fingerprint(recipe: str, checkout: Path = ROOT) -> str:
@@ -196,10 +227,12 @@ def same_as(recipe: str, checkout: Path) -> dict[str, str]:
 
 
 def differences(line: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What a line's numbers depended on that is another now."""
+    """What a line's numbers and its seconds depended on that is another now, on the machine that it was measured on."""
     if "digests" not in line:
         return ["no digests"]
-    found = [name for name, value in now["digests"].items() if line["digests"].get(name) != value]
+    program = now.get("programs", {}).get(lowering_of(line), now["digests"]["program"])
+    current = {**now["digests"], "program": program}
+    found = [name for name, value in current.items() if line["digests"].get(name) != value]
     return found + [name for name in ("versions",) if line[name] != now[name]]
 
 
@@ -215,12 +248,6 @@ def quality_differences(
         if line["fingerprint"] in present:
             return []
     return different
-
-
-def time_differences(line: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Why a line's seconds no longer count."""
-    different = differences(line, now)
-    return different if line.get("machine") == now["machine"] else [*different, "machine"]
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ A table of a recipe's runs and what is required of them has a column for each me
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,10 @@ from typing import Any
 
 import recipes
 from harness import ROOT
-from recording import newest
+from provenance import lowering_of
+from recording import newest, newest_of_machines
+
+from trainer.engine.targets.cpu.machine import AVX512
 
 BENCHMARKS = ROOT / "benchmarks"
 PAGE = ROOT / "docs" / "results.md"
@@ -37,7 +41,7 @@ INTRODUCTION = """\
 # Results
 
 Every figure here was measured by the command above its table. `benchmarks/results/` keeps it with its commit, machine
-and versions; `python benchmarks/published.py` makes this page of the newest line of each figure.
+and versions; `python benchmarks/published.py` makes this page of the newest line of each figure and processor.
 
 A ratio above 1 is better than the peer, or than the bound where there is no peer. The range behind it holds the middle
 half of the rounds, or all figures of a family. A figure can't be told where its rounds lie on both sides of the bar, or
@@ -50,16 +54,16 @@ to its exit. `python benchmarks/recipes.py --table` names the results that are o
 """
 
 
-def page(figures: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
+def page(figures: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
     """The text of docs/results.md.
 
     Args:
-        figures: by benchmark and figure, the line of results.
+        figures: by benchmark, the lines of results.
     """
     parts = [INTRODUCTION, "## Recipes\n", RECIPES, _recipes()]
     for benchmark, lines in figures.items():
         parts += [f"## {benchmark}\n", f"{_summary(benchmark)}\n"]
-        for (command, machine, versions), group in _by_origin(lines.values()).items():
+        for (command, machine, versions), group in _by_origin(lines).items():
             parts += [f"```sh\n{command}\n```\n", f"{machine}; {versions}.\n", _table(group)]
     return "\n".join(parts)
 
@@ -169,7 +173,7 @@ def differing(*, write: bool) -> list[Path]:
     changed = []
     for file in dict.fromkeys((PAGE, *texts())):
         known = file.read_text(encoding="utf-8") if file.exists() else ""
-        wanted = page(figures) if file == PAGE else filled(known, known_figures)
+        wanted = page(newest_of_machines()) if file == PAGE else filled(known, known_figures)
         if wanted != known:
             changed.append(file)
             if write:
@@ -217,11 +221,17 @@ def _by_origin(lines: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str],
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for line in lines:
         machine, peers = line["machine"], line["peer_versions"]
-        described = f"{machine['processor']}, {machine['threads']} threads, {machine['memory']} GB, {machine['system']}"
+        described = f"{_processor(line)}, {machine['threads']} threads, {machine['memory']} GB, {machine['system']}"
         both = {f"{name} {version}": None for name, version in [*line["versions"].items(), *peers.items()]}
         command = line["command"].removesuffix(f" {line['name']}")
         groups.setdefault((command, described, ", ".join(both)), []).append(line)
     return groups
+
+
+def _processor(line: Mapping[str, Any]) -> str:
+    """The processor's model, which may hide which one it is, and its vectors."""
+    vectors = json.loads(lowering_of(line)).get("vectors", 0)
+    return f"{line['machine']['processor']} ({'AVX-512' if vectors >= AVX512.vectors else 'AVX2'})"
 
 
 def _table(lines: Sequence[Mapping[str, Any]]) -> str:

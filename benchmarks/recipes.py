@@ -24,9 +24,10 @@ digest of a short training (`--fingerprint`). Lines are appended, and superseded
 `ledger.py` finds one that was edited or removed.
 
 The table counts a line's metrics while all digests are those of the checkout, or a fingerprint run of the checkout had
-the same bits as the line's; its seconds while the digests and the machine are the same. A recipe reaches its bars when
-the means over all of its seeds do, and the slowest of the runs is in time. What no longer counts is listed as stale,
-with what differs. The exit code is 1 where a bar is missed, else 3 where one can't be told.
+the same bits as the line's; its seconds while the digests are the same. Programs are lowered for the machine that a
+line names, so the table is the same on every machine. A recipe reaches its bars when the means over all of its seeds
+do, and the slowest of the runs is in time. What no longer counts is listed as stale, with what differs. The exit code
+is 1 where a bar is missed, else 3 where one can't be told.
 """
 
 from __future__ import annotations
@@ -371,7 +372,8 @@ def mean(lines: Sequence[Mapping[str, Any]], kind: str, key: str) -> float:
 def table(names: Iterable[str] = ROWS) -> Iterable[dict[str, Any]]:
     """What each recipe reached of its bars in results that count today, and which do not."""
     for name in names:
-        yield standing(name, recorded(name), provenance.origin(name))
+        lines = recorded(name)
+        yield standing(name, lines, provenance.now(name, lines))
 
 
 def standing(name: str, lines: Sequence[Mapping[str, Any]], now: Mapping[str, Any]) -> dict[str, Any]:
@@ -380,7 +382,7 @@ def standing(name: str, lines: Sequence[Mapping[str, Any]], now: Mapping[str, An
     counted = {id(line) for line in lines if not provenance.quality_differences(line, now, lines)}
     runs, pairs = (latest([line for line in lines if id(line) in counted], kind) for kind in ("metrics", "peer"))
     runs_timed = latest([line for line in lines if id(line) in counted], "seconds")
-    timed = [line for line in runs_timed if not provenance.time_differences(line, now)]
+    timed = [line for line in runs_timed if not provenance.differences(line, now)]
     enough = {kind: found if len(found) >= row.seeds else [] for kind, found in (("runs", runs), ("pairs", pairs))}
     values = means(row, enough["runs"], enough["pairs"])
     seconds = max((line["seconds"] for line in timed), default=None)
@@ -396,7 +398,7 @@ def standing(name: str, lines: Sequence[Mapping[str, Any]], now: Mapping[str, An
     ] + [
         f"seconds of seed {line['seed']} at {line['revision']}: {', '.join(differing)}"
         for line in runs_timed
-        if (differing := provenance.time_differences(line, now))
+        if (differing := provenance.differences(line, now))
     ]
     told: dict[str, Any] = {"recipe": name, "seeds": f"{len(runs)} of {row.seeds}"}
     if any(bar.by_peer for bar in row.bars):

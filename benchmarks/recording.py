@@ -80,6 +80,14 @@ def newest(folder: Path = FIGURES) -> dict[str, dict[str, ledger.Line]]:
     return {file.stem: {line["name"]: line for line in ledger.read(file)} for file in sorted(folder.glob("*.jsonl"))}
 
 
+def newest_of_machines(folder: Path = FIGURES) -> dict[str, list[ledger.Line]]:
+    """By benchmark, the line of each figure that was recorded last on each kind of processor."""
+    return {
+        file.stem: [*{(line["name"], line["machine"]["features"]): line for line in ledger.read(file)}.values()]
+        for file in sorted(folder.glob("*.jsonl"))
+    }
+
+
 def _versions_of(python: str, distributions: Sequence[str] = PEERS) -> dict[str, str]:
     command = (python, "-c", _VERSIONS, *distributions)
     return dict(json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout))

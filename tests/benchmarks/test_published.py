@@ -13,7 +13,8 @@ from published import differing, filled, page
 LINE = {
     "name": "mlp", "ours": 1.25, "peer": 2.0, "ratio": 1.6, "bar": 2.0, "ok": False, "unit": "ms",
     "spread": [1.5, 1.7], "command": "python benchmarks/steps.py --peer-python PYTHON mlp", "date": "2026-01-01",
-    "revision": "abc", "machine": {"processor": "P", "threads": 2, "memory": 8, "system": "Linux"},
+    "revision": "abc", "machine": {"processor": "P", "threads": 2, "memory": 8, "system": "Linux",
+                                  "lowering": {"vectors": 8}},
     "versions": {"python": "3.11"}, "peer_versions": {"torch": "2"},
 }  # fmt: skip
 
@@ -57,6 +58,7 @@ def test_a_table_of_runs_has_their_means_and_what_they_miss(monkeypatch: pytest.
 
 
 def test_the_page_has_a_command_for_each_table_and_marks_what_was_missed() -> None:
-    text = page({"steps": {"mlp": LINE}})
+    text = page({"steps": [LINE]})
+    assert "\nP (AVX2), 2 threads, 8 GB, Linux; python 3.11, torch 2.\n" in text
     assert "python benchmarks/steps.py --peer-python PYTHON\n" in text
     assert "| `mlp` | 1.25 ms | 2 ms | 1.600 (1.500 to 1.700) | 2 | **missed** | 2026-01-01 | abc |" in text

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,11 +20,12 @@ import lowered
 import provenance
 import recipe_minutes
 import recipes
-from harness import MISSED, UNTOLD
+from harness import MISSED, UNTOLD, as_json
 from recipes import Bar, Row
 
 from trainer.engine.nn import initializers
 from trainer.engine.targets.cpu import templates
+from trainer.engine.targets.cpu.machine import AVX512, NARROW
 from trainer.rundir import PhaseEvent
 
 NOW = {
@@ -68,10 +69,22 @@ def test_results_of_what_has_changed_since_are_stale(changed: str) -> None:
     assert told["stale"] == [f"run of seed {seed} at abc: {changed}" for seed in range(3)]
 
 
-def test_seconds_of_another_machine_are_stale_and_its_metrics_are_not() -> None:
-    told = standing(runs(before("machine")))
-    assert (told["ok"], told["seeds"], told["seconds"]) == (None, "3 of 3", None)
-    assert told["stale"] == [f"seconds of seed {seed} at abc: machine" for seed in range(3)]
+def test_results_count_while_the_machine_that_they_name_would_have_the_same_programs() -> None:
+    machine = {"threads": 2, "lowering": {"vectors": 32}}
+    lines = runs({**NOW, "machine": machine})
+    wide = provenance.lowering_of(lines[0])
+    here = {**NOW, "digests": {**NOW["digests"], "program": "of another machine"}}
+    told = recipes.standing("digits", lines, {**here, "programs": {wide: "now"}})
+    assert (told["ok"], told["seeds"], told["seconds"], told["stale"]) == (True, "3 of 3", 9.0, [])
+    told = recipes.standing("digits", lines, {**here, "programs": {wide: "changed"}})
+    assert (told["ok"], told["seconds"]) == (None, None)
+    assert told["stale"] == [f"run of seed {seed} at abc: program" for seed in range(3)]
+
+
+def test_a_program_is_digested_for_a_machine_whatever_was_lowered_before() -> None:
+    wide, narrow = (as_json(asdict(machine)) for machine in (AVX512, NARROW))
+    digest = provenance.program("digits", wide)
+    assert digest == lowered.program_digest("digits", AVX512)[:12] != provenance.program("digits", narrow)
 
 
 @pytest.mark.parametrize("changed", ["program", "runtime", "learner", "recipe", "versions"])
