@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.engine.targets.kernels.conftest import KernelRunner
-from trainer.engine.graph import dtypes
+from trainer.engine.graph import dtypes, half
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Epilogue, EpilogueOperand, Instruction
 from trainer.engine.targets.cpu import defaults, native
@@ -50,6 +50,9 @@ WEIGHT_CHOICES = [
     WeightGradientParameters(28, 1, 1, 2),
     WeightGradientParameters(5, 3, 3, 3, copy=True),
     WeightGradientParameters(9, 2, 1, 4, copy=True, pixel_padding=5),
+    WeightGradientParameters(2, 1, 1, 2, packed=True),
+    WeightGradientParameters(1, 2, 3, 4, packed=True),
+    WeightGradientParameters(4, 1, 2, 1, packed=True),
 ]
 
 
@@ -349,6 +352,38 @@ def test_a_prologue_of_the_weight_gradient_gives_the_bits_of_its_work_done_befor
     for parameters in (defaults.choose(with_prologue), *WEIGHT_CHOICES):
         found = weigh(run_kernel, with_prologue, parameters, x, y, prologue=operands)
         assert found.tobytes() == expected.tobytes(), parameters
+
+
+PACKED = {
+    "remainders": (3, 17, (13, 11), 35, (3, 3), (1, 1), ONE, (1, 1), 1),
+    "1x1": (3, 19, (17, 16), 40, (1, 1), (1, 1), NONE, (1, 1), 1),
+    "1x1 stride 2": (2, 13, (25, 20), 20, (1, 1), (2, 2), NONE, (1, 1), 1),
+    "1x1 stride 3, padded": (2, 8, (9, 10), 17, (1, 1), (3, 3), ONE, (1, 1), 1),
+    "strides and dilation": (4, 22, (12, 33), 18, (3, 4), (2, 3), ((2, 1), (0, 4)), (2, 1), 2),
+    "stride 2, many blocks": (3, 9, (61, 45), 16, (5, 5), (2, 2), ((2, 2), (2, 2)), (1, 1), 1),
+    "stride 2, columns cut": (2, 512, (3, 530), 7, (3, 3), (1, 2), ONE, (1, 1), 1),
+}
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "pairs", "prologue"])
+@pytest.mark.parametrize("name", PACKED)
+def test_candidates_of_narrow_machines_have_the_bits_of_what_reads_in_place(
+    run_kernel: KernelRunner, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    spec = ConvolutionSpec(F64 if kind == "float64" else F32, "weight_gradient", *PACKED[name])
+    x, _, y = draw(spec)
+    made, operands = scaled(x) if kind == "prologue" else (x, [])
+    if kind == "pairs":
+        spec = replace(spec, images=2 * spec.images, pairs=True)
+        x, y = (half.to_bits(np.stack([each, each[::-1]], -1)).view(np.float32)[..., 0] for each in (x, y))
+        made = x
+    expected = weigh(run_kernel, spec, WeightGradientParameters(2, 1, 1, 1), made, y)
+    if kind == "prologue":
+        spec = replace(spec, prologue=SCALED)
+    monkeypatch.setattr(run_kernel, "target", native.host_target(narrow=True))
+    candidates = defaults.candidates(spec, NARROW)
+    for parameters in dict.fromkeys([*candidates, *(replace(each, packed=True) for each in candidates)]):
+        assert weigh(run_kernel, spec, parameters, x, y, prologue=operands).tobytes() == expected.tobytes(), parameters
 
 
 def test_a_prologue_works_beside_an_epilogue(run_kernel: KernelRunner) -> None:

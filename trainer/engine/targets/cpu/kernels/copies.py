@@ -52,12 +52,38 @@ def _define_stream(writer: Writer, dtype: DType, verb: str, reads: bool) -> str:
     return writer.function(f"{verb}_{dtype.name}", parameters, build)
 
 
+def copy_columns(
+    w: Writer, dtype: DType, target: str, source: str, rows: Integer, pitches: tuple[int, int], vectors: int,
+    active: int,
+) -> None:  # fmt: skip
+    """Copy the first vectors of each row; of the last vector `active` lanes, then zeros.
+
+    pitches: elements between rows of the target and of the source.
+    """
+    lanes, element = lanes_of(dtype), MEMORY[dtype.name]
+
+    def build(inner: Writer) -> None:
+        with inner.loop(0, "%rows") as row:
+            there, here = (
+                inner.pointer(base, inner.multiply(row.index, pitch), element)
+                for base, pitch in zip(("%target", "%source"), pitches, strict=True)
+            )
+            for first in range(0, vectors * lanes, lanes):
+                read = active if first == (vectors - 1) * lanes else lanes
+                value = load_vector(inner, dtype, inner.pointer(here, first, element), lanes, read)
+                store_vector(inner, dtype, value, inner.pointer(there, first, element), lanes)
+
+    parameters = [("ptr noalias", "%target"), ("ptr noalias", "%source"), ("i64", "%rows")]
+    w.run(w.function(f"columns_{vectors}_{active}", parameters, build), (target, source), (rows,))
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """How a window of channels-last images is copied into scratch.
 
     Of each pixel's `channels`, the first `taken` from the given address on; scratch has `pixel`, `row` and `image`
-    elements between neighbors.
+    elements between neighbors. `chunk`: it has `pixel` channels of the whole window, and the next ones this many
+    elements further (0: all channels of a pixel). `steps`: distances of the rows and columns that are copied.
     """
 
     dtype: DType
@@ -67,6 +93,8 @@ class Window:
     pixel: int
     row: int
     image: int
+    chunk: int = 0
+    steps: tuple[int, int] = (1, 1)
 
 
 def define_apply(writer: Writer, window: Window, prologue: Epilogue) -> str:
@@ -102,33 +130,93 @@ def define_apply(writer: Writer, window: Window, prologue: Epilogue) -> str:
     return writer.function("apply", parameters, build)
 
 
-def inside(w: Writer, first: Integer, count: Integer, extent: int) -> tuple[Integer, Integer, Integer]:
-    """Where the part of [first, first + count) that lies in [0, extent) begins and ends, and where the whole ends."""
-    stop = w.add(first, count)
+def _define_chunks(writer: Writer, window: Window, prologue: Epilogue) -> str:
+    """Define `chunks(target, source, operands…, count)`: `apply` where scratch has chunks of channels.
+
+    Vectors are as wide as a chunk: AVX2's masked stores are slow.
+    """
+    element, lanes, width = MEMORY[window.dtype.name], lanes_of(window.dtype), window.pixel
+    operands = OperandPointers.parameters(prologue)
+
+    def build(inner: Writer) -> None:
+        def move(first: Integer, chunk: Integer, there: str, here: str, active: int) -> None:
+            kind, channel = vector(element, active), inner.multiply(chunk, width)
+            place = inner.pointer(here, channel, element)
+            value = inner.value(f"load {kind}, ptr {place}, align {window.dtype.itemsize}")
+            if prologue.body:
+                value = inner.shuffle(kind, value, "zeroinitializer", [min(lane, active) for lane in range(lanes)])
+                others = operands.at(inner, inner.add(first, channel), channel)
+                value = finish(inner, prologue, window.dtype, value, others, active)
+                value = inner.shuffle(vector(element, lanes), value, "poison", range(active))
+            place = inner.pointer(there, inner.multiply(chunk, window.chunk), element)
+            inner.emit(f"store {kind} {value}, ptr {place}, align {window.dtype.itemsize}")
+
+        whole, rest = divmod(window.taken, width)
+        with inner.loop(0, "%count") as pixel:
+            first = inner.multiply(pixel.index, window.steps[1] * window.channels)
+            here = inner.pointer("%source", first, element)
+            there = inner.pointer("%target", inner.multiply(pixel.index, width), element)
+            with inner.loop(0, whole) as chunk:
+                move(first, chunk.index, there, here, width)
+            if rest:
+                move(first, whole, there, here, rest)
+
+    parameters = [("ptr noalias", "%target"), ("ptr", "%source"), *operands.typed, ("i64", "%count")]
+    return writer.function("chunks", parameters, build)
+
+
+def _define_clear_chunks(writer: Writer, window: Window) -> str:
+    """Define `clear_chunks(target, count)`: zeros for `count` elements, whole pixels, of each chunk."""
+    element, size = MEMORY[window.dtype.name], window.dtype.itemsize
+
+    def build(inner: Writer) -> None:
+        with (
+            inner.loop(0, -(-window.taken // window.pixel)) as chunk,
+            inner.loop(0, "%count", window.pixel) as pixel,
+        ):
+            place = inner.add(inner.multiply(chunk.index, window.chunk), pixel.index)
+            there = inner.pointer("%target", place, element)
+            inner.emit(f"store {vector(element, window.pixel)} zeroinitializer, ptr {there}, align {size}")
+
+    return writer.function("clear_chunks", [("ptr noalias", "%target"), ("i64", "%count")], build)
+
+
+def inside(w: Writer, first: Integer, count: Integer, extent: int, step: int = 1) -> tuple[Integer, Integer, Integer]:
+    """Where the part of [first, first + count) that lies in [0, extent) begins and ends, and where the whole ends; with
+    a `step`, of `count` places from `first` on that are so far apart.
+    """
+    stop = w.add(first, w.multiply(count, step))
+    if step > 1:
+        start, end = (
+            w.add(first, w.multiply(w.divide(w.add(w.maximum(w.subtract(edge, first), 0), step - 1), step)[0], step))
+            for edge in (0, extent)
+        )
+        return w.minimum(start, stop), w.minimum(end, stop), stop
     start = w.minimum(w.maximum(first, 0), stop)
     return start, w.maximum(w.minimum(stop, extent), start), stop
 
 
 def copy_window(
     w: Writer, window: Window, source: str, images: tuple[Integer, Integer], rows: tuple[Integer, Integer],
-    columns: tuple[Integer, Integer], applied: OperandPointers | None = None,
+    columns: tuple[Integer, Integer], applied: OperandPointers | None = None, scratch: str = "%scratch",
 ) -> None:  # fmt: skip
     """Copy images [start, stop), and of each the window of (first, count) rows and columns; zeros beyond the image.
 
     What lies inside goes through the prologue of `applied`, whose pointers belong to the element at `source`.
     """
     element = MEMORY[window.dtype.name]
-    clear = define_clear(w, window.dtype)
+    clear = _define_clear_chunks(w, window) if window.chunk else define_clear(w, window.dtype)
 
     (top, height), (left, width) = rows, columns
-    valid_left, valid_right, right = inside(w, left, width, window.spatial[1])
-    before = w.multiply(w.subtract(valid_left, left), window.pixel)
-    valid = w.multiply(w.subtract(valid_right, valid_left), window.pixel)
-    after = w.multiply(w.subtract(right, valid_right), window.pixel)
+    valid_left, valid_right, right = inside(w, left, width, window.spatial[1], window.steps[1])
+    before, valid, after = (
+        w.multiply(w.divide(w.subtract(end, start), window.steps[1])[0], window.pixel)
+        for start, end in ((left, valid_left), (valid_left, valid_right), (valid_right, right))
+    )
     with w.loop(*images) as image, w.loop(0, height) as row:
         place = w.multiply(w.subtract(image.index, images[0]), window.image)
-        target = w.pointer("%scratch", w.add(place, w.multiply(row.index, window.row)), element)
-        input_row = w.add(top, row.index)
+        target = w.pointer(scratch, w.add(place, w.multiply(row.index, window.row)), element)
+        input_row = w.add(top, w.multiply(row.index, window.steps[0]))
         is_inside = w.value(f"icmp ult i64 {input_row}, {window.spatial[0]}", "c")
         with w.unless(is_inside):
             w.run(clear, (target,), (w.multiply(width, window.pixel),))
@@ -139,10 +227,12 @@ def copy_window(
             pixel = w.add(w.multiply(pixel, window.spatial[1]), valid_left)
             first = w.multiply(pixel, window.channels)
             start, middle = w.pointer(source, first, element), w.pointer(target, before, element)
-            if applied is not None and applied.epilogue.body:
-                count = w.subtract(valid_right, valid_left)
+            if window.chunk or (applied is not None and applied.epilogue.body):
+                applied = applied or OperandPointers(Epilogue(), ())
+                define = _define_chunks if window.chunk else define_apply
+                count = w.divide(w.subtract(valid_right, valid_left), window.steps[1])[0]
                 pointers = (middle, start, *applied.at(w, first, 0))
-                w.run(define_apply(w, window, applied.epilogue), pointers, (count,))
+                w.run(define(w, window, applied.epilogue), pointers, (count,))
             elif window.pixel == window.channels:
                 w.run(define_copy(w, window.dtype), (middle, start), (valid,))
             elif valid != 0:

@@ -8,7 +8,7 @@ a tenth to a fifth faster, 3x3 of 32 channels, whose windows are copied, an eigh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainer.engine.targets.ir.writer import Integer, Writer
 
@@ -34,6 +34,10 @@ class Foresight:
         """Divides rows of `width` elements among this many tiles."""
         share, steps = max(1, tiles // rows), max(1, steps)
         return cls(rows, pitch, share, GRAIN * -(-width // (GRAIN * share * steps)), steps)
+
+    def trimmed(self, width: int) -> Foresight:
+        """The same, but a row of `width` elements is asked for by no more tiles than it takes at this step."""
+        return replace(self, share=min(self.share, -(-width // (self.step * self.steps))))
 
     def part(self, w: Writer, tile: Integer) -> Integer:
         """Where the part of a tile, counted from 0, begins."""
