@@ -76,7 +76,7 @@ def test_ci_leaves_no_test_out_on_avx2_without_a_reason():
 def test_the_distributions_name_is_the_readmes():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert f"`{project['name']}`" in README
-    assert project["requires-python"] == ">=3.11" and "Python 3.11 (newer versions install" in README
+    assert project["requires-python"] == ">=3.11" and "Python 3.11 or newer (tested with 3.11 and 3.14)" in README
 
 
 def test_no_version_or_system_is_claimed_that_the_tests_have_not_run_on():
@@ -84,7 +84,7 @@ def test_no_version_or_system_is_claimed_that_the_tests_have_not_run_on():
     claims = {
         name.split(" :: ", 1)[1] for name in project["classifiers"] if name.startswith(("Operating", "Programming"))
     }
-    assert claims == {"POSIX :: Linux", "Python :: 3", "Python :: 3 :: Only", "Python :: 3.11"}
+    assert claims == {"POSIX :: Linux", "Python :: 3", "Python :: 3 :: Only", "Python :: 3.11", "Python :: 3.14"}
     assert "macos" not in README.lower()
 
 

@@ -115,7 +115,7 @@ class Tensor:
         storage = self._read("read_into")
         is_flat = len(storage.shape) <= 1 and storage.shape != (0,)
         values = storage.flat() if is_flat else np.ascontiguousarray(storage.view()).reshape(-1)
-        target[:] = memoryview(values).cast("B")[: len(target)]  # type: ignore[arg-type]
+        target[:] = values.data.cast("B")[: len(target)]
 
     def item(self) -> Any:
         """The only element as a Python number: bool, int, float or complex."""

@@ -94,7 +94,7 @@ class ErrorRate(Sequences):
 
     def sums(self, pairs: Pairs) -> Mapping[str, NDArray[np.number]]:
         edits = edit_distances(pairs.found, pairs.found_length, pairs.right, pairs.right_length)
-        return {"edits": edits.sum(), "length": pairs.right_length.astype(np.int64).sum()}
+        return {"edits": np.asarray(edits.sum()), "length": np.asarray(pairs.right_length.astype(np.int64).sum())}
 
     def values(self, state: State) -> Mapping[str, float]:
         return {"": divided(state["edits"], state["length"])}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ HUGE_PAGE = 2 << 20
 OVERRUN = 1 << 16
 """Bytes past a program's end that are filled with NaN, too."""
 
-_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+_PRIVATE: dict[str, Any] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 """The child of a fork writes to an arena of its own; by default mappings are shared with it."""
 
 
