@@ -29,6 +29,11 @@ on. It does too where the right operand is twice as large as the second-level ca
 strides, whose lines share few sets (392x3072x768: 83 GFLOP/s on a core in place, 112 packed).
 """
 
+NARROW_ROWS = 64
+"""Rows or pixels from which on narrow machines pack any right operand: their tiles of six rows read it far more often
+(Zen 3: 128x784x512 59 and 77 % of the peak, 1x1 convolutions 50 to 68 and 75 to 91; of 32 rows 53 and 47).
+"""
+
 FEW_PIXELS = 1
 """Weights that so few pixels read are not packed: packing takes longer than the product (324 ms against 565)."""
 
@@ -59,11 +64,16 @@ def prefers_packed(spec: MatmulSpec | ConvolutionSpec, machine: Machine) -> bool
         return True
     if isinstance(spec, MatmulSpec):
         is_large = spec.depth * spec.columns * spec.dtype.itemsize >= 2 * machine.level2_bytes
-        return spec.b_strides[1] != 1 or (spec.rows >= PACKED_ROWS and (spec.columns > PACKED_COLUMNS or is_large))
+        if spec.b_strides[1] != 1 or (machine.is_narrow and spec.rows >= NARROW_ROWS):
+            return True
+        return spec.rows >= PACKED_ROWS and (spec.columns > PACKED_COLUMNS or is_large)
     if spec.direction != "forward" or spec.weight_order != RSCK:
         return True
     weights = spec.weights * spec.dtype.itemsize
-    few = spec.images * math.prod(spec.output_spatial) <= FEW_PIXELS
+    pixels = spec.images * math.prod(spec.output_spatial)
+    few = pixels <= FEW_PIXELS
+    if machine.is_narrow and pixels >= NARROW_ROWS:
+        return True
     return math.prod(spec.window) > 1 and weights > machine.level2_bytes and not few
 
 

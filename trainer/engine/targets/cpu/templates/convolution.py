@@ -372,10 +372,12 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
                     runs = met * depth / form.group_inputs
                     cycles = tile_shapes.cycles(cuts, costs.pieces(vectors, v), form.group_inputs, runs)
                 else:
-                    cycles = costs.cut_cycles(cuts, costs.pieces(vectors, v), depth * met)
+                    cycles = costs.cut_cycles(cuts, costs.pieces(vectors, v), depth * met, machine)
                     if in_place:
                         cycles *= costs.crowding(tile_rows * tile_columns, distance, machine)
                 tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
+    is_far = machine.is_narrow and form.columns.input_step == 1 and form.inputs * itemsize % costs.WAY_BYTES == 0
+    copied = {"copy": True, "pixel_padding": costs.PADDING} if in_place and is_far else {}
     narrow = len(form.phases) == 1 and spec.window[1] > 1 and form.group_inputs >= TRIMMED_CHANNELS and not by_tiles
 
     def sizes(
@@ -385,7 +387,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
         for task_vectors, (task_rows, task_columns, task_images) in product(costs.steps(v, vectors), areas):
             parameters = ConvolutionParameters(
                 tile_rows, tile_columns, v, task_images, task_rows, task_columns, task_vectors,
-                trim=trim, native=native, tiles=by_tiles,
+                costs.unrolled(machine), trim=trim, native=native, tiles=by_tiles, **copied,
             )  # fmt: skip
             kernel = ConvolutionKernel(spec, parameters, form)
             scratch, tasks = kernel.scratch_bytes, kernel.tasks
