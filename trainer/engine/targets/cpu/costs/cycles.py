@@ -20,6 +20,12 @@ SHARED_BYTES_PER_CYCLE = 8
 STALLED_SHARE = 0.1
 """Share of the loads that multiply-adds do not hide (measured: 8x2 and 30x1 run a tenth below 13x2)."""
 
+NARROW_STALLS, FAR_BYTES_PER_CYCLE = 3.5, 12
+"""Where a vector takes two registers: the cycles that stalls add to a step, times its own, and the right operand's way
+from a second-level cache of which it takes a quarter or more. Zen 3: a step of 6 rows takes 6.6 cycles, of 5 5.7, of 4
+4.9.
+"""
+
 VARIANT_PENALTY = 0.004
 """A further shape of tile costs compile time: worth less than this share of the kernel's time."""
 
@@ -35,10 +41,14 @@ def pieces(total: int, tile: int) -> list[tuple[int, int]]:
     return [(size, count) for size, count in parts if size and count]
 
 
-def _tile_cycles(rows: int, vectors: int, depth: float, registers: int) -> float:
-    products, loads = rows * vectors * registers / 2, (rows + vectors * registers) / 2
-    stream = vectors * 64 / STREAM_BYTES_PER_CYCLE
+def _tile_cycles(rows: int, vectors: int, depth: float, machine: Machine) -> float:
+    products, loads, stream = rows * vectors / 2, (rows + vectors) / 2, vectors * 64 / STREAM_BYTES_PER_CYCLE
     step = max(products, loads, stream, FMA_LATENCY) + STALLED_SHARE * (loads + stream)
+    if machine.is_narrow:
+        is_far = depth * vectors * 64 >= machine.level2_bytes / 4
+        stream = vectors * 64 / (FAR_BYTES_PER_CYCLE if is_far else STREAM_BYTES_PER_CYCLE)
+        step = max(2 * products, loads + vectors / 2, stream, FMA_LATENCY)
+        step += NARROW_STALLS / step
     return depth * step + TILE_OVERHEAD + 1.5 * rows * vectors
 
 
@@ -57,8 +67,8 @@ def crowding(rows: int, distance: int, machine: Machine) -> float:
 
 
 def unrolled(machine: Machine) -> int:
-    """Steps of a sum in one turn of its loop. Zen 3: of 1,024 terms 85 to 89 % of the peak one by one, 92 to 95 by four;
-    512-bit registers gain nothing.
+    """Steps of a sum in one turn of its loop. Zen 3: products of 1,024 84 to 88 % of the peak one by one, 92 to 94 by
+    four.
     """
     return 4 if machine.is_narrow else 1
 
@@ -72,11 +82,11 @@ def cut_cycles(
     cuts: Iterable[list[tuple[int, int]]], vectors: list[tuple[int, int]], depth: float, machine: Machine = AVX512
 ) -> float:
     """Cycles of all tiles, rows cut along several axes."""
-    shapes, registers = [(1, 1)], 2 if machine.is_narrow else 1
+    shapes = [(1, 1)]
     for cut in cuts:
         shapes = [(size * part, count * many) for size, count in shapes for part, many in cut]
     cycles = sum(
-        count * many * _tile_cycles(size, thick, depth, registers) for size, count in shapes for thick, many in vectors
+        count * many * _tile_cycles(size, thick, depth, machine) for size, count in shapes for thick, many in vectors
     )
     return cycles * (1 + VARIANT_PENALTY * (len(shapes) * len(vectors) - 1))
 

@@ -190,7 +190,7 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
             row = w.subtract(strip.index, first_row)
             source = memory.at(a, w.add(w.multiply(step.index, self.spec.a_strides[1]), row))
             target = memory.at("%scratch", w.add(w.multiply(row, self.pitch), w.multiply(step.index, height)))
-            prefetch(w, memory.at(source, 8 * self.spec.a_strides[1]))
+            prefetch(w, memory.at(source, STEPS_AHEAD * self.spec.a_strides[1]))
             for rows, _ in w.cut(strip.index, self.spec.rows, height):
                 kind = vector(memory.element, rows)
                 value = w.value(f"load {kind}, ptr {source}, align {self.dtype.itemsize}")
@@ -230,11 +230,8 @@ RIGHT_AHEAD = 32
 ms, 96x2048x384 1.98 and 1.87 ms, 12544x96x384 11.3 and 9.6 ms. 16 steps gain half of it.
 """
 
-PACKED_STRIPS, PACKED_READS = 4, 16
-"""Tiles along the columns from which on narrow machines copy the rows of `a`: rows that are neighbors, and others, which
-share few sets of the caches. Zen 3: 2048x256x64 transposed 56 and 71 % of the peak, x256 62 and 88; not transposed
-94 and 92, 1024x1024x1024 77 and 92.
-"""
+STEPS_AHEAD = 8
+"""Steps ahead of which rows that become strips are asked for (Zen 3: 1024x1024x256 80 and 86 % of the peak)."""
 
 FAR_BYTES = 16 << 20
 """What is larger comes from memory rather than from a third-level cache."""
@@ -254,24 +251,25 @@ def candidates(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ..
     else:
         distance = spec.a_strides[0] // spec.unit * spec.dtype.itemsize if spec.a_strides[1] == 1 else 0
         tiles = product_tiles(spec.rows, vectors, spec.steps, machine, distance=distance, widened=crowded)
-    right = vectors * spec.steps * 64
+    right, unroll = vectors * spec.steps * 64, costs.unrolled(machine)
+    in_place, rate, rest = _left_costs(spec)
 
     def sizes(cycles: float, m: int, v: int) -> Iterator[tuple[MatmulParameters, int, float]]:
         for task_vectors, task_rows in product(costs.steps(v, vectors), costs.steps(m, spec.rows)):
-            parameters = MatmulParameters(
-                m, v, task_rows, task_vectors, costs.unrolled(machine), native=native, tiles=by_tiles
-            )
-            packed = replace(parameters, pack_rows=True)
-            kernel = MatmulKernel(spec, packed)
-            passes = PACKED_STRIPS if kernel.in_strips else PACKED_READS
-            if machine.is_narrow and task_vectors >= passes * v and kernel.scratch_bytes <= costs.SCRATCH_LIMIT:
-                parameters = packed
-            tasks = kernel.tasks
+            parameters = MatmulParameters(m, v, task_rows, task_vectors, unroll, native=native, tiles=by_tiles)
+            tasks = MatmulKernel(spec, parameters).tasks
             rows = min(task_rows, spec.rows) * spec.steps * spec.dtype.itemsize
             left_reads = tasks * rows * _reads(rows, v * spec.steps * 64, -(-task_vectors // v), machine)
             right_reads = matrices * right * _reads(right, rows, -(-spec.rows // task_rows), machine)
             read = (left_reads + right_reads) / costs.STREAM_BYTES_PER_CYCLE
-            yield parameters, tasks, matrices * cycles + tasks * costs.TASK_OVERHEAD + read
+            if not machine.is_narrow:
+                yield parameters, tasks, matrices * cycles + tasks * costs.TASK_OVERHEAD + read
+                continue
+            others = tasks * costs.TASK_OVERHEAD + right_reads / costs.STREAM_BYTES_PER_CYCLE
+            yield parameters, tasks, matrices * cycles * in_place + others + tasks * rows / costs.STREAM_BYTES_PER_CYCLE
+            parameters = replace(parameters, pack_rows=True)
+            if 1 in spec.a_strides and MatmulKernel(spec, parameters).scratch_bytes <= costs.SCRATCH_LIMIT:
+                yield parameters, tasks, matrices * cycles + others + tasks * (rows + 64 * rest) / rate
 
     def variants(choice: MatmulParameters) -> Iterator[MatmulParameters]:
         if spec.steps > 1 and not choice.tiles:
@@ -282,6 +280,19 @@ def candidates(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ..
             yield packed
 
     return sized(tiles, sizes, machine, variants)
+
+
+def _left_costs(spec: MatmulSpec) -> tuple[float, float, int]:
+    """Of narrow machines: by how much longer tiles take that read `a` where it lies, bytes a cycle in which rows of it
+    are copied, and lines of which a task copies a part.
+
+    Rows that are neighbors take few bytes of each step's line; others share few sets of the caches where each lies on a
+    page of its own (Zen 3: 2048x256x256 transposed 62 % of the peak and 88 copied, 1024x1024x1024 77 and 92).
+    """
+    row, column = spec.a_strides
+    if column != 1:
+        return 1.5, 3.5, spec.steps
+    return 1.1 if row // spec.unit * spec.dtype.itemsize >= costs.WAY_BYTES else 1, costs.COPY_BYTES_PER_CYCLE / 2, 0
 
 
 def _reads(operand: int, others: int, passes: int, machine: Machine) -> float:
