@@ -384,6 +384,8 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
                     if in_place:
                         cycles *= costs.crowding(tile_rows * tile_columns, distance, machine)
                 tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
+    with_taps = sum(phase.rows.taps * phase.columns.taps > 0 for phase in form.phases)
+    reading = with_taps / len(form.phases) if machine.is_narrow else 1
     is_far = machine.is_narrow and in_place and form.inputs * itemsize % costs.WAY_BYTES == 0
     is_copied = is_far and form.columns.input_step == len(form.phases) == form.groups == 1
     narrow = len(form.phases) == 1 and spec.window[1] > 1 and form.group_inputs >= TRIMMED_CHANNELS and not by_tiles
@@ -407,7 +409,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
             window = scratch or outputs * form.group_inputs * itemsize
             again = weights * task_images if weights + window > machine.level2_bytes else 0
             total = cycles + tasks * (costs.TASK_OVERHEAD + scratch / costs.COPY_BYTES_PER_CYCLE)
-            yield parameters, tasks, total + tasks * (window + again) / costs.STREAM_BYTES_PER_CYCLE
+            yield parameters, tasks, total + tasks * (reading * window + again) / costs.STREAM_BYTES_PER_CYCLE
 
     def variants(choice: ConvolutionParameters) -> Iterator[ConvolutionParameters]:
         if form.group_inputs > 1 and not choice.tiles:
