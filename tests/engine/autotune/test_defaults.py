@@ -49,11 +49,12 @@ def test_accumulators_stay_in_registers(machine):
             assert chosen.tile_rows * chosen.tile_vectors + chosen.tile_vectors + 1 <= machine.vectors
 
 
+@pytest.mark.parametrize("machine", [AVX512, NARROW], ids=["avx512", "narrow"])
 @pytest.mark.parametrize("direction", ["forward", "input_gradient", "weight_gradient"])
-def test_scratch_fits_what_a_thread_has(direction):
+def test_scratch_fits_what_a_thread_has(direction, machine):
     module = weight_gradient if direction == "weight_gradient" else convolution
     for spec in convolutions(direction):
-        for chosen in defaults.candidates(spec, AVX512):
+        for chosen in defaults.candidates(spec, machine):
             assert module.TEMPLATE.scratch_bytes(spec, chosen) <= 4 << 20
 
 
@@ -114,6 +115,14 @@ def test_only_what_gains_by_it_is_packed():
     assert defaults.prefers_packed(convolutions("input_gradient")[0], AVX512)
     assert not defaults.prefers_packed(convolutions("forward")[0], AVX512)
     assert defaults.prefers_packed(convolutions("forward")[1], AVX512)
+
+
+def test_narrow_machines_pack_what_many_rows_read():
+    assert defaults.prefers_packed(product(128, 512, 512), NARROW)
+    assert not defaults.prefers_packed(product(32, 512, 512), NARROW)
+    assert not defaults.prefers_packed(product(128, 64, 64), NARROW)
+    assert defaults.prefers_packed(convolutions("forward")[0], NARROW)
+    assert not defaults.prefers_packed(convolutions("forward")[-1], NARROW)
 
 
 @pytest.mark.parametrize(("width", "images", "packed"), [(1, 1, False), (1, 8, True), (2, 1, True), (64, 1, True)])

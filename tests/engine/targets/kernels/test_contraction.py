@@ -14,6 +14,7 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Epilogue, EpilogueOperand, Instruction
 from trainer.engine.targets.cpu import defaults
+from trainer.engine.targets.cpu.machine import NARROW
 from trainer.engine.targets.cpu.templates import contraction
 from trainer.engine.targets.cpu.templates.contraction import MatmulParameters, MatmulSpec
 
@@ -100,6 +101,32 @@ def test_parameters_leave_the_bits_alone(run_kernel: KernelRunner, dtype: DType)
         for packed in (True, False):
             found = multiply(run_kernel, replace(spec, packed=packed), parameters, a, b)
             assert found.tobytes() == reference.tobytes(), parameters
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, I32], ids=str)
+@pytest.mark.parametrize("a_transposed", [False, True])
+def test_what_narrow_machines_copy_leaves_the_bits_alone(
+    run_kernel: KernelRunner, dtype: DType, a_transposed: bool
+) -> None:
+    """Of each matrix of a batch, 1,100 steps on so many pages, in strips of which the last is cut."""
+    batch, rows, columns, depth = 2, 45, 147, 1100
+    strides = (1, rows) if a_transposed else (depth, 1)
+    spec = MatmulSpec(
+        dtype, rows, columns, depth, strides, (columns, 1), (batch,), (rows * depth,), (depth * columns,)
+    )  # fmt: skip
+    a, b = (run_kernel.aligned(draw((batch, *shape), dtype)) for shape in ((rows, depth), (depth, columns)))
+    reference = multiply(run_kernel, spec, ODD[0], a, b)
+    chosen = defaults.candidates(spec, NARROW)
+    assert any(parameters.pack_rows for parameters in chosen)
+    for parameters in (*chosen[:4], MatmulParameters(5, 1, 15, 4, unroll=3, pack_rows=True)):
+        for packed in (True, False):
+            found = multiply(run_kernel, replace(spec, packed=packed), parameters, a, b)
+            assert found.tobytes() == reference.tobytes(), parameters
+
+
+def test_rows_and_columns_that_are_both_apart_are_not_copied() -> None:
+    spec = MatmulSpec(F32, 512, 512, 512, (1024, 2), (512, 1))
+    assert not any(parameters.pack_rows for parameters in defaults.candidates(spec, NARROW))
 
 
 def test_product_is_one_chain_of_fused_multiply_adds(run_kernel: KernelRunner) -> None:

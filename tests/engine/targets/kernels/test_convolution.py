@@ -296,6 +296,27 @@ def test_narrow_vectors_give_the_same_bits(
     assert [array.tobytes() for array in narrow] == [array.tobytes() for array in wide]
 
 
+@pytest.mark.parametrize("direction", ["forward", "input_gradient"])
+@pytest.mark.parametrize(
+    ("shape", "is_copied", "is_trimmed"),
+    [
+        ((2, 1024, (5, 7), 1024, (1, 1)), True, False),
+        ((2, 17, (5, 14), 19, (3, 3), (1, 1), ((1, 1), (1, 1))), False, True),
+    ],
+    ids=["pixels on pages of their own", "narrow image"],
+)
+def test_candidates_of_narrow_machines_give_the_same_bits(
+    run_kernel: KernelRunner, direction: Direction, shape: tuple[Any, ...], is_copied: bool, is_trimmed: bool
+) -> None:
+    spec = ConvolutionSpec(F32, direction, *shape)
+    x, w, y = draw(spec)
+    source, chosen = x if direction == "forward" else y, defaults.candidates(spec, NARROW)
+    assert (chosen[0].copy, chosen[0].trim) == (is_copied, is_trimmed)
+    reference = correlate(run_kernel, spec, defaults.choose(spec, AVX512), source, w).tobytes()
+    for parameters in chosen[:4]:
+        assert correlate(run_kernel, spec, parameters, source, w).tobytes() == reference, parameters
+
+
 SCALED = Epilogue(
     (
         EpilogueOperand(F32, "channel"),

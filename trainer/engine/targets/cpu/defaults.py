@@ -29,6 +29,12 @@ on. It does too where the right operand is twice as large as the second-level ca
 strides, whose lines share few sets (392x3072x768: 83 GFLOP/s on a core in place, 112 packed).
 """
 
+NARROW_ROWS, NARROW_SHARE = 64, 8
+"""Rows or pixels from which on narrow machines pack a right operand, whose lines their tiles of six rows read far more
+often; a product's only if it exceeds this part of the second-level cache. Zen 3: 64x4096x4096 33 and 62 % of the peak,
+128x784x512 59 and 77, 1x1 convolutions 50 to 68 and 75 to 91; 64x512x512 62 and 62, 32x512x512 53 and 47.
+"""
+
 FEW_PIXELS = 1
 """Weights that so few pixels read are not packed: packing takes longer than the product (324 ms against 565)."""
 
@@ -58,12 +64,18 @@ def prefers_packed(spec: MatmulSpec | ConvolutionSpec, machine: Machine) -> bool
     if spec.pairs:
         return True
     if isinstance(spec, MatmulSpec):
-        is_large = spec.depth * spec.columns * spec.dtype.itemsize >= 2 * machine.level2_bytes
+        right = spec.depth * spec.columns * spec.dtype.itemsize
+        if machine.is_narrow and spec.rows >= NARROW_ROWS and right >= machine.level2_bytes / NARROW_SHARE:
+            return True
+        is_large = right >= 2 * machine.level2_bytes
         return spec.b_strides[1] != 1 or (spec.rows >= PACKED_ROWS and (spec.columns > PACKED_COLUMNS or is_large))
     if spec.direction != "forward" or spec.weight_order != RSCK:
         return True
     weights = spec.weights * spec.dtype.itemsize
-    few = spec.images * math.prod(spec.output_spatial) <= FEW_PIXELS
+    pixels = spec.images * math.prod(spec.output_spatial)
+    few = pixels <= FEW_PIXELS
+    if machine.is_narrow and pixels >= NARROW_ROWS:
+        return True
     return math.prod(spec.window) > 1 and weights > machine.level2_bytes and not few
 
 

@@ -28,9 +28,14 @@ class Machine:
     bfloat16_tiles: bool = False
     int8_tiles: bool = False
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether a vector of 64 bytes takes several registers."""
+        return self.vectors < AVX512.vectors
+
 
 AVX512 = Machine(32)
-NARROW = Machine(8)
+NARROW = Machine(8, level2_bytes=1 << 19)
 """Sixteen 32-byte registers (AVX2) or thirty-two 16-byte ones (NEON)."""
 
 

@@ -31,7 +31,7 @@ def product_tiles(
     """
     return cheapest_tiles(
         (
-            cut_cycles([pieces(rows, m)], pieces(vectors, v), depth)
+            cut_cycles([pieces(rows, m)], pieces(vectors, v), depth, machine)
             * (crowding(m, distance, machine) if distance else 1),
             (m, v),
         )

@@ -15,7 +15,6 @@ from trainer.engine.targets.cpu.kernels.attention_blocks import AttentionSpec
 from trainer.engine.targets.cpu.kernels.attention_gradient import AttentionGradient
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine
-from trainer.engine.targets.cpu.machine import AVX512
 
 _WIDE_TILE, _NARROW_TILE = (6, 4), (6, 1)
 """Rows and vectors of sums that 32 registers of 64 bytes, or 16 of 32, hold with what is multiplied."""
@@ -115,7 +114,7 @@ def _spec(
         products = "native_pairs" if expansion.machine.bfloat16 else "widened_pairs"
         paired = 3 if work.spec.operation.name == "attention" else 4
         strides = (*(tuple([-(-step // 2) for step in each]) for each in strides[:paired]), *strides[paired:])
-    tile = _WIDE_TILE if expansion.machine.vectors >= AVX512.vectors else _NARROW_TILE
+    tile = _NARROW_TILE if expansion.machine.is_narrow else _WIDE_TILE
     return AttentionSpec(
         dtype, query.shape[0], query.shape[1], key.shape[1], query.shape[2], key.shape[2], query.shape[3],
         value.shape[3], strides, scale, window, dropout, operands, bias, tile, products,

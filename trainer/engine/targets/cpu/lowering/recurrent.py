@@ -16,7 +16,6 @@ from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.kernels.recurrent import NARROW, WIDE, ScanStep, Source
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine
-from trainer.engine.targets.cpu.machine import AVX512
 
 Step = tuple[ScanStep, dict[str, View], View]
 """A kernel, its operands by name, and the weights [gates·units, depth]."""
@@ -129,7 +128,7 @@ def _repeat(
 ) -> None:  # fmt: skip
     """The parts as a repeat over all time steps."""
     native = expansion.machine.bfloat16
-    accumulators = WIDE if expansion.machine.vectors >= AVX512.vectors else NARROW
+    accumulators = NARROW if expansion.machine.is_narrow else WIDE
     parts = [
         (replace(step, native=native and step.pairs, accumulators=accumulators), views, weights)
         for step, views, weights in parts

@@ -21,6 +21,7 @@ from trainer.engine.targets.cpu.costs import cycles as costs
 from trainer.engine.targets.cpu.costs import tile_shapes
 from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, product_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
+from trainer.engine.targets.cpu.kernels.access import prefetch
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.products import Quads, products_of
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, odd_lines, run_tile
@@ -28,7 +29,7 @@ from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel, epilogue_arguments, prepared
 from trainer.engine.targets.ir.expression import MEMORY, lanes_of
-from trainer.engine.targets.ir.writer import Integer
+from trainer.engine.targets.ir.writer import Integer, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,9 @@ class MatmulParameters:
     """How it is computed; any values give the same bits.
 
     tile_rows x tile_vectors accumulators, `unroll` steps of k at once; one task covers task_rows x task_vectors vectors
-    (multiples of the tile's). pack_rows copies a task's rows of `a` into scratch first. `native` multiplies pairs by
-    AVX-512-BF16's instruction, quads by AVX-512-VNNI's; `tiles` multiplies quads, and pairs that are `tiled`, by AMX.
+    (multiples of the tile's). pack_rows copies a task's rows of `a` into scratch first: where its rows are neighbors,
+    not its columns, as [strips of tile_rows][k][tile_rows]. `native` multiplies pairs by AVX-512-BF16's instruction,
+    quads by AVX-512-VNNI's; `tiles` multiplies quads, and pairs that are `tiled`, by AMX.
     """
 
     tile_rows: int
@@ -103,8 +105,9 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
     def __init__(self, spec: MatmulSpec, parameters: MatmulParameters) -> None:
         super().__init__(spec, parameters)
         self.vectors = -(-spec.columns // self.lanes)
+        self.in_strips = spec.a_strides[0] == 1 != spec.a_strides[1]
         self.pitch = odd_lines(spec.steps, self.lanes)
-        """Elements between packed rows of `a`."""
+        """Elements of a packed row of `a`."""
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -114,7 +117,7 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
 
     @property
     def scratch_bytes(self) -> int:
-        rows = min(self.parameters.task_rows, self.spec.rows)
+        rows = self.parameters.task_rows if self.in_strips else min(self.parameters.task_rows, self.spec.rows)
         return rows * self.pitch * self.dtype.itemsize if self.parameters.pack_rows else 0
 
     def write(self) -> None:
@@ -131,13 +134,17 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
         first_vector, last_vector = w.share(column_task, parameters.task_vectors, self.vectors)
 
         row_stride, column_stride = spec.a_strides[0] // spec.unit, spec.a_strides[1]
-        if parameters.pack_rows:
+        strip_stride = row_stride
+        if parameters.pack_rows and self.in_strips:
+            self.pack_strips(memory.at(a, first_row), first_row, last_row)
+            a, strip_stride, column_stride = "%scratch", self.pitch, parameters.tile_rows
+        elif parameters.pack_rows:
             copy = copies.define_copy(w, spec.dtype)
             with w.loop(first_row, last_row) as row:
                 source = memory.at(a, w.multiply(row.index, row_stride))
                 place = w.multiply(w.subtract(row.index, first_row), self.pitch)
                 w.run(copy, (memory.at("%scratch", place), source), (spec.steps,))
-            a, row_stride, column_stride = "%scratch", self.pitch, 1
+            a, row_stride, strip_stride, column_stride = "%scratch", self.pitch, self.pitch, 1
         else:
             a = memory.at(a, w.multiply(first_row, row_stride))
         level = Level(spec.steps, column_stride, lanes if spec.packed else spec.b_strides[0])
@@ -154,7 +161,7 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
                 b_here = memory.at(b, w.multiply(panel.index, vector_step))
                 column = w.multiply(panel.index, lanes)
                 with w.loop(first_row, last_row, parameters.tile_rows) as strip:
-                    a_here = memory.at(a, w.multiply(w.subtract(strip.index, first_row), row_stride))
+                    a_here = memory.at(a, w.multiply(w.subtract(strip.index, first_row), strip_stride))
                     matrix_row = w.add(w.multiply(matrix, spec.rows), strip.index)
                     offset = w.add(w.multiply(matrix_row, spec.columns), column)
                     pointers = operands.at(w, offset, column)
@@ -175,6 +182,19 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
         self.write_depth(a, b, level, write_tiles)
         if configured:
             tile_registers.end(w)
+
+    def pack_strips(self, a: str, first_row: Integer, last_row: Integer) -> None:
+        """Copy the task's rows, neighbors from `a` on, into scratch."""
+        w, memory, height = self.w, self.memory, self.parameters.tile_rows
+        with w.loop(0, self.spec.steps) as step, w.loop(first_row, last_row, height) as strip:
+            row = w.subtract(strip.index, first_row)
+            source = memory.at(a, w.add(w.multiply(step.index, self.spec.a_strides[1]), row))
+            target = memory.at("%scratch", w.add(w.multiply(row, self.pitch), w.multiply(step.index, height)))
+            prefetch(w, memory.at(source, STEPS_AHEAD * self.spec.a_strides[1]))
+            for rows, _ in w.cut(strip.index, self.spec.rows, height):
+                kind = vector(memory.element, rows)
+                value = w.value(f"load {kind}, ptr {source}, align {self.dtype.itemsize}")
+                w.emit(f"store {kind} {value}, ptr {target}, align {self.dtype.itemsize}")
 
     def row_count(self) -> Integer:
         """How many rows `a` has."""
@@ -210,6 +230,9 @@ RIGHT_AHEAD = 32
 ms, 96x2048x384 1.98 and 1.87 ms, 12544x96x384 11.3 and 9.6 ms. 16 steps gain half of it.
 """
 
+STEPS_AHEAD = 8
+"""Steps ahead of which rows that become strips are asked for (Zen 3: 1024x1024x256 80 and 86 % of the peak)."""
+
 FAR_BYTES = 16 << 20
 """What is larger comes from memory rather than from a third-level cache."""
 
@@ -228,17 +251,25 @@ def candidates(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ..
     else:
         distance = spec.a_strides[0] // spec.unit * spec.dtype.itemsize if spec.a_strides[1] == 1 else 0
         tiles = product_tiles(spec.rows, vectors, spec.steps, machine, distance=distance, widened=crowded)
-    right = vectors * spec.steps * 64
+    right, unroll = vectors * spec.steps * 64, costs.unrolled(machine)
+    in_place, rate, rest = _left_costs(spec)
 
     def sizes(cycles: float, m: int, v: int) -> Iterator[tuple[MatmulParameters, int, float]]:
         for task_vectors, task_rows in product(costs.steps(v, vectors), costs.steps(m, spec.rows)):
-            parameters = MatmulParameters(m, v, task_rows, task_vectors, native=native, tiles=by_tiles)
+            parameters = MatmulParameters(m, v, task_rows, task_vectors, unroll, native=native, tiles=by_tiles)
             tasks = MatmulKernel(spec, parameters).tasks
             rows = min(task_rows, spec.rows) * spec.steps * spec.dtype.itemsize
             left_reads = tasks * rows * _reads(rows, v * spec.steps * 64, -(-task_vectors // v), machine)
             right_reads = matrices * right * _reads(right, rows, -(-spec.rows // task_rows), machine)
             read = (left_reads + right_reads) / costs.STREAM_BYTES_PER_CYCLE
-            yield parameters, tasks, matrices * cycles + tasks * costs.TASK_OVERHEAD + read
+            if not machine.is_narrow:
+                yield parameters, tasks, matrices * cycles + tasks * costs.TASK_OVERHEAD + read
+                continue
+            others = tasks * costs.TASK_OVERHEAD + right_reads / costs.STREAM_BYTES_PER_CYCLE
+            yield parameters, tasks, matrices * cycles * in_place + others + tasks * rows / costs.STREAM_BYTES_PER_CYCLE
+            parameters = replace(parameters, pack_rows=True)
+            if 1 in spec.a_strides and MatmulKernel(spec, parameters).scratch_bytes <= costs.SCRATCH_LIMIT:
+                yield parameters, tasks, matrices * cycles + others + tasks * (rows + 64 * rest) / rate
 
     def variants(choice: MatmulParameters) -> Iterator[MatmulParameters]:
         if spec.steps > 1 and not choice.tiles:
@@ -249,6 +280,19 @@ def candidates(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ..
             yield packed
 
     return sized(tiles, sizes, machine, variants)
+
+
+def _left_costs(spec: MatmulSpec) -> tuple[float, float, int]:
+    """Of narrow machines: by how much longer tiles take that read `a` where it lies, bytes a cycle in which rows of it
+    are copied, and lines of which a task copies a part.
+
+    Rows that are neighbors take few bytes of each step's line; others share few sets of the caches where each lies on a
+    page of its own (Zen 3: 2048x256x256 transposed 62 % of the peak and 88 copied, 1024x1024x1024 77 and 92).
+    """
+    row, column = spec.a_strides
+    if column != 1:
+        return 1.5, 3.5, spec.steps
+    return 1.1 if row // spec.unit * spec.dtype.itemsize >= costs.WAY_BYTES else 1, costs.COPY_BYTES_PER_CYCLE / 2, 0
 
 
 def _reads(operand: int, others: int, passes: int, machine: Machine) -> float:

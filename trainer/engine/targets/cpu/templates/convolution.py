@@ -347,6 +347,11 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
 TRIMMED_CHANNELS = 16
 """Taps left and right of narrow images are left out from so many channels on; fewer make the loops too short."""
 
+TRIMMED_COLUMNS = 16
+"""Columns up to which an image counts as narrow on narrow machines. Zen 3: 7x7 of 512 channels 79 and 88 % of the peak,
+14x14 of 256 90 and 96.
+"""
+
 
 @functools.lru_cache(maxsize=4096)  # those with statistics begin with the tiles of those without
 def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionParameters, ...]:
@@ -357,6 +362,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
     height, width = form.rows.most_outputs, form.columns.most_outputs
     depth = form.packing.depth / len(form.phases)
     pixels = form.images * form.groups * len(form.phases)
+    joined = len(form.phases) if machine.is_narrow else 1  # as if one phase had all of the depth: it has most of it
     in_place, distance = not (form.leaves_input or spec.prologue.body), form.columns.input_step * form.inputs * itemsize
     by_tiles = costs.uses_tile_registers(spec, machine)
     rows_inside = functools.cache(functools.partial(_rows_inside, form.rows))
@@ -372,20 +378,25 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
                     runs = met * depth / form.group_inputs
                     cycles = tile_shapes.cycles(cuts, costs.pieces(vectors, v), form.group_inputs, runs)
                 else:
-                    cycles = costs.cut_cycles(cuts, costs.pieces(vectors, v), depth * met)
+                    cycles = costs.cut_cycles(cuts, costs.pieces(vectors, v), joined * depth * met, machine) / joined
                     if in_place:
                         cycles *= costs.crowding(tile_rows * tile_columns, distance, machine)
                 tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
+    with_taps = sum(phase.rows.taps * phase.columns.taps > 0 for phase in form.phases)
+    reading = with_taps / len(form.phases) if machine.is_narrow else 1
+    is_far = machine.is_narrow and in_place and form.inputs * itemsize % costs.WAY_BYTES == 0
+    is_copied = is_far and form.columns.input_step == len(form.phases) == form.groups == 1
     narrow = len(form.phases) == 1 and spec.window[1] > 1 and form.group_inputs >= TRIMMED_CHANNELS and not by_tiles
 
     def sizes(
         cycles: float, tile_rows: int, tile_columns: int, v: int
     ) -> Iterator[tuple[ConvolutionParameters, int, float]]:
-        areas, trim = _areas(height, width, form.images, tile_rows, tile_columns), narrow and width <= 2 * tile_columns
+        areas = _areas(height, width, form.images, tile_rows, tile_columns)
+        trim = narrow and width <= (TRIMMED_COLUMNS if machine.is_narrow else 2 * tile_columns)
         for task_vectors, (task_rows, task_columns, task_images) in product(costs.steps(v, vectors), areas):
             parameters = ConvolutionParameters(
                 tile_rows, tile_columns, v, task_images, task_rows, task_columns, task_vectors,
-                trim=trim, native=native, tiles=by_tiles,
+                costs.unrolled(machine), is_copied, costs.PADDING if is_copied else 0, trim, native, by_tiles,
             )  # fmt: skip
             kernel = ConvolutionKernel(spec, parameters, form)
             scratch, tasks = kernel.scratch_bytes, kernel.tasks
@@ -396,7 +407,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
             window = scratch or outputs * form.group_inputs * itemsize
             again = weights * task_images if weights + window > machine.level2_bytes else 0
             total = cycles + tasks * (costs.TASK_OVERHEAD + scratch / costs.COPY_BYTES_PER_CYCLE)
-            yield parameters, tasks, total + tasks * (window + again) / costs.STREAM_BYTES_PER_CYCLE
+            yield parameters, tasks, total + tasks * (reading * window + again) / costs.STREAM_BYTES_PER_CYCLE
 
     def variants(choice: ConvolutionParameters) -> Iterator[ConvolutionParameters]:
         if form.group_inputs > 1 and not choice.tiles:

@@ -46,7 +46,7 @@ class RaggedProduct:
         parameters = candidates(replace(spec, depth=min(spec.depth, BLOCK_STEPS)), machine)[0]
         tiles = min(TASK_TILES, spec.rows // LEAST_TASKS // parameters.tile_rows)
         task_rows = max(parameters.task_rows, tiles * parameters.tile_rows)
-        return cls(spec, replace(parameters, task_rows=task_rows), along)
+        return cls(spec, replace(parameters, task_rows=task_rows, pack_rows=False), along)
 
     @property
     def kernel(self) -> MatmulKernel:

@@ -121,7 +121,10 @@ def candidates(spec: StatisticsSpec, machine: Machine) -> tuple[ConvolutionParam
             parameters = replace(
                 tile, task_columns=spec.block, task_vectors=task_vectors, trim=False, block_columns=columns
             )
-            task_count = ConvolutionKernel(plain, parameters).tasks
+            kernel = ConvolutionKernel(plain, parameters)
+            task_count = kernel.tasks
+            if kernel.scratch_bytes > costs.SCRATCH_LIMIT:  # tiles that copy, of larger tasks than they were chosen for
+                continue
             output = min(spec.block, pixels) * task_vectors * 64
             reads = min(spec.block, pixels) * form.inputs * plain.dtype.itemsize
             far = max(0, output + reads - machine.level2_bytes) / costs.SHARED_BYTES_PER_CYCLE

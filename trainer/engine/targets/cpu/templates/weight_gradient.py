@@ -29,7 +29,7 @@ from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, odd_lines, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
-from trainer.engine.targets.cpu.machine import AVX512, Machine
+from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import (
     Argument,
     Template,
@@ -466,7 +466,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[WeightGradientP
     blocks = pixel_blocks(spec)
     pixels, count = math.prod(blocks.block), math.prod(blocks.counts)
     weights = taps_rows * taps_columns * channels
-    is_narrow = machine.vectors < AVX512.vectors
+    is_narrow = machine.is_narrow
     tiles = []
     for v in range(1, min(vectors, 4) + 1):
         for m, packed in product(range(1, min(weights, machine.vectors) + 1), (False, True)[: 1 + is_narrow]):
