@@ -1,4 +1,4 @@
-"""What the CPU engine must show: contractions, training steps, memory, waiting and element-wise chains beside
+"""What the CPU engine must show: contractions, training steps, memory, waiting and element-wise chains relative to
 PyTorch in the same run, and tuning compared with none.
 
 python benchmarks/cpu.py [conv_forward matmul resnet50 …] --peer-python PATH [--json] [--rounds N]

@@ -199,12 +199,12 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
         self.copied = spec.is_padded or parameters.copy or bool(spec.prologue.body) or self.chunked
         self.steps, self.strides = (spec.strides, (1, 1)) if self.chunked else ((1, 1), spec.strides)
         taps = zip(spec.window, spec.dilation, self.steps, strict=True)
-        self.reach = tuple((count - 1) * dilation // step for count, dilation, step in taps)
+        self.last_taps = tuple((count - 1) * dilation // step for count, dilation, step in taps)
         self.phases = sorted({self.tap(r, s)[1] for r, s in product(*map(range, spec.window))})
         (height, width), self.pixel = spec.spatial, spec.channels
         if self.copied:
-            axes = zip(self.blocks.block[1:], self.strides, self.reach, strict=True)
-            height, width = ((extent - 1) * stride + reach + 1 for extent, stride, reach in axes)
+            axes = zip(self.blocks.block[1:], self.strides, self.last_taps, strict=True)
+            height, width = ((extent - 1) * stride + last_tap + 1 for extent, stride, last_tap in axes)
             self.pixel = parameters.tile_rows if self.chunked else self.channels + parameters.pixel_padding
         self.row = self.pixel * width
         self.image = self.row * height
@@ -432,7 +432,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
             for axis, (start, extent) in enumerate(zip(starts[1:], extents[1:], strict=True)):
                 first = w.subtract(w.multiply(start, spec.strides[axis]), spec.padding[axis][0] - phase[axis])
                 steps = w.multiply(w.subtract(extent, 1), self.strides[axis])
-                reached.append((first, w.add(steps, self.reach[axis] + 1)))
+                reached.append((first, w.add(steps, self.last_taps[axis] + 1)))
             images = starts[0], w.add(starts[0], extents[0])
             target = self.memory.at("%scratch", number * self.phase)
             copies.copy_window(w, window, x, images, reached[0], reached[1], applied, target)
