@@ -83,6 +83,7 @@ def test_a_key_of_another_tool_is_answered_with_ours(
         (("digits", "optimizer=adam"), "found the text 'adam'; a single word belongs in optimizer.name"),
         (("digits", "model=a.pt"), "a single word belongs in model.weights"),
         (("digits", "fp16"), "fp16 is neither a config nor key=value\n  The equivalent is train.precision"),
+        (("digits", "--epochs", "3"), "unrecognized arguments: --epochs"),
         (("digits", "--epochs", "3"), "\n  The equivalent is train.epochs, without dashes"),
         (("digits", "--batch-size=4"), "The equivalent is data.batch_size, without dashes"),
         (("digits", "--nonsense"), "Set values as key=value"),
