@@ -37,8 +37,8 @@ from trainer.engine.targets.cpu.executable import Program
 from trainer.engine.targets.cpu.recording import ProgramRun
 
 DEFAULT_SHARE = 0.05
-"""Maximum share of wall time. Maximum share of wall time. Measured on two busy cores: a helper of idle priority that
-never pauses slows steps by less than their noise.
+"""Maximum share of wall time. Measured on two busy cores: a helper of idle priority that never pauses slows steps by
+less than their noise.
 """
 
 DEADLINE_SECONDS = 10.0
@@ -396,7 +396,7 @@ class Tuner:
         for index in np.flatnonzero(~tuned).tolist():
             label = program.launches[index].label
             others[label] = others.get(label, 0.0) + 1e3 * float(seconds[index])
-        felt = {label: round(ms, 4) for label, ms in others.items() if ms >= 1e3 * run.seconds * NEGLIGIBLE}
+        felt = {label: round(ms, 4) for label, ms in others.items() if ms >= 1e3 * run.seconds * self._negligible}
         updates = bool(_written_memory(program))
         self._on_step_time(StepTime(self._numbers[program], updates, round(1e3 * run.seconds, 4), kernels, felt))
 
