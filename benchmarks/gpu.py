@@ -7,7 +7,7 @@ One command, in less than ten minutes:
 1. the tests of the engine that apply on a GPU (`TESTS`), on the GPU;
 2. where there are two GPUs, a training in a process for each, whose metrics have the bits of one process;
 3. short trainings of recipes, with the time of a step;
-4. training steps next to PyTorch, eager, with channels-last, compiled, and both, in float32 and with bfloat16 products;
+4. training steps next to PyTorch, eager, with channels-last, compiled, and both, in float32, TF32 and bfloat16;
 5. an element-wise step as a share of the speed of a copy, and the share of a step's time in which nothing is launched.
 
 What is left when the time is up is listed as not measured. Without a GPU it says why and ends with 2. `--emulated` runs
@@ -88,13 +88,20 @@ class Comparison:
         words += [] if self.batch is None else [f"--batch={self.batch}"]
         return [*words, *(["--bfloat16"] if self.precision == "bfloat16" else [])]
 
+    @property
+    def numerics(self) -> str:
+        """Which products of ours run on tensor cores."""
+        return "exact" if self.precision == "float32" else "fast"
+
 
 COMPARISONS = (
     Comparison("resnet50", 256, "bfloat16", 1.0),
+    Comparison("lsgan", 128, "tf32", 1.2),
     Comparison("lsgan", 128, "float32", 1.2),
-    Comparison("resnet50", 64, "float32"),
-    Comparison("mlp", None, "float32"),
+    Comparison("resnet50", 64, "tf32"),
+    Comparison("mlp", None, "tf32"),
 )
+"""float32: exact products on both sides; tf32: float32 is rounded to TF32 by both."""
 PEER_WAYS = {"eager": (), "channels-last": ("--channels-last",), "compiled": ("--compiled",),
              "both": ("--channels-last", "--compiled")}  # fmt: skip
 
@@ -188,11 +195,13 @@ def comparisons(clock: Clock, device: str, peer_python: str | None) -> list[Row]
     rows = []
     for each in COMPARISONS:
         words = each.words(device)
-        ours, problem = measured(clock, [sys.executable, str(FOLDER / "ours.py"), *words, "--measure=submitted_ms"])
+        own = [*words, f"--numerics={each.numerics}", "--measure=submitted_ms"]
+        ours, problem = measured(clock, [sys.executable, str(FOLDER / "ours.py"), *own])
         if peer_python is None:
             rows.append(Row(each.name, "ms", ours, note=problem or "no PyTorch: --peer-python"))
             continue
         for way, options in PEER_WAYS.items():
+            options = (*options, *(["--tf32"] if each.precision == "tf32" else []))
             peer, peer_problem = measured(clock, [peer_python, str(FOLDER / "torch_peer.py"), *words, *options])
             bar = each.bar if way == "eager" else None
             rows.append(Row(f"{each.name} / {way}", "ms", ours, peer, bar, problem or peer_problem))

@@ -29,6 +29,7 @@ from trainer import engine
 from trainer.engine import Tensor, nn, targets
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.executable import Program
+from trainer.engine.targets.cuda.device import CudaDevice
 from trainer.learner.optimizers.adam import Adam
 from trainer.learner.optimizers.sgd import SGD
 from trainer.recipes.parts.resnet import ResNet as BasicResNet
@@ -262,7 +263,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     is_cpu = arguments.device == "cpu"
-    device = CpuDevice(threads=arguments.threads, numerics=arguments.numerics) if is_cpu else arguments.device
+    if is_cpu:
+        device: targets.Device = CpuDevice(threads=arguments.threads, numerics=arguments.numerics)
+    else:
+        device = CudaDevice(int(arguments.device.partition(":")[2] or 0), numerics=arguments.numerics)
     engine.set_default_device(device)
     began = time.perf_counter()
     make: Callable[..., Workload] = WORKLOADS[arguments.workload]

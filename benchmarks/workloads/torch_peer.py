@@ -1,10 +1,10 @@
 """The same training steps in PyTorch: answers each line of standard input with the milliseconds of one step.
 
 Usage: torch_peer.py WORKLOAD --threads N [--steps N] [--channels-last] [--compiled] [--bfloat16] [--peak-memory]
-                     [--device cuda] [--batch N]
+                     [--device cuda] [--batch N] [--tf32]
 
 `--compiled` compiles the networks with torch.compile, which needs a C++ compiler. `--peak-memory` answers with the
-megabytes that the process has held at most.
+megabytes that the process has held at most. On a GPU float32 is multiplied exactly, or with `--tf32` on tensor cores.
 """
 
 from __future__ import annotations
@@ -204,12 +204,13 @@ def main() -> None:
     parser.add_argument("--peak-memory", action="store_true")
     parser.add_argument("--batch", type=int, default=None, help="of resnet50 and lsgan")
     parser.add_argument("--device", default="cpu")
-    for name in ("channels_last", "compiled", "bfloat16"):
+    for name in ("channels_last", "compiled", "bfloat16", "tf32"):
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true")
     arguments = parser.parse_args()
     torch.set_flush_denormal(True)  # as our traced steps do; threads that begin later have it from this one
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = arguments.tf32
     options = Options(**{name: getattr(arguments, name) for name in Options.__dataclass_fields__})
     make: Callable[..., Callable[[], torch.Tensor]] = WORKLOADS[arguments.workload]
     run = make(options) if arguments.batch is None else make(options, arguments.batch)
