@@ -7,8 +7,9 @@ One command, in less than ten minutes:
 1. the tests of the engine that apply on a GPU (`TESTS`), on the GPU;
 2. where there are two GPUs, a training in a process for each, whose metrics have the bits of one process;
 3. short trainings of recipes, with the time of a step;
-4. training steps next to PyTorch, eager, with channels-last, compiled, and both, in float32, TF32 and bfloat16;
-5. an element-wise step as a share of the speed of a copy, and the share of a step's time in which nothing is launched.
+4. training steps next to PyTorch, eager and with channels-last, in float32, TF32 and bfloat16;
+5. an element-wise step as a share of the speed of a copy, and the share of a step's time in which nothing is launched;
+6. the steps of 4. next to PyTorch compiled, without and with channels-last.
 
 What is left when the time is up is listed as not measured. Without a GPU it says why and ends with 2. `--emulated` runs
 the command itself without one: tests in the emulator, no timings.
@@ -43,6 +44,9 @@ TESTS = (
 
 RECIPES = ("digits", "segmentation", "lsgan", "detection")
 RECIPE_STEPS = 30
+MOST_WORKERS = 8
+"""Processes of tests, each with a context of its own on the GPU."""
+
 STEPS = 20
 
 
@@ -120,7 +124,8 @@ class Clock:
 def tests(clock: Clock, *, emulated: bool) -> list[Row]:
     """How many of the tests pass."""
     environment = checkout_environment(TRAINER_TEST_GPU="0" if emulated else "1")
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "full or not full", "-p", "no:cacheprovider"]
+    workers = str(min(MOST_WORKERS, os.cpu_count() or 1))
+    command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "-m", "full or not full", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(
             [*command, *TESTS], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=clock.left,
@@ -190,18 +195,22 @@ def _recipe_row(name: str, events: Sequence[dict[str, Any]], errors: str) -> Row
     return Row(f"recipe {name}", "ms", 1e3 * (ended - began) / max(1, last - first))
 
 
-def comparisons(clock: Clock, device: str, peer_python: str | None) -> list[Row]:
-    """Our steps next to each way of PyTorch; the bar is held against its eager mode."""
+def comparisons(
+    clock: Clock, device: str, peer_python: str | None, ways: Sequence[str], known: dict[str, tuple[float | None, str]]
+) -> list[Row]:  # fmt: skip
+    """Our steps next to these ways of PyTorch; the bar is held against its eager mode. `known` keeps our times."""
     rows = []
     for each in COMPARISONS:
         words = each.words(device)
-        own = [*words, f"--numerics={each.numerics}", "--measure=submitted_ms"]
-        ours, problem = measured(clock, [sys.executable, str(FOLDER / "ours.py"), *own])
+        if each.name not in known:
+            own = [*words, f"--numerics={each.numerics}", "--measure=submitted_ms"]
+            known[each.name] = measured(clock, [sys.executable, str(FOLDER / "ours.py"), *own])
+        ours, problem = known[each.name]
         if peer_python is None:
             rows.append(Row(each.name, "ms", ours, note=problem or "no PyTorch: --peer-python"))
             continue
-        for way, options in PEER_WAYS.items():
-            options = (*options, *(["--tf32"] if each.precision == "tf32" else []))
+        for way in ways:
+            options = (*PEER_WAYS[way], *(["--tf32"] if each.precision == "tf32" else []))
             peer, peer_problem = measured(clock, [peer_python, str(FOLDER / "torch_peer.py"), *words, *options])
             bar = each.bar if way == "eager" else None
             rows.append(Row(f"{each.name} / {way}", "ms", ours, peer, bar, problem or peer_problem))
@@ -300,9 +309,12 @@ def main() -> int:
     rows = tests(clock, emulated=arguments.emulated)
     if not arguments.emulated:
         rows += bandwidth(index)
-        rows += comparisons(clock, arguments.device, arguments.peer_python)
+        known: dict[str, tuple[float | None, str]] = {}
+        rows += comparisons(clock, arguments.device, arguments.peer_python, ("eager", "channels-last"), known)
         rows += two_gpus(clock, len(driver.available()))
         rows += recipes(clock, arguments.device)
+        if arguments.peer_python is not None:  # it compiles for a minute
+            rows += comparisons(clock, arguments.device, arguments.peer_python, ("compiled", "both"), known)
     print(f"{gpu.name}, {gpu.processor}\n{table(rows)}")
     if arguments.json is not None:
         found = [{**asdict(row), "ratio": row.ratio, "reached": row.is_reached} for row in rows]

@@ -136,10 +136,10 @@ def rows_of(launches: dict[KernelSource, Launch], processor: str, folder: Path) 
             is_product = isinstance(kernel, ProductKernel) and kernel.depth > 0
             share, limit = bound(kernel, entries[name]) if is_product else (None, "")
             label = f"{launch.label} {kernel.tile.rows}x{kernel.tile.columns}" if is_product else launch.label
-            need = used[name]
+            need, shared = used[name], used[name].shared + launch.shared
             rows.append(
-                Row(label, launch.threads, need.registers, need.shared,
-                    occupancy(launch.threads, need.registers, need.shared), share, limit)
+                Row(label, launch.threads, need.registers, shared,
+                    occupancy(launch.threads, need.registers, shared), share, limit)
             )  # fmt: skip
     return rows
 

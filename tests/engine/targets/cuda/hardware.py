@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Literal
 
 from tests.engine.targets.cuda.recorder import Recorder
 from trainer.engine.targets.cuda.device import CudaDevice
 
+IS_REAL = os.environ.get("TRAINER_TEST_GPU") == "1"
 
-def gpu() -> CudaDevice:
-    return CudaDevice(0, None if os.environ.get("TRAINER_TEST_GPU") == "1" else Recorder())
+
+def gpu(numerics: Literal["exact", "fast"] = "exact") -> CudaDevice:
+    return CudaDevice(0, None if IS_REAL else Recorder(), numerics=numerics)

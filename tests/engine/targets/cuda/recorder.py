@@ -19,7 +19,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -157,7 +157,8 @@ class Recorder:
             memcpyAsync=self._copy, driverGetVersion=lambda: driver if gpus else 0, getDeviceCount=self._count,
             getDeviceProperties=lambda index: self._answer("getDeviceProperties", properties),
         )  # fmt: skip
-        self.driver = SimpleNamespace(CUDADriverError=CUDADriverError)
+        self.driver = SimpleNamespace(CUDADriverError=CUDADriverError, funcSetAttribute=self._set_attribute)
+        self.functions: weakref.WeakValueDictionary[int, Function] = weakref.WeakValueDictionary()
         self.memory = SimpleNamespace(OutOfMemoryError=OutOfMemoryError)
         self.function = SimpleNamespace(Module=lambda: Module(self))
         self.nccl: Any = SimpleNamespace(available=False)
@@ -195,6 +196,11 @@ class Recorder:
         if not self.gpus:
             raise CUDARuntimeError(100)
         return self._answer("getDeviceCount", self.gpus)
+
+    def _set_attribute(self, function: int, attribute: int, value: int) -> None:
+        self.call("funcSetAttribute")
+        assert attribute == 8 and 48 << 10 < value <= 99 << 10, "all GPUs since Ampere have this much for a block"
+        self.functions[function].most_shared = value
 
     def _answer(self, name: str, value: Any) -> Any:
         self.call(name)
@@ -452,6 +458,7 @@ class Kernel:
     block: tuple[int, ...]
     words: list[int]
     memory: dict[int, tuple[Tenancy, int]]
+    shared: int
 
     def execute(self, checked: set[Any]) -> None:
         """Run it in the emulator, which looks for races in the first of equal launches only."""
@@ -459,7 +466,7 @@ class Kernel:
         arguments: list[Any] = list(self.words)
         for number, (tenancy, start) in self.memory.items():
             arguments[number] = Buffer(tenancy.data, tenancy.is_written, True, start)
-        launch(self.text, self.grid, self.block, arguments, checks_races=key not in checked)
+        launch(self.text, self.grid, self.block, arguments, shared_bytes=self.shared, checks_races=key not in checked)
         checked.add(key)
 
 
@@ -488,18 +495,22 @@ class Function:
         parameters = [line for line in head.splitlines() if ".param" in line]
         assert all(".u64" in line for line in parameters)
         self._is_pointer = [".ptr" in line for line in parameters]
+        self.ptr = id(self)
+        self.most_shared = 48 << 10
+        recorder.functions[self.ptr] = self
 
     def __call__(
-        self, grid: tuple[int, ...], block: tuple[int, ...], args: Sequence[np.ndarray], *, stream: Stream
+        self, grid: tuple[int, ...], block: tuple[int, ...], args: Sequence[np.ndarray], shared_mem: int, stream: Stream
     ) -> None:
         self._recorder.call("launch a kernel")
+        assert shared_mem <= self.most_shared and bool(shared_mem) == (".extern .shared" in self._text)
         assert len(args) == len(self._is_pointer) and all(each.nbytes == 8 for each in args)
         assert grid[0] > 0
         words = [int(each[0]) for each in args]
         memory = {
             number: self._recorder.find(words[number]) for number, pointer in enumerate(self._is_pointer) if pointer
         }
-        stream.launch(Kernel(self._text, grid, block, words, memory))
+        stream.launch(Kernel(self._text, grid, block, words, memory, shared_mem))
 
 
 class Graph:
@@ -523,7 +534,7 @@ class Graph:
         kernels = []
         for kernel in self._kernels:
             memory = {number: self._recorder.find(kernel.words[number]) for number in kernel.memory}
-            kernels.append(Kernel(kernel.text, kernel.grid, kernel.block, kernel.words, memory))
+            kernels.append(replace(kernel, memory=memory))
         stream.give_kernels("a graph", kernels)
 
 

@@ -203,6 +203,7 @@ def test_all_names_are_cupys() -> None:
     constants = {name: value for name, value in vars(recorder.runtime).items() if isinstance(value, int)}
     assert {name: getattr(cuda.runtime, name) for name in constants} == constants
     assert {"load", "get_function"} <= set(dir(cuda.function.Module))
+    assert "ptr" in dir(cuda.function.Function)
     assert {"launch", "upload"} <= set(dir(cuda.Graph))
     assert {"begin_capture", "end_capture", "wait_event", "done", "synchronize"} <= set(dir(cuda.Stream))
     assert {"record", "synchronize", "done"} <= set(dir(cuda.Event))

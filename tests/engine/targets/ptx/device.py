@@ -116,7 +116,7 @@ class _Memory:
                 arguments.append(Memory(array, self._written[place], place in targets, word.byte_offset))
             else:
                 arguments.append(word)
-        execute(text, launch.blocks, launch.threads, arguments)
+        execute(text, launch.blocks, launch.threads, arguments, shared_bytes=launch.shared)
 
     def store_states(self) -> None:
         for place, storage in self._states.items():

@@ -96,13 +96,14 @@ def test_a_primitive_in_the_emulator_equals_the_cpu_on_more_samples(
     compare(data.draw(samples(name)), cpu)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", sorted(set(LOWERED) & set(DIFFERENTIABLE)))
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
-@given(data=st.data())
-def test_a_primitive_and_its_gradients_in_the_emulator_equal_the_reference(name: str, data: st.DataObject) -> None:
-    """In float32, where the primitive is smooth; the cotangent is random."""
-    sample, random = data.draw(samples(name)), np.random.default_rng(0)
+SMOOTH = sorted(set(LOWERED) & set(DIFFERENTIABLE))
+
+
+def compare_gradients(name: str, sample: Sample, device: Device) -> None:
+    """The primitive and its gradients, in float32 and where it is smooth, next to the reference; the cotangent is
+    random.
+    """
+    random = np.random.default_rng(0)
     arrays, places, attributes = smooth(sample, random)
     inputs = [leaf(each.astype(np.float32) if each.dtype == np.float64 else each) for each in arrays]
     y = make_node(TABLE[name], tuple(inputs), (float32,) if name == "cast" else attributes)
@@ -110,7 +111,15 @@ def test_a_primitive_and_its_gradients_in_the_emulator_equal_the_reference(name:
     cotangent = leaf(random.standard_normal(y.shape).astype(np.float32))
     found = gradients(y, moved, cotangent)
     nodes = [y, *(p.full_like(x, 0.0) if g is None else g for x, g in zip(moved, found, strict=True))]
-    for ours, expected in zip(emulated.evaluate(nodes), reference.evaluate(nodes), strict=True):
+    for ours, expected in zip(device.evaluate(nodes), reference.evaluate(nodes), strict=True):
         wanted = values(expected)
         largest = np.abs(wanted).max(initial=1.0)
         np.testing.assert_allclose(values(ours), wanted, rtol=1e-4, atol=2e-5 * largest)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", SMOOTH)
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@given(data=st.data())
+def test_a_primitive_and_its_gradients_in_the_emulator_equal_the_reference(name: str, data: st.DataObject) -> None:
+    compare_gradients(name, data.draw(samples(name)), emulated)  # type: ignore[arg-type]

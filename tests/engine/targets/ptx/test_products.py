@@ -12,7 +12,10 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
+from trainer.engine.targets import Device
 from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.ptx.kernels.product import ProductKernel, Tile
+from trainer.engine.targets.ptx.kernels.product_writer import MOST_DECLARED
 from trainer.engine.targets.ptx.lowering import products
 from trainer.engine.targets.ptx.lowering.products import EXACT_TILES, TENSOR_TILES, Precision
 from trainer.engine.targets.reference import ReferenceDevice
@@ -44,7 +47,16 @@ def three_directions(
     ]  # fmt: skip
 
 
-def assert_near(device: EmulatedDevice, nodes: list[Node], error: float) -> None:
+def products_of(dtype: DType) -> list[Node]:
+    """A product of transposed matrices, and three_directions; sums are float32."""
+    precision = dtype if dtype.is_half else None
+    a, b = leaf(2, 33, 70, dtype=dtype), leaf(2, 40, 33, dtype=dtype, seed=1)
+    return [
+        p.matmul(p.permute(a, (0, 2, 1)), p.permute(b, (0, 2, 1)), precision), *three_directions(dtype, precision)
+    ]  # fmt: skip
+
+
+def assert_near(device: Device, nodes: list[Node], error: float) -> None:
     for ours, expected in zip(device.evaluate(nodes), reference.evaluate(nodes), strict=True):
         wanted = expected.view()
         np.testing.assert_allclose(ours.view(), wanted, rtol=0, atol=error * 30 * np.abs(wanted).max())
@@ -52,11 +64,7 @@ def assert_near(device: EmulatedDevice, nodes: list[Node], error: float) -> None
 
 @pytest.mark.parametrize(("name", "dtype", "error"), PRECISIONS, ids=[name for name, *_ in PRECISIONS])
 def test_tensor_cores_multiply_what_they_may(name: Precision, dtype: DType, error: float) -> None:
-    precision = dtype if dtype.is_half else None
-    a, b = leaf(2, 33, 70, dtype=dtype), leaf(2, 40, 33, dtype=dtype, seed=1)
-    product = p.matmul(p.permute(a, (0, 2, 1)), p.permute(b, (0, 2, 1)), precision)
-    nodes = [product, *three_directions(dtype, precision)]
-    device = EmulatedDevice(tensor_cores=(name,))
+    nodes, device = products_of(dtype), EmulatedDevice(tensor_cores=(name,))
     launches = [each for each in device.lowered(nodes).launches if each.work.kind == "contraction"]
     assert all("mma.sync" in device.target.assembled(launch) for launch in launches)
     assert_near(device, nodes, error)
@@ -71,7 +79,7 @@ def test_other_products_stay_exact() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("tile", [*EXACT_TILES, *TENSOR_TILES], ids=str)
-def test_every_tile_gives_the_same_bits(tile: products.Tile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_tile_gives_the_same_bits(tile: Tile, monkeypatch: pytest.MonkeyPatch) -> None:
     dtype, kinds = (dtypes.bfloat16, ("bfloat16",)) if tile.tensor else (dtypes.float32, ())
     device = EmulatedDevice(tensor_cores=kinds)
     nodes = three_directions(dtype, dtype if tile.tensor else None)
@@ -101,6 +109,38 @@ def test_work_before_and_after_a_convolution_is_part_of_it() -> None:
     assert len(kernels) == 1 and kernels[0].work.epilogue.body
     for ours, expected in zip(device.evaluate([node]), CpuDevice(threads=1).evaluate([node]), strict=True):
         np.testing.assert_array_equal(ours.view(), expected.view())
+
+
+@pytest.mark.parametrize(("name", "dtype", "error"), PRECISIONS, ids=[name for name, *_ in PRECISIONS])
+@pytest.mark.parametrize("turned", [False, True])
+def test_neighbors_are_stored_at_once(name: Precision, dtype: DType, error: float, turned: bool) -> None:
+    """A product with a bias and a residual: of the right operand either axis is contiguous."""
+    x, w = leaf(70, 64, 1, 1, dtype=dtype), leaf(*((64, 96) if turned else (96, 64)), 1, 1, dtype=dtype, seed=1)
+    w = p.permute(w, (1, 0, 2, 3)) if turned else w
+    y = p.convolution(x, w, (1, 1), ((0, 0), (0, 0)), (1, 1), 1, dtype if dtype.is_half else None)
+    bias = p.expand(p.reshape(leaf(96, seed=2), (1, 96, 1, 1)), y.shape)
+    node = p.add(p.tanh(p.add(y, bias)), leaf(*y.shape, seed=3))
+    device = EmulatedDevice(tensor_cores=(name,))
+    (launch,) = device.lowered([node]).launches
+    key = launch.source.key
+    assert isinstance(key, ProductKernel) and key.stored == 4 and len(key.epilogue.operands) == 2
+    assert key.loads[0].lanes * dtype.itemsize == 16
+    assert key.loads[1].along == ("kept" if turned else "depth")
+    assert_near(device, [node], error)
+
+
+def test_a_kernel_gets_more_shared_memory_than_it_may_declare_at_its_launch() -> None:
+    precision = dtypes.bfloat16
+    node = p.matmul(leaf(128, 256, dtype=precision), leaf(256, 128, dtype=precision, seed=1), precision)
+    kernels = {}
+    for tile in (Tile(64, 64, 32, 32, 32, True), Tile(128, 128, 32, 64, 32, True)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(products, "candidates", lambda *what, tile=tile: [tile])
+            device = EmulatedDevice(tensor_cores=("bfloat16",))
+            (launch,) = device.lowered([node]).launches
+            kernels[launch.shared > MOST_DECLARED] = device.evaluate([node])[0].view()
+            assert (".extern .shared" in device.target.assembled(launch)) == bool(launch.shared)
+    np.testing.assert_array_equal(kernels[True], kernels[False])
 
 
 def test_a_grid_beyond_the_largest_is_refused() -> None:

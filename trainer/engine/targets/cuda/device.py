@@ -26,6 +26,9 @@ from trainer.engine.targets.ptx.launch import Launch
 from trainer.engine.targets.ptx.lowering.products import Precision
 from trainer.engine.targets.ptx.target import PtxTarget
 
+MOST_DYNAMIC_SHARED_BYTES = 8
+"""CUDA's number of the attribute of a kernel without which a launch can't give it more than 48 KiB."""
+
 CACHED_KERNELS = 4096
 """Kernels that stay loaded; those that no program has needed for longest are forgotten."""
 
@@ -130,7 +133,9 @@ class CudaDevice(Device):
             with self.gpu.used(f"loading the kernel of {launch.label}", self.memory.held) as cuda:
                 module = cuda.function.Module()
                 module.load(text.encode())
-                self._functions[source] = module.get_function("kernel")
+                function = self._functions[source] = module.get_function("kernel")
+                if launch.shared:
+                    cuda.driver.funcSetAttribute(function.ptr, MOST_DYNAMIC_SHARED_BYTES, launch.shared)
         if progress is not None:
             progress(len(missing), len(missing), "")
         found = [self._functions[launch.source] for launch in launches]

@@ -100,7 +100,7 @@ class Program:
     def _launch(self, stream: Any) -> None:
         for launch, function, arguments in zip(self.launches, self._functions, self._arguments, strict=True):
             if launch.blocks:
-                function((launch.blocks,), (launch.threads,), arguments, stream=stream)
+                function((launch.blocks,), (launch.threads,), arguments, launch.shared, stream)
 
     def _run_of(self, blocks: Sequence[Block]) -> Run:
         run = Run()

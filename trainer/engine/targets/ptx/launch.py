@@ -38,7 +38,7 @@ class Launch:
     - `source.render(name)` is the kernel's LLVM IR, and `PtxTarget.assembled(launch, name)` its PTX, whose only entry
       is `name`; equal sources have equal code.
     - The grid is (blocks, 1, 1), the block (threads, 1, 1). A launch of 0 blocks does nothing.
-    - Shared memory is declared in the kernel, at most 48 KiB: a launch asks for no dynamic shared memory.
+    - Shared memory of at most 48 KiB is declared in the kernel; of more, `shared` bytes are given at the launch.
     - `words` are the kernel's parameters in order, 8 bytes each: an `Address` is the place of a buffer in the GPU's
       memory plus its byte offset, an integer is an i64. Buffers begin at a multiple of 16 bytes, those that are not
       `is_aligned` at any element.
@@ -52,6 +52,7 @@ class Launch:
     words: list[Word]
     blocks: int
     threads: int
+    shared: int = 0
 
     def __post_init__(self) -> None:
         if self.blocks > MOST_BLOCKS:

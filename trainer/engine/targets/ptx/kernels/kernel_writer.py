@@ -167,6 +167,10 @@ class KernelWriter(Writer):
         """All threads of the block wait here for each other."""
         self.intrinsic("nvvm.barrier.cta.sync.aligned.all", "void", ("i32", "0"))
 
+    def warp_barrier(self) -> None:
+        """All threads of the warp wait here for each other, and see what the others wrote."""
+        self.intrinsic("nvvm.bar.warp.sync", "void", ("i32", _ALL_LANES))
+
     def exchanged(self, kind: str, value: str, distance: int) -> str:
         """What the lane whose number differs in the bit `distance` has in a vector of one lane of a compute type."""
         bits = {"float": 32, "double": 64}.get(kind) or int(kind[1:])
@@ -201,6 +205,11 @@ class KernelWriter(Writer):
             f"@{name} = internal addrspace(3) global [{count} x {kind}] poison, align 16"
         )
         return f"@{name}"
+
+    def dynamic(self) -> str:
+        """The memory of the block of which the launch says how much there is, as its address in that space."""
+        self._definitions["dynamic"] = "@dynamic = external addrspace(3) global [0 x i8], align 16"
+        return "@dynamic"
 
     def copied(self, nbytes: int, target: str, source: str, length: str = "") -> None:
         """Begin to copy 4, 8 or 16 bytes to shared memory; behind the first `length` of them (i32) zeros arrive."""
@@ -265,11 +274,12 @@ class KernelWriter(Writer):
         with self.when(self.value(f"icmp ult i64 {number}, {total}", "c")):
             yield
 
-    def kernel(self, name: str, threads: int, *, flush: bool) -> str:
-        """The finished module. With `flush` arithmetic takes and gives zeros for subnormal float32 numbers."""
+    def kernel(self, name: str, threads: int, *, flush: bool, resident: int = 1) -> str:
+        """The finished module. With `flush` arithmetic takes and gives zeros for subnormal float32 numbers. `resident`:
+        blocks that a multiprocessor must have registers for; ptxas may spill some to keep to it.
+        """
         self.emit("ret void")
-        # without the second one ptxas may spill registers so that more blocks fit
-        attributes = f'nounwind "nvvm.maxntid"="{threads}" "nvvm.minctasm"="1"'
+        attributes = f'nounwind "nvvm.maxntid"="{threads}" "nvvm.minctasm"="{resident}"'
         if flush:
             attributes += ' "denormal-fp-math-f32"="preserve-sign,preserve-sign"'
         text = f"define ptx_kernel void @{name}({', '.join(self._parameters)}) {attributes} {{\n"

@@ -91,7 +91,8 @@ class ProductKernel:
     """One product; the module's documentation has the fields' meaning.
 
     spaces: extents of batch, rows, columns and depth, whose indices are numbered in this order. dtype: of sums. loads:
-    of left and right. block: terms of a block of the depth, whose outputs lie `block_stride` elements apart.
+    of left and right. block: terms of a block of the depth, whose outputs lie `block_stride` elements apart. stored:
+    neighbors along columns that are stored at once, and read for the epilogue.
 
     Parameters: addresses of left, right, out, then of the operands of prologue and epilogue.
     """
@@ -107,11 +108,22 @@ class ProductKernel:
     epilogue: Fused = Fused()
     block: int = 0
     block_stride: int = 0
+    stored: int = 1
     flush: bool = False
 
     @property
     def depth(self) -> int:
         return math.prod(self.spaces[3])
+
+    @property
+    def extents(self) -> list[int]:
+        """Those of all indices."""
+        return [extent for space in self.spaces for extent in space]
+
+    def indices(self, space: int) -> range:
+        """The numbers of the indices of a space."""
+        first = sum(map(len, self.spaces[:space]))
+        return range(first, first + len(self.spaces[space]))
 
     @property
     def parts(self) -> int:
@@ -133,6 +145,22 @@ class ProductKernel:
     def steps(self) -> int:
         """The most steps of a block of threads."""
         return -(-(self.block or self.depth) // self.tile.depth)
+
+
+def merged(extents: Sequence[int], space: range, functions: Sequence[Affine]) -> list[tuple[int, int]]:
+    """The indices of a space that are longer than 1, with those as one that lie like one for all functions: the number
+    of the innermost, and the extent.
+    """
+    groups: list[tuple[int, int]] = []
+    for number in space:
+        extent = extents[number]
+        if extent == 1:
+            continue
+        if groups and all(each.factors[groups[-1][0]] == each.factors[number] * extent for each in functions):
+            groups[-1] = number, groups[-1][1] * extent
+        else:
+            groups.append((number, extent))
+    return groups
 
 
 def innermost_of(extents: Sequence[int], space: range) -> int | None:

@@ -18,7 +18,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.ir.expression import MEMORY
 from trainer.engine.targets.ir.writer import Integer
 from trainer.engine.targets.ptx.kernels.kernel_writer import SHARED, KernelWriter
-from trainer.engine.targets.ptx.kernels.product import Access, Affine, ProductKernel, innermost_of
+from trainer.engine.targets.ptx.kernels.product import Access, Affine, ProductKernel, innermost_of, merged
 
 MOST_REGISTERS = 64
 """Registers for what does not depend on the step."""
@@ -59,7 +59,7 @@ class Fill:
         self.prologue = kernel.prologue if side == 0 else type(kernel.prologue)()
         self.extent = (kernel.tile.rows, kernel.tile.columns)[side]
         self.accesses = [self.access, *self.prologue.operands]
-        self._groups = self._grouped()
+        self._groups, self._kept = self._grouped(len(kernel.spaces) - 1), self._grouped(1 + side)
 
     @property
     def step(self) -> int:
@@ -75,18 +75,10 @@ class Fill:
 
     # Places
 
-    def _grouped(self) -> list[tuple[int, int]]:
-        """Indices of the depth, merged where all places see them as one: the innermost number, and the extent."""
+    def _grouped(self, space: int) -> list[tuple[int, int]]:
+        """Indices of a space, merged where all places see them as one."""
         functions = [access.place for access in self.accesses] + [bound for bound, _ in self.access.bounds]
-        first, groups = sum(map(len, self.kernel.spaces[:3])), list[tuple[int, int]]()
-        for number, extent in enumerate(self.kernel.spaces[3], first):
-            if extent == 1:
-                continue
-            if groups and all(f.factors[groups[-1][0]] == f.factors[number] * extent for f in functions):
-                groups[-1] = number, groups[-1][1] * extent
-            else:
-                groups.append((number, extent))
-        return groups
+        return merged(self.kernel.extents, self.kernel.indices(space), functions)
 
     def _value(self, affine: Affine, indices: dict[int, Integer]) -> Integer:
         """The part of an affine function that some indices make, without its offset."""
@@ -160,8 +152,9 @@ class Fill:
         if kept not in self._rows:
             last = math.prod(space) - (load.lanes if load.along == "kept" else 1)
             row = w.minimum(w.add(self.first, kept), last)
-            before = sum(map(len, self.kernel.spaces[: 1 + self.side]))
-            indices = dict(enumerate(self.batch)) | dict(enumerate(w.unraveled(str(row), space), before))
+            places = w.unraveled(str(row), [extent for _, extent in self._kept])
+            indices = dict(enumerate(self.batch))
+            indices |= {number: place for (number, _), place in zip(self._kept, places, strict=True)}
             self._rows[kept] = (
                 [w.add(access.place.offset, self._value(access.place, indices)) for access in self.accesses],
                 [w.add(bound.offset, self._value(bound, indices)) for bound, _ in self.access.bounds],
@@ -279,10 +272,6 @@ class Fill:
 
     def _moves(self, access: Access) -> bool:
         """Whether an operand of the prologue differs from lane to lane."""
-        batch, rows, columns, depth = self.kernel.spaces
-        extents = [*batch, *rows, *columns, *depth]
-        space = range(len(batch), len(batch) + len(rows))
-        if self.load.along == "depth":
-            space = range(len(extents) - len(depth), len(extents))
-        innermost = innermost_of(extents, space)
+        space = self.kernel.indices(3 if self.load.along == "depth" else 1)
+        innermost = innermost_of(self.kernel.extents, space)
         return self.load.lanes > 1 and innermost is not None and access.place.factors[innermost] != 0

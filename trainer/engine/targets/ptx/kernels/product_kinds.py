@@ -10,12 +10,30 @@ from trainer.engine.targets.ir.writer import Integer, vector
 from trainer.engine.targets.ptx.kernels.kernel_writer import SHARED, WARP, compute
 from trainer.engine.targets.ptx.kernels.product import ACCESS_BYTES, FRAGMENT, ProductKernel
 from trainer.engine.targets.ptx.kernels.product_fill import Fill, TileLayout
-from trainer.engine.targets.ptx.kernels.product_writer import Element, ProductWriter
+from trainer.engine.targets.ptx.kernels.product_writer import ProductWriter, Run
+
+_REGISTERS = 1 << 16
+"""Of a multiprocessor."""
+
+_STAGING_SPACE = 8
+"""float32 between lines of sums on their way to memory, so that stored pairs lie in different banks."""
+
+_TURNED_SPACE = 8
+"""Elements between lines along the kept space, so that the words of a fragment lie in different banks."""
 
 
 def rendered(kernel: ProductKernel, name: str) -> str:
     """The module that exports a product's kernel."""
-    return (TensorProduct if kernel.tile.tensor else ExactProduct)(kernel).render(name)
+    return _writer(kernel).render(name)
+
+
+def dynamic_memory(kernel: ProductKernel) -> int:
+    """Bytes of shared memory that a launch gives to the kernel."""
+    return _writer(kernel).dynamic
+
+
+def _writer(kernel: ProductKernel) -> ProductWriter:
+    return (TensorProduct if kernel.tile.tensor else ExactProduct)(kernel)
 
 
 class ExactProduct(ProductWriter):
@@ -82,67 +100,75 @@ class ExactProduct(ProductWriter):
             return self.w.apply("fma", self.element, left, right, total)
         return self.w.value(f"add {self.element} {total}, {self.w.value(f'mul {self.element} {left}, {right}')}")
 
-    def elements(self, sums: Sequence[str]) -> Iterator[Element]:
-        for number, value in enumerate(sums):
-            row, column = divmod(number, self.tile.share_columns)
-            yield self.w.add(self.starts[0], row), self.w.add(self.starts[1], column), value
-
-
-class _RoundedFill(Fill):
-    """float32 rounded to TF32, once for each element."""
-
-    @property
-    def copied_lanes(self) -> int:
-        return 0
-
-    def converted(self, value: str) -> str:
-        w = self.w
-        bits = w.intrinsic("nvvm.f2tf32.rna", "i32", ("float", w.scalar("float", value)))
-        return w.single("float", w.value(f"bitcast i32 {bits} to float"))
+    def pieces(self, sums: Sequence[str]) -> Iterator[list[Run]]:
+        w, columns, count = self.w, self.tile.share_columns, self.kernel.stored
+        yield [
+            (
+                w.add(self.starts[0], first // columns),
+                w.add(self.starts[1], first % columns),
+                sums[first : first + count],
+            )
+            for first in range(0, len(sums), count)
+        ]
 
 
 class TensorProduct(ProductWriter):
-    """Tiles lie [kept, depth], or as they are in memory [depth, kept], with 16 bytes between lines, so that the rows of
-    a matrix that `ldmatrix` reads lie in different banks. Of 4-byte elements it cannot turn matrices.
+    """Tiles lie [kept, depth], or as they are in memory [depth, kept], with some bytes between lines, so that what
+    threads read at once lies in different banks: the rows of a matrix for `ldmatrix`, or elements, since it cannot turn
+    matrices of 4-byte ones. float32 becomes TF32 in registers, so that it comes by asynchronous copies.
     """
 
     element = "float"
+
+    @property
+    def resident(self) -> int:
+        """While a block waits for its copies, or stores, another one multiplies: registers are left for both."""
+        registers = 128 if len(self.initial) <= 64 else 255
+        return max(1, _REGISTERS // (registers * self.tile.threads))
 
     @property
     def initial(self) -> list[str]:
         return ["0.0"] * (self.tile.share_rows * self.tile.share_columns // WARP)
 
     @property
+    def staging(self) -> int:
+        """A row of fragments for each warp, where neighbors are stored at once."""
+        line = self.tile.share_columns + _STAGING_SPACE
+        return FRAGMENT[0] * line * float32.itemsize * self.tile.threads // WARP if self.kernel.stored > 1 else 0
+
+    @property
     def _itemsize(self) -> int:
         return self.kernel.left.dtype.itemsize
 
     def _is_turned(self, side: int) -> bool:
-        return self._itemsize == 2 and self.kernel.loads[side].along == "kept"
+        return self.kernel.loads[side].along == "kept"
 
     def layout(self, side: int) -> TileLayout:
         extent, space = (self.tile.rows, self.tile.columns)[side], ACCESS_BYTES // self._itemsize
         if self._is_turned(side):
+            space = max(space, _TURNED_SPACE)
             return TileLayout(1, extent + space, self.tile.depth * (extent + space))
         return TileLayout(self.tile.depth + space, 1, extent * (self.tile.depth + space))
 
     def fill(self, side: int, layout: TileLayout) -> Fill:
-        dtype = (self.kernel.left, self.kernel.right)[side].dtype
-        return (_RoundedFill if dtype is float32 else Fill)(self.w, self.kernel, side, dtype, layout)
+        return Fill(self.w, self.kernel, side, (self.kernel.left, self.kernel.right)[side].dtype, layout)
 
     def begin(self) -> None:
         w, tile = self.w, self.tile
-        warp, lane = w.divide(self.thread, WARP)
-        self.group, self.place = w.divide(lane, 4)
-        shares = w.divide(warp, tile.shares[1])
+        self.warp, self.lane = w.divide(self.thread, WARP)
+        self.group, self.place = w.divide(self.lane, 4)
+        shares = w.divide(self.warp, tile.shares[1])
         self.starts = w.multiply(shares[0], tile.share_rows), w.multiply(shares[1], tile.share_columns)
-        matrix, row = w.divide(lane, 8)
+        matrix, row = w.divide(self.lane, 8)
         second, first = w.divide(matrix, 2)
         self.places = []
         for side in range(2):
             # of four matrices of 8 lines by 16 bytes, those of the left operand run along rows first
             kept, summed = (first, second) if side == 0 else (second, first)
             kept, summed = w.multiply(kept, 8), w.multiply(summed, ACCESS_BYTES // self._itemsize)
-            if self._is_turned(side):
+            if self._is_turned(side) and self._itemsize == 4:
+                kept, summed = self.group, self.place
+            elif self._is_turned(side):
                 summed = w.add(summed, row)
             else:
                 kept = w.add(kept, row)
@@ -171,11 +197,23 @@ class TensorProduct(ProductWriter):
 
     def _matrices(self, side: int, place: str, kept: int, term: int) -> list[str]:
         """The thread's words of four matrices, from this place of the warp's share on."""
-        w, layout, turned = self.w, self.fills[side].layout, ".trans" if self._is_turned(side) else ""
-        address = w.place(self.fills[side].dtype, place, str(kept * layout.kept + term * layout.summed), SHARED)
-        name = f"nvvm.ldmatrix.sync.aligned.m8n8.x4{turned}.b16.p3"
+        w, layout, dtype = self.w, self.fills[side].layout, self.fills[side].dtype
+        address = w.place(dtype, place, str(kept * layout.kept + term * layout.summed), SHARED)
+        if self._is_turned(side) and self._itemsize == 4:
+            first, second = (8 * layout.kept, 4 * layout.summed)[:: 1 if side == 0 else -1]
+            words = [w.load(dtype, w.place(dtype, address, str(offset), SHARED), space=SHARED)
+                     for offset in (0, first, second, first + second)]  # fmt: skip
+            return [self._rounded(w.scalar("float", word)) for word in words]
+        name = f"nvvm.ldmatrix.sync.aligned.m8n8.x4{'.trans' if self._is_turned(side) else ''}.b16.p3"
         found = w.intrinsic(name, "{ i32, i32, i32, i32 }", (SHARED, address))
-        return [w.value(f"extractvalue {{ i32, i32, i32, i32 }} {found}, {number}") for number in range(4)]
+        words = [w.value(f"extractvalue {{ i32, i32, i32, i32 }} {found}, {number}") for number in range(4)]
+        return (
+            [self._rounded(w.value(f"bitcast i32 {word} to float")) for word in words] if self._itemsize == 4 else words
+        )
+
+    def _rounded(self, value: str) -> str:
+        """float32 as TF32."""
+        return self.w.intrinsic("nvvm.f2tf32.rna", "i32", ("float", value))
 
     def _multiplied(self, left: list[str], right: list[str], sums: Sequence[str]) -> list[str]:
         w, name = self.w, self.fills[0].dtype.name
@@ -191,14 +229,53 @@ class TensorProduct(ProductWriter):
         total = w.intrinsic(intrinsic, "{ float, float, float, float }", *operands)
         return [w.value(f"extractvalue {{ float, float, float, float }} {total}, {number}") for number in range(4)]
 
-    def elements(self, sums: Sequence[str]) -> Iterator[Element]:
+    def pieces(self, sums: Sequence[str]) -> Iterator[list[Run]]:
         w, columns = self.w, self.tile.share_columns // FRAGMENT[1]
+        if self.kernel.stored > 1:
+            yield from self._staged(sums)
+            return
         rows = [w.add(w.add(self.starts[0], self.group), 8 * number) for number in range(self.tile.share_rows // 8)]
         places = [
             w.add(w.add(self.starts[1], w.multiply(self.place, 2)), 8 * (number // 2) + number % 2)
             for number in range(2 * columns)
         ]
+        found: list[Run] = []
         for number, value in enumerate(sums):
             fragment, which = divmod(number, 4)
             row, column = divmod(fragment, columns)
-            yield rows[2 * row + which // 2], places[2 * column + which % 2], value
+            found.append((rows[2 * row + which // 2], places[2 * column + which % 2], [value]))
+        yield found
+
+    def _staged(self, sums: Sequence[str]) -> Iterator[list[Run]]:
+        """Rows of fragments by shared memory, so that a thread stores neighbors and a warp whole lines."""
+        w, count, columns = self.w, self.kernel.stored, self.tile.share_columns
+        line, fragments = columns + _STAGING_SPACE, columns // FRAGMENT[1]
+        memory = w.moved(self.memory, w.multiply(self.warp, FRAGMENT[0] * line * float32.itemsize))
+        across, along = w.divide(self.lane, columns // count)
+        along = w.multiply(along, count)
+        own = w.place(float32, memory, str(w.add(w.multiply(self.group, line), w.multiply(self.place, 2))), SHARED)
+        read = w.place(float32, memory, str(w.add(w.multiply(across, line), along)), SHARED)
+        row, column = w.add(self.starts[0], across), w.add(self.starts[1], along)
+        w.barrier()  # other warps may still multiply
+        step, lanes = WARP * count // columns, min(count, ACCESS_BYTES // float32.itemsize)
+        for piece in range(self.tile.share_rows // FRAGMENT[0]):
+            if piece:
+                w.warp_barrier()
+            for number in range(2 * fragments):
+                fragment, half = divmod(number, 2)
+                first = 4 * (piece * fragments + fragment) + 2 * half
+                pair = w.joined("float", [w.single("float", each) for each in sums[first : first + 2]])
+                offset = 8 * half * line + FRAGMENT[1] * fragment
+                w.store(float32, pair, w.place(float32, own, str(offset), SHARED), space=SHARED, lanes=2)
+            w.warp_barrier()
+            found: list[Run] = []
+            for number in range(0, FRAGMENT[0], step):
+                values = []
+                for lane in range(0, count, lanes):
+                    place = w.place(float32, read, str(number * line + lane), SHARED)
+                    loaded = w.load(float32, place, space=SHARED, lanes=lanes)
+                    values += [
+                        w.value(f"extractelement {vector('float', lanes)} {loaded}, i64 {n}") for n in range(lanes)
+                    ]
+                found.append((w.add(row, FRAGMENT[0] * piece + number), column, values))
+            yield found

@@ -7,20 +7,23 @@ next ones are under way; there is one barrier for each step. With a single stage
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from trainer.engine.targets.ir.expression import MEMORY
 from trainer.engine.targets.ir.writer import Integer
 from trainer.engine.targets.ptx.kernels.kernel_writer import KernelWriter, compute
-from trainer.engine.targets.ptx.kernels.product import ACCESS_BYTES, Affine, ProductKernel
+from trainer.engine.targets.ptx.kernels.product import ACCESS_BYTES, Access, Affine, ProductKernel, innermost_of, merged
 from trainer.engine.targets.ptx.kernels.product_fill import Fill, TileLayout
 
-MOST_STAGES = 3
-MOST_SHARED = 48 << 10
-"""Bytes of shared memory that a kernel may declare."""
+MOST_STAGES = 4
+MOST_DECLARED = 48 << 10
+"""Bytes of shared memory that a kernel may declare; of more the launch says how much there is."""
 
-Element = tuple[Integer, Integer, str]
-"""A row and a column of the tile, and the sum there."""
+MOST_SHARED = 96 << 10
+"""Bytes of shared memory of a block: all GPUs since Ampere have them, and an H100 twice for each multiprocessor."""
+
+Run = tuple[Integer, Integer, Sequence[str]]
+"""A row and a column of the tile, and the sums from there on along columns: as many as are stored at once."""
 
 
 class ProductWriter:
@@ -36,8 +39,15 @@ class ProductWriter:
         self.stage = sum(sizes)
         """Bytes of a stage."""
         self.stages = max(1, min(MOST_STAGES, MOST_SHARED // self.stage, kernel.steps))
+        self.size = max(self.stage * self.stages, self.staging)
+        """Bytes of shared memory."""
         self.offsets = [0, sizes[0] // self.fills[0].dtype.itemsize]
         """Elements of a stage before the tile of each side."""
+
+    @property
+    def dynamic(self) -> int:
+        """Bytes of shared memory that the launch gives."""
+        return self.size if self.size > MOST_DECLARED else 0
 
     @staticmethod
     def _whole(size: int) -> int:
@@ -53,10 +63,8 @@ class ProductWriter:
         self.first = w.multiply(row_tile, tile.rows), w.multiply(column_tile, tile.columns)
         start, stop = w.share(part, kernel.block, kernel.depth) if kernel.block else (0, kernel.depth)
         dtype = self.fills[0].dtype
-        self.memory = w.shared(
-            f"tiles_{dtype.name}_{self.stage * self.stages}", MEMORY[dtype.name],
-            self.stage * self.stages // dtype.itemsize,
-        )  # fmt: skip
+        count, kind = self.size // dtype.itemsize, MEMORY[dtype.name]
+        self.memory = w.dynamic() if self.dynamic else w.shared(f"tiles_{dtype.name}_{self.size}", kind, count)
         self.begin()
         sums = self.initial
         if kernel.depth:
@@ -67,8 +75,8 @@ class ProductWriter:
                     self.offsets[side],
                 )  # fmt: skip
             sums = self._summed(sums, start, stop)
-        self._store(part, list(self.elements(sums)))
-        return w.kernel(name, tile.threads, flush=kernel.flush)
+        self._store(part, self.pieces(sums))
+        return w.kernel(name, tile.threads, flush=kernel.flush, resident=self.resident)
 
     # What the kinds of products differ in
 
@@ -97,8 +105,18 @@ class ProductWriter:
         """The sums with the first `rest` terms of a step."""
         raise NotImplementedError
 
-    def elements(self, sums: Sequence[str]) -> Iterator[Element]:
-        """Yield the thread's elements."""
+    @property
+    def resident(self) -> int:
+        """Blocks that a multiprocessor must have registers for."""
+        return 1
+
+    @property
+    def staging(self) -> int:
+        """Bytes of shared memory that sums take on their way to memory."""
+        return 0
+
+    def pieces(self, sums: Sequence[str]) -> Iterator[list[Run]]:
+        """Yield what the thread stores, in pieces: the second is made when the first is stored."""
         raise NotImplementedError
 
     ends_with_rest = False
@@ -176,61 +194,65 @@ class ProductWriter:
 
     # From the sums to memory
 
-    def _indices(self, **spaces: Integer) -> dict[int, Integer]:
-        """The indices of numbers of rows or columns."""
-        found: dict[int, Integer] = {}
-        first = len(self.kernel.spaces[0])
-        for name, extents in zip(("row", "column"), self.kernel.spaces[1:3], strict=True):
-            if name in spaces:
-                places = self.w.unraveled(str(spaces[name]), extents)
-                found |= dict(enumerate(places, first))
-            first += len(extents)
-        return found
-
     def _value(self, affine: Affine, indices: dict[int, Integer]) -> Integer:
         total: Integer = affine.offset
         for number, index in indices.items():
             total = self.w.add(total, self.w.multiply(index, affine.factors[number]))
         return total
 
-    def _store(self, part: Integer, elements: Sequence[Element]) -> None:
+    def _store(self, part: Integer, pieces: Iterable[Sequence[Run]]) -> None:
         kernel, w = self.kernel, self.w
         batch = dict(enumerate(self.batch))
-        limits = math.prod(kernel.spaces[1]), math.prod(kernel.spaces[2])
-        known: dict[tuple[str, Integer], tuple[dict[int, Integer], str]] = {}
+        places = [kernel.out.place, *(access.place for access in kernel.epilogue.operands)]
+        known: dict[tuple[int, Integer], tuple[dict[int, Integer], str]] = {}
 
-        def line(name: str, side: int, place: Integer) -> tuple[dict[int, Integer], str]:
+        def line(side: int, place: Integer) -> tuple[dict[int, Integer], str]:
             """The indices of a row or column, and whether it is inside ("" where all are)."""
-            if (name, place) not in known:
-                number = w.add(self.first[side], place)
+            if (side, place) not in known:
+                number, limit = w.add(self.first[side], place), math.prod(kernel.spaces[1 + side])
                 size = (self.tile.rows, self.tile.columns)[side]
-                inside = w.value(f"icmp slt i64 {number}, {limits[side]}") if limits[side] % size else ""
-                known[name, place] = self._indices(**{name: number}), inside
-            return known[name, place]
+                inside = w.value(f"icmp slt i64 {number}, {limit}") if limit % size else ""
+                groups = merged(kernel.extents, kernel.indices(1 + side), places)
+                found = w.unraveled(str(number), [extent for _, extent in groups])
+                known[side, place] = {n: index for (n, _), index in zip(groups, found, strict=True)}, inside
+            return known[side, place]
 
-        for row, column, _ in elements:  # before the first branch, so that all branches may use them
-            line("row", 0, row), line("column", 1, column)
         shift = w.multiply(part, kernel.block_stride)
-        for row, column, value in elements:
-            (row_indices, row_inside), (column_indices, column_inside) = line("row", 0, row), line("column", 1, column)
-            indices = batch | row_indices | column_indices
-            checks = [each for each in (row_inside, column_inside) if each]
-            if not checks:
-                self._store_one(indices, shift, value)
-                continue
-            inside = checks[0] if len(checks) == 1 else w.value(f"and i1 {checks[0]}, {checks[1]}")
-            with w.when(inside):
-                self._store_one(indices, shift, value)
+        for piece in pieces:
+            for row, column, _ in piece:  # before the first branch, so that all branches may use them
+                line(0, row), line(1, column)
+            for row, column, values in piece:
+                (row_indices, row_inside), (column_indices, column_inside) = line(0, row), line(1, column)
+                indices = batch | row_indices | column_indices
+                checks = [each for each in (row_inside, column_inside) if each]
+                if not checks:
+                    self._store_run(indices, shift, values)
+                    continue
+                inside = checks[0] if len(checks) == 1 else w.value(f"and i1 {checks[0]}, {checks[1]}")
+                with w.when(inside):
+                    self._store_run(indices, shift, values)
 
-    def _store_one(self, indices: dict[int, Integer], shift: Integer, value: str) -> None:
-        kernel, w = self.kernel, self.w
-        value = w.single(compute(kernel.dtype), value)
-        if kernel.epilogue.body:
-            operands = [value]
-            for access, address in zip(kernel.epilogue.operands, self.further[1], strict=True):
-                place = w.place(access.dtype, address, str(self._value(access.place, indices)))
-                operands.append(w.widened(access.dtype, w.load(access.dtype, place)))
-            value = w.body(kernel.epilogue.body, operands)[-1]
-        dtype = kernel.out.dtype
+    def _store_run(self, indices: dict[int, Integer], shift: Integer, values: Sequence[str]) -> None:
+        kernel, w, count = self.kernel, self.w, len(values)
+        raw = [self._read(each, address, indices, count)
+               for each, address in zip(kernel.epilogue.operands, self.further[1], strict=True)]  # fmt: skip
+        dtype, stored = kernel.out.dtype, []
+        for lane, total in enumerate(values):
+            value = w.single(compute(kernel.dtype), total)
+            if kernel.epilogue.body:
+                operands = [w.widened(access.dtype, lanes[lane % len(lanes)])
+                            for access, lanes in zip(kernel.epilogue.operands, raw, strict=True)]  # fmt: skip
+                value = w.body(kernel.epilogue.body, [value, *operands])[-1]
+            stored.append(w.narrowed(dtype, value))
         offset = w.add(self._value(kernel.out.place, indices), shift)
-        w.store(dtype, w.narrowed(dtype, value), w.place(dtype, self.addresses[2], str(offset)))
+        place = w.place(dtype, self.addresses[2], str(offset))
+        w.store(dtype, w.joined(MEMORY[dtype.name], stored), place, lanes=count)
+
+    def _read(self, access: Access, address: str, indices: dict[int, Integer], count: int) -> list[str]:
+        """The elements of an operand of the epilogue for a run: `count`, or one that all of it has."""
+        w, along = self.w, innermost_of(self.kernel.extents, self.kernel.indices(2))
+        count = count if along is not None and access.place.factors[along] else 1
+        found = w.load(
+            access.dtype, w.place(access.dtype, address, str(self._value(access.place, indices))), lanes=count
+        )
+        return [w.lane(MEMORY[access.dtype.name], found, count, lane) for lane in range(count)]

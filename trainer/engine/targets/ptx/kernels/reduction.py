@@ -26,6 +26,12 @@ LANES = 16
 ROW_THREADS = 128
 COLUMN_THREADS = LANES * WARP
 
+LOADED_AHEAD = 4
+"""Terms of a thread that are loaded before they are taken one by one: a load takes as long as many of them."""
+
+MERGED_AHEAD = 8
+"""Blocks whose moments are loaded before they are merged."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReductionKernel:
@@ -151,19 +157,31 @@ class _Rendering:
     def _reduced(self, pivots: Sequence[str]) -> list[list[str]]:
         """The partial results of the thread's terms: every sixteenth of the block."""
         w = self.w
-        initial = [pair for a in self.accumulators for pair in zip(a.types, a.identity(), strict=True)]
-        with w.loop(str(w.add(self.start, self.lane)), self.stop, LANES, initial) as loop:
-            position = w.single("i64", str(loop.index))
-            taken = []
-            grouped = self._grouped(loop.carried)
-            for a, partial, value, pivot in zip(
-                self.accumulators, grouped, self._values(str(loop.index)), pivots, strict=True
-            ):
-                if pivot:
-                    value = w.value(f"fsub {a.types[0]} {value}, {pivot}")
-                taken += a.take(w, partial, value, position if a.tracks_position else "", None)
-            loop.next = taken
-        return self._grouped(loop.next)
+        parts = [pair for a in self.accumulators for pair in zip(a.types, a.identity(), strict=True)]
+        types, first = [kind for kind, _ in parts], w.add(self.start, self.lane)
+        stride = LOADED_AHEAD * LANES
+        end = w.subtract(self.stop, stride - LANES)
+        with w.loop(str(first), str(end), stride, parts) as loop:
+            places = [str(w.add(loop.index, LANES * ahead)) for ahead in range(LOADED_AHEAD)]
+            loop.next = loop.carried
+            for place, values in zip(places, [self._values(place) for place in places], strict=True):
+                loop.next = self._taken(loop.next, values, place, pivots)
+        missing = w.maximum(0, w.subtract(end, first))
+        rounds, _ = w.divide(w.add(missing, stride - 1), stride)
+        first = w.add(first, w.multiply(rounds, stride))
+        with w.loop(str(first), self.stop, LANES, list(zip(types, loop.next, strict=True))) as rest:
+            rest.next = self._taken(rest.carried, self._values(str(rest.index)), str(rest.index), pivots)
+        return self._grouped(rest.next)
+
+    def _taken(self, parts: Sequence[str], values: Sequence[str], place: str, pivots: Sequence[str]) -> list[str]:
+        """Partial results with the values at one reduced element."""
+        w, taken = self.w, list[str]()
+        position = w.single("i64", place)
+        for a, partial, value, pivot in zip(self.accumulators, self._grouped(parts), values, pivots, strict=True):
+            if pivot:
+                value = w.value(f"fsub {a.types[0]} {value}, {pivot}")
+            taken += a.take(w, partial, value, position if a.tracks_position else "", None)
+        return taken
 
     def _grouped(self, parts: Sequence[str]) -> list[list[str]]:
         rest = iter(parts)
@@ -328,19 +346,30 @@ class MergeKernel:
         with w.guarded(number, kept):
             padded = w.value(f"add i64 {length}, {w.value(f'sub i64 {block}, 1')}")
             blocks = w.value(f"udiv i64 {padded}, {block}")
+            last = w.value(f"sub i64 {blocks}, 1")
             initial = [(kind, of_block(source, "0")) for source in sources]
-            with w.loop("1", blocks, 1, initial) as loop:
-                start, stop = w.share(loop.index, block, length)
-                count = spread(w.value(f"sub i64 {stop}, {start}"))
-                share = w.value(f"fdiv {kind} {count}, {spread(str(stop))}")
-                both = w.value(f"fmul {kind} {spread(str(start))}, {share}")
-                distance = w.value(f"fsub {kind} {of_block(sources[0], str(loop.index))}, {loop.carried[0]}")
-                moved = w.value(f"fmul {kind} {distance}, {share}")
-                between = w.value(f"fmul {kind} {w.value(f'fmul {kind} {distance}, {distance}')}, {both}")
-                within = w.value(f"fadd {kind} {loop.carried[1]}, {of_block(sources[1], str(loop.index))}")
-                loop.next = [
-                    w.value(f"fadd {kind} {loop.carried[0]}, {moved}"), w.value(f"fadd {kind} {within}, {between}"),
-                ]  # fmt: skip
+            with w.loop("1", blocks, MERGED_AHEAD, initial) as loop:
+                places = [str(w.add(loop.index, ahead)) for ahead in range(MERGED_AHEAD)]
+                loaded = [[of_block(source, str(w.minimum(place, last))) for source in sources] for place in places]
+                merged = list(loop.carried)
+                for place, (mean, deviations) in zip(places, loaded, strict=True):
+                    start, stop = w.share(place, block, length)
+                    count = spread(w.value(f"sub i64 {stop}, {start}"))
+                    share = w.value(f"fdiv {kind} {count}, {spread(str(stop))}")
+                    both = w.value(f"fmul {kind} {spread(str(start))}, {share}")
+                    distance = w.value(f"fsub {kind} {mean}, {merged[0]}")
+                    moved = w.value(f"fmul {kind} {distance}, {share}")
+                    between = w.value(f"fmul {kind} {w.value(f'fmul {kind} {distance}, {distance}')}, {both}")
+                    within = w.value(f"fadd {kind} {merged[1]}, {deviations}")
+                    found = [
+                        w.value(f"fadd {kind} {merged[0]}, {moved}"), w.value(f"fadd {kind} {within}, {between}")
+                    ]  # fmt: skip
+                    is_block = w.value(f"icmp ult i64 {place}, {blocks}", "c")
+                    merged = [
+                        w.value(f"select i1 {is_block}, {kind} {new}, {kind} {old}")
+                        for new, old in zip(found, merged, strict=True)
+                    ]
+                loop.next = merged
             for target, value in zip(targets, loop.next, strict=True):
                 w.store(dtype, value, w.place(dtype, target, number))
         return w.kernel(name, self.threads, flush=self.flush)

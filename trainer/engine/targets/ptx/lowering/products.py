@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -25,7 +25,7 @@ from trainer.engine.targets.ptx.kernels.product import (
     Tile,
     innermost_of,
 )
-from trainer.engine.targets.ptx.kernels.product_kinds import rendered
+from trainer.engine.targets.ptx.kernels.product_kinds import dynamic_memory, rendered
 from trainer.engine.targets.ptx.launch import Address, Launch, Word
 from trainer.engine.targets.ptx.lowering.loops import lower_loop
 from trainer.engine.targets.ptx.lowering.reductions import lower_reduction
@@ -48,6 +48,25 @@ TENSOR_TILES = (
 )  # fmt: skip
 """Tiles of tensor cores; those of TF32 have half the depth."""
 
+TENSOR_COSTS = {
+    (128, 128): (1.0, 1.37), (64, 128): (1.05, 1.0), (128, 64): (1.09, 1.15), (64, 64): (1.33, 1.17),
+    (32, 128): (1.5, 1.3), (64, 32): (2.0, 1.55), (32, 32): (2.6, 2.0), (128, 16): (3.2, 2.6),
+}  # fmt: skip
+"""By rows and columns of a tile: relative time of an element of the result on an H200, measured on ResNet-50's and
+LSGAN's products; and where both operands are read along the kept space, as in gradients of weights.
+"""
+
+_RESIDENT_THREADS = 512
+_ALONE = 0.5
+"""The share of its time that a multiprocessor takes for one block of those that it could have at once."""
+
+_MANY_ROUNDS = 4
+"""Rounds of blocks from which on the last one does not count as a whole."""
+
+_MOST_PIECES = 16
+_ROLLED = 2.8
+"""Pieces of a tile that a thread brings by unrolled code, and how much longer a product takes by a loop."""
+
 PROCESSORS = 132
 """Streaming multiprocessors that blocks are spread over: those of an H100. It may change the choice of a tile, which
 changes no bit."""
@@ -55,9 +74,9 @@ changes no bit."""
 BLOCK_TERMS = 256
 """Fewest terms of a block of a weight gradient's depth, which is cut so that small gradients keep a GPU busy."""
 
-MOST_BLOCKS = 256
+MOST_BLOCKS = 512
 _BLOCK_TILE = 64
-_ENOUGH_TILES = 256
+_ENOUGH_TILES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,20 +272,27 @@ def _launch(
     prologue = _fused(before, reads[first:], what, what.left)
     epilogue = _fused(after, reads[OPERANDS:first], what, what.out)
     out = what.access(target.dtype, target.strides, what.out)
-    tile = tile or candidates(what.spaces, operands[0].dtype, is_tensor)[0]
-    lanes = (
+    parts = -(-what.depth // block) if block else 1
+    read = (
         [(operands[0], left), *zip(prologue.operands, reads[first:], strict=True)],
         [(operands[1], right)],
     )
-    loads = tuple(_load(what.spaces, side, each, tile, call.dtype) for side, each in enumerate(lanes))
+
+    def loads_of(tile: Tile) -> tuple[Load, Load]:
+        first, second = (_load(what.spaces, side, each, tile, call.dtype) for side, each in enumerate(read))
+        return first, second
+
+    tile = tile or candidates(what.spaces, operands[0].dtype, is_tensor, parts, loads_of)[0]
+    loads = loads_of(tile)
+    after_it = list(zip(epilogue.operands, reads[OPERANDS:first], strict=True))
     kernel = ProductKernel(
-        call.dtype, what.spaces, operands[0], operands[1], out, tile, (loads[0], loads[1]), prologue, epilogue,
-        block, block_stride, flush,
+        call.dtype, what.spaces, operands[0], operands[1], out, tile, loads, prologue, epilogue,
+        block, block_stride, _stored(what.spaces, (out, target), after_it, tile, block_stride), flush,
     )  # fmt: skip
     views = (left, right, target, *reads[first:], *reads[OPERANDS:first])
     words: list[Word] = [Address.of(view) for view in views]
     source, buffers = KernelSource(kernel, partial(rendered, kernel)), (target.buffer,) if target.buffer else ()
-    return Launch(work, source, buffers, words, math.prod(kernel.grid), tile.threads)
+    return Launch(work, source, buffers, words, math.prod(kernel.grid), tile.threads, dynamic_memory(kernel))
 
 
 def _fused(epilogue: Epilogue, views: Sequence[View], what: Product, axes: Sequence[Axis]) -> Fused:
@@ -292,14 +318,14 @@ def _load(
         lanes = ACCESS_BYTES // widest
         while lanes > 1 and (
             size % lanes or extents[innermost] % lanes
-            or not all(_is_aligned(access, view, innermost, lanes) for access, view in operands)
+            or not all(_is_aligned(access, view, extents, innermost, lanes) for access, view in operands)
         ):  # fmt: skip
             lanes //= 2
         return Load(along, lanes)
     return Load("kept", 1)
 
 
-def _is_aligned(access: Access, view: View, innermost: int, lanes: int) -> bool:
+def _is_aligned(access: Access, view: View, extents: Sequence[int], innermost: int, lanes: int) -> bool:
     """Whether `lanes` neighbors along an index lie next to each other, aligned, or are one element; and whether all of
     them are inside of the bounds where one is.
     """
@@ -308,27 +334,63 @@ def _is_aligned(access: Access, view: View, innermost: int, lanes: int) -> bool:
         return False
     if access.place.factors[innermost] == 0:
         return True
-    others = [factor for number, factor in enumerate(access.place.factors) if number != innermost]
+    others = [f for number, f in enumerate(access.place.factors) if number != innermost and extents[number] > 1]
     is_aligned = not any(factor % lanes for factor in (*others, access.place.offset, view.offset))
     return access.place.factors[innermost] == 1 and is_aligned
 
 
-def candidates(spaces: Spaces, operand: DType, is_tensor: bool) -> list[Tile]:
+def _stored(
+    spaces: Spaces, target: tuple[Access, View], others: Sequence[tuple[Access, View]], tile: Tile, block_stride: int
+) -> int:  # fmt: skip
+    """How many neighbors along columns are stored at once: 16 bytes of the widest operand, all aligned."""
+    extents = [extent for space in spaces for extent in space]
+    first = len(spaces[0]) + len(spaces[1])
+    innermost = innermost_of(extents, range(first, first + len(spaces[2])))
+    if innermost is None or target[0].place.factors[innermost] != 1:
+        return 1
+    moving = [target, *(each for each in others if each[0].place.factors[innermost])]
+    lanes = ACCESS_BYTES // max(access.dtype.itemsize for access, _ in moving)
+    most = tile.share_columns // 2 if tile.tensor else tile.share_columns
+    while lanes > 1 and (
+        most % lanes or extents[innermost] % lanes or block_stride % lanes
+        or not all(_is_aligned(access, view, extents, innermost, lanes) for access, view in moving)
+    ):  # fmt: skip
+        lanes //= 2
+    return lanes
+
+
+def candidates(
+    spaces: Spaces, operand: DType, is_tensor: bool, parts: int, loads: Callable[[Tile], tuple[Load, Load]]
+) -> list[Tile]:  # fmt: skip
     """Tiles that are worth trying, the best first by `cost`; all give the same bits."""
-    tiles: tuple[Tile, ...] = TENSOR_TILES if is_tensor else EXACT_TILES
+    tiles: tuple[Tile, ...] = tuple(TENSOR_TILES) if is_tensor else EXACT_TILES
     if is_tensor and operand is float32:
         tiles = tuple(replace(tile, depth=tile.depth // 2) for tile in tiles)
-    return sorted(tiles, key=lambda tile: cost(spaces, tile))
+    return sorted(tiles, key=lambda tile: cost(spaces, tile, parts, loads(tile)))
 
 
-def cost(spaces: Spaces, tile: Tile) -> float:
-    """Relative time of a product: rounds of blocks over the processors, by the products and loads of a tile's step."""
+def cost(spaces: Spaces, tile: Tile, parts: int, loads: tuple[Load, Load]) -> float:
+    """Relative time of a product whose depth is cut into `parts`: rounds of blocks over the processors, by the products
+    and loads of a tile's step.
+    """
     batch, rows, columns, _ = (math.prod(space) for space in spaces)
-    blocks = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
-    rounds = max(blocks / PROCESSORS, -(-blocks // PROCESSORS) / 2)
-    loads = (tile.rows + tile.columns) * 8
-    shares = tile.rows * tile.columns * (1 / tile.share_rows + 1 / tile.share_columns) * (0 if tile.tensor else 0.5)
-    return rounds * (tile.rows * tile.columns / (8 if tile.tensor else 1) + shares + loads)
+    blocks = batch * parts * -(-rows // tile.rows) * -(-columns // tile.columns)
+    if not tile.tensor:
+        rounds = max(blocks / PROCESSORS, -(-blocks // PROCESSORS) / 2)
+        shares = tile.rows * tile.columns * (0.5 / tile.share_rows + 0.5 / tile.share_columns)
+        return rounds * (tile.rows * tile.columns + shares + 8 * (tile.rows + tile.columns))
+    resident = _RESIDENT_THREADS // tile.threads
+    full, rest = divmod(-(-blocks // PROCESSORS), resident)
+    rounds = full * resident + (max(_ALONE * resident, rest) if rest else 0)
+    if full >= _MANY_ROUNDS:
+        rounds = blocks / PROCESSORS
+    usual, turned = TENSOR_COSTS[tile.rows, tile.columns]
+    element = turned if all(load.along == "kept" for load in loads) else usual
+    pieces = max(
+        extent * tile.depth // load.lanes // tile.threads
+        for extent, load in zip((tile.rows, tile.columns), loads, strict=True)
+    )
+    return rounds * tile.rows * tile.columns * element * (_ROLLED if pieces > _MOST_PIECES else 1)
 
 
 def takes_prologue(node: Node) -> bool:
