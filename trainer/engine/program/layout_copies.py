@@ -43,7 +43,8 @@ def layout_copies(works: Sequence[Work]) -> list[LayoutCopy]:
             if reason is not None:
                 of = part.sources[0].label if part.sources else "nothing"
                 strides = tuple(view.strides for view in part.writes)
-                copied = part.code or part.spec.code, part.extents, strides, _values(part.reads, written)
+                code = part.code or (part.body if part.spec is None else part.spec.code)
+                copied = code, part.extents, strides, _values(part.reads, written)
                 nbytes = sum(buffer.nbytes for buffer in part.targets)
                 found.append(LayoutCopy(index, part.label, of, nbytes, reason, copied in made))
                 made.add(copied)

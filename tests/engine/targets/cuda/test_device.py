@@ -11,6 +11,7 @@ import pytest
 from tests.engine.targets.cuda.recorder import Recorder
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, targets
+from trainer.engine.program.layout_copies import REASONS
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cuda.device import CudaDevice
 from trainer.engine.targets.cuda.program import Step
@@ -188,6 +189,12 @@ def test_devices_have_the_number_of_their_gpu(monkeypatch: pytest.MonkeyPatch) -
     for name in ("cuda:", "cuda:x", "cpu:1", "gpu"):
         with pytest.raises(TrainerError, match="cuda:N"), engine.device(name):
             pass
+
+
+def test_memory_is_reported_with_the_copies_for_a_layout(cuda: CudaDevice) -> None:
+    flat = engine.trace(lambda x: engine.reshape(engine.permute_dims(x, (1, 0)), (12,)))
+    flat(engine.asarray(batch(0)))
+    assert [copy.reason for copy in engine.memory_report(flat).layout_copies] == [REASONS["reshape"]]
 
 
 def test_all_names_are_cupys() -> None:

@@ -112,6 +112,22 @@ def test_work_before_and_after_a_convolution_is_part_of_it() -> None:
 
 
 @pytest.mark.parametrize(("name", "dtype", "error"), PRECISIONS, ids=[name for name, *_ in PRECISIONS])
+def test_a_few_channels_of_all_taps_are_summed_before_the_next_ones(
+    name: Precision, dtype: DType, error: float
+) -> None:
+    precision, geometry = dtype if dtype.is_half else None, ((2, 1), ((1, 1), (0, 2)), (1, 1), 2)
+    x, w = leaf(2, 128, 6, 5, dtype=dtype), leaf(128, 64, 3, 3, dtype=dtype, seed=1)
+    y = p.convolution(x, w, *geometry, precision)
+    dy = leaf(*y.shape, dtype=dtype, seed=2)
+    nodes = [y, p.convolution_input_gradient(dy, w, *geometry, x.shape[2:], precision)]
+    device = EmulatedDevice(tensor_cores=(name,))
+    keys = [launch.source.key for launch in device.lowered(nodes).launches if launch.work.kind == "contraction"]
+    few = 64 // dtype.itemsize
+    assert {key.spaces[3] for key in keys} == {(64 // few, rows, 3, few) for rows in (1, 2, 3)}
+    assert_near(device, nodes, error)
+
+
+@pytest.mark.parametrize(("name", "dtype", "error"), PRECISIONS, ids=[name for name, *_ in PRECISIONS])
 @pytest.mark.parametrize("turned", [False, True])
 def test_neighbors_are_stored_at_once(name: Precision, dtype: DType, error: float, turned: bool) -> None:
     """A product with a bias and a residual: of the right operand either axis is contiguous."""

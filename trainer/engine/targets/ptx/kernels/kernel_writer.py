@@ -211,9 +211,12 @@ class KernelWriter(Writer):
         self._definitions["dynamic"] = "@dynamic = external addrspace(3) global [0 x i8], align 16"
         return "@dynamic"
 
-    def copied(self, nbytes: int, target: str, source: str, length: str = "") -> None:
-        """Begin to copy 4, 8 or 16 bytes to shared memory; behind the first `length` of them (i32) zeros arrive."""
-        name = f"nvvm.cp.async.{'cg' if nbytes == 16 else 'ca'}.shared.global.{nbytes}{'.s' if length else ''}"
+    def copied(self, nbytes: int, target: str, source: str, length: str = "", *, cached: bool = False) -> None:
+        """Begin to copy 4, 8 or 16 bytes to shared memory; behind the first `length` of them (i32) zeros arrive. With
+        `cached` they stay in the multiprocessor's cache, too, for another copy of them.
+        """
+        way = "cg" if nbytes == 16 and not cached else "ca"
+        name = f"nvvm.cp.async.{way}.shared.global.{nbytes}{'.s' if length else ''}"
         self.intrinsic(name, "void", (SHARED, target), (GLOBAL, source), *([("i32", length)] if length else []))
 
     def commit_copies(self) -> None:

@@ -73,6 +73,13 @@ class Fill:
         is_plain = self.access.dtype is self.dtype and not self.prologue.body
         return lanes if is_plain and lanes * self.dtype.itemsize in COPIED_BYTES else 0
 
+    @property
+    def is_cached(self) -> bool:
+        """Whether copies go through the multiprocessor's cache: on an H200 the left operand of tensor cores gains, of
+        which the taps of a window read the same elements, and the right one loses.
+        """
+        return self.kernel.tile.tensor and self.side == 0
+
     # Places
 
     def _grouped(self, space: int) -> list[tuple[int, int]]:
@@ -231,6 +238,7 @@ class Fill:
                 w.copied(
                     nbytes, self._at(target, piece.target_offset + lane * self.step),
                     sources[0] if lane == 0 else w.place(self.dtype, sources[0], str(lane)), length,
+                    cached=self.is_cached,
                 )  # fmt: skip
             return
         values, memory = self._loaded(sources, inside), MEMORY[self.dtype.name]

@@ -67,6 +67,9 @@ _MOST_PIECES = 16
 _ROLLED = 2.8
 """Pieces of a tile that a thread brings by unrolled code, and how much longer a product takes by a loop."""
 
+DEPTH_BYTES = 64
+"""Of a row of a tile on its way to tensor cores."""
+
 PROCESSORS = 132
 """Streaming multiprocessors that blocks are spread over: those of an H100. It may change the choice of a tile, which
 changes no bit."""
@@ -266,6 +269,8 @@ def _launch(
 ) -> Launch:  # fmt: skip
     call: Call = work.spec
     left, right = reads[:OPERANDS]
+    if is_tensor and not block:
+        what = _interleaved(what, DEPTH_BYTES // left.dtype.itemsize)
     after, before = work.epilogue, work.prologue
     first = OPERANDS + len(after.operands)
     operands = [what.access(view.dtype, view.strides, axes) for view, axes in ((left, what.left), (right, what.right))]
@@ -293,6 +298,25 @@ def _launch(
     words: list[Word] = [Address.of(view) for view in views]
     source, buffers = KernelSource(kernel, partial(rendered, kernel)), (target.buffer,) if target.buffer else ()
     return Launch(work, source, buffers, words, math.prod(kernel.grid), tile.threads, dynamic_memory(kernel))
+
+
+def _interleaved(what: Product, size: int) -> Product:
+    """The product with `size` terms of the last index of the depth for all taps of a window, then the next ones: so
+    taps find in the multiprocessor's cache what the others have read.
+    """
+    *taps, last = what.spaces[3]
+    if math.prod(taps) == 1 or last % size or last == size:
+        return what
+    first = sum(map(len, what.spaces[:3]))
+    end = first + len(taps)
+
+    def moved(axis: Axis) -> Axis:
+        factor = axis.factors.get(end, 0)
+        others = {n + (first <= n < end): each for n, each in axis.factors.items() if n != end}
+        return replace(axis, factors=others | ({first: size * factor, end + 1: factor} if factor else {}))
+
+    left, right, out = (tuple(map(moved, axes)) for axes in (what.left, what.right, what.out))
+    return Product((*what.spaces[:3], (last // size, *taps, size)), left, right, out)
 
 
 def _fused(epilogue: Epilogue, views: Sequence[View], what: Product, axes: Sequence[Axis]) -> Fused:
