@@ -13,7 +13,7 @@ from trainer.engine.targets.ptx.kernels.product_fill import Fill, TileLayout
 from trainer.engine.targets.ptx.kernels.product_writer import ProductWriter, Run
 
 _REGISTERS = 1 << 16
-"""Of a multiprocessor."""
+"""Registers of a multiprocessor."""
 
 _STAGING_SPACE = 8
 """float32 between lines of sums on their way to memory, so that stored pairs lie in different banks."""

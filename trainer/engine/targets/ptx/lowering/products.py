@@ -57,6 +57,8 @@ LSGAN's products; and where both operands are read along the kept space, as in g
 """
 
 _RESIDENT_THREADS = 512
+"""Threads of blocks with tensor cores that a multiprocessor has registers for."""
+
 _ALONE = 0.5
 """The share of its time that a multiprocessor takes for one block of those that it could have at once."""
 
@@ -68,7 +70,7 @@ _ROLLED = 2.8
 """Pieces of a tile that a thread brings by unrolled code, and how much longer a product takes by a loop."""
 
 DEPTH_BYTES = 64
-"""Of a row of a tile on its way to tensor cores."""
+"""Bytes of a row of a tile for tensor cores."""
 
 PROCESSORS = 132
 """Streaming multiprocessors that blocks are spread over: those of an H100. It may change the choice of a tile, which
@@ -387,7 +389,7 @@ def candidates(
     spaces: Spaces, operand: DType, is_tensor: bool, parts: int, loads: Callable[[Tile], tuple[Load, Load]]
 ) -> list[Tile]:  # fmt: skip
     """Tiles that are worth trying, the best first by `cost`; all give the same bits."""
-    tiles: tuple[Tile, ...] = tuple(TENSOR_TILES) if is_tensor else EXACT_TILES
+    tiles: tuple[Tile, ...] = TENSOR_TILES if is_tensor else EXACT_TILES
     if is_tensor and operand is float32:
         tiles = tuple(replace(tile, depth=tile.depth // 2) for tile in tiles)
     return sorted(tiles, key=lambda tile: cost(spaces, tile, parts, loads(tile)))
