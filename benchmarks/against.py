@@ -28,7 +28,7 @@ from pathlib import Path
 
 import contractions
 from harness import ROOT, Companion, Family, Figure, run_figures
-from steps import STEPS
+from steps import HEADLINES, STEPS
 
 from trainer.engine.targets.cpu.topology import available_threads
 
@@ -41,6 +41,7 @@ ALONE_NO_SLOWER = 0.9
 WAYS: dict[str, tuple[str, ...]] = {
     **{name: (name,) for name in STEPS},
     **{f"{name}_bfloat16": (name, "--bfloat16") for name in ("resnet50", "lsgan")},
+    **{f"{name}_fast": (name, "--numerics=fast") for name in HEADLINES},
 }
 """Each step, and the words that ask a script for it."""
 

@@ -75,8 +75,8 @@ class Fill:
 
     @property
     def is_cached(self) -> bool:
-        """Whether copies go through the multiprocessor's cache: on an H200 the left operand of tensor cores gains, of
-        which the taps of a window read the same elements, and the right one loses.
+        """Whether copies go through the multiprocessor's cache. On an H200 this is faster for the left operand of
+        tensor cores, of which the taps of a window read the same elements, and slower for the other.
         """
         return self.kernel.tile.tensor and self.side == 0
 
