@@ -111,13 +111,14 @@ class Tuner:
         self, device: Any, mode: Mode, *, share: float = DEFAULT_SHARE, on_record: OnRecord | None = None,
         on_progress: OnProgress | None = None, on_step_time: OnStepTime | None = None,
         candidates: Callable[[Any], Sequence[Any]] = choices.candidates, memory: int = MEMORY_BYTES,
-        deadline: float = DEADLINE_SECONDS, negligible: float = NEGLIGIBLE,
+        deadline: float = DEADLINE_SECONDS, negligible: float | None = None,
     ) -> None:  # fmt: skip
         self.mode, self.records = mode, list[TuneRecord]()
         self._device: CpuDevice = device
         self._share, self._on_record, self._on_progress = share, on_record, on_progress
         self._on_step_time = on_step_time
-        self._candidates, self._negligible = candidates, negligible
+        self._candidates = candidates
+        self._negligible = NEGLIGIBLE if negligible is None else negligible
         self._decided: dict[Any, Any] = {}
         self._open: dict[Any, Decision] = {}
         self._programs: weakref.WeakKeyDictionary[Program, dict[Any, np.ndarray]] = weakref.WeakKeyDictionary()
