@@ -93,6 +93,11 @@ class KernelWriter(Writer):
             number = self.unsigned("udiv", number, str(extents[axis]), is_narrow)
         return places
 
+    def indices(self, number: Integer, groups: Sequence[tuple[int, int]]) -> dict[int, Integer]:
+        """The place along each of `groups`, (key, extent) each, of a number that counts their points row by row."""
+        places = self.unraveled(str(number), [extent for _, extent in groups])
+        return {key: place for (key, _), place in zip(groups, places, strict=True)}
+
     def offset(self, places: Sequence[str], strides: Sequence[str]) -> str:
         """The sum of place * stride."""
         total = "0"

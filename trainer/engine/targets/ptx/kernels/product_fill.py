@@ -98,8 +98,7 @@ class Fill:
         """Indices of a term, or of a difference of terms where there is one index."""
         if len(self._groups) < 2:
             return {number: term for number, _ in self._groups}
-        places = self.w.unraveled(str(term), [extent for _, extent in self._groups])
-        return {number: place for (number, _), place in zip(self._groups, places, strict=True)}
+        return self.w.indices(term, self._groups)
 
     # Before the first step
 
@@ -159,9 +158,7 @@ class Fill:
         if kept not in self._rows:
             last = math.prod(space) - (load.lanes if load.along == "kept" else 1)
             row = w.minimum(w.add(self.first, kept), last)
-            places = w.unraveled(str(row), [extent for _, extent in self._kept])
-            indices = dict(enumerate(self.batch))
-            indices |= {number: place for (number, _), place in zip(self._kept, places, strict=True)}
+            indices = dict(enumerate(self.batch)) | w.indices(row, self._kept)
             self._rows[kept] = (
                 [w.add(access.place.offset, self._value(access.place, indices)) for access in self.accesses],
                 [w.add(bound.offset, self._value(bound, indices)) for bound, _ in self.access.bounds],

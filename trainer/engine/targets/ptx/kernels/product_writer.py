@@ -213,8 +213,7 @@ class ProductWriter:
                 size = (self.tile.rows, self.tile.columns)[side]
                 inside = w.value(f"icmp slt i64 {number}, {limit}") if limit % size else ""
                 groups = merged(kernel.extents, kernel.indices(1 + side), places)
-                found = w.unraveled(str(number), [extent for _, extent in groups])
-                known[side, place] = {n: index for (n, _), index in zip(groups, found, strict=True)}, inside
+                known[side, place] = w.indices(number, groups), inside
             return known[side, place]
 
         shift = w.multiply(part, kernel.block_stride)

@@ -341,14 +341,21 @@ def _load(
         if innermost is None or main.place.factors[innermost] != 1:
             continue
         widest = max(main.dtype.itemsize, main.dtype.itemsize if tile.tensor else dtype.itemsize)
-        lanes = ACCESS_BYTES // widest
-        while lanes > 1 and (
-            size % lanes or extents[innermost] % lanes
-            or not all(_is_aligned(access, view, extents, innermost, lanes) for access, view in operands)
-        ):  # fmt: skip
-            lanes //= 2
-        return Load(along, lanes)
+        return Load(along, _neighbors(ACCESS_BYTES // widest, size, extents, innermost, operands))
     return Load("kept", 1)
+
+
+def _neighbors(
+    most: int, size: int, extents: Sequence[int], innermost: int, operands: Sequence[tuple[Access, View]]
+) -> int:  # fmt: skip
+    """How many neighbors along an index are read or stored at once: up to `most`, a divisor of `size`, all aligned."""
+    lanes = most
+    while lanes > 1 and (
+        size % lanes or extents[innermost] % lanes
+        or not all(_is_aligned(access, view, extents, innermost, lanes) for access, view in operands)
+    ):  # fmt: skip
+        lanes //= 2
+    return lanes
 
 
 def _is_aligned(access: Access, view: View, extents: Sequence[int], innermost: int, lanes: int) -> bool:
@@ -375,14 +382,9 @@ def _stored(
     if innermost is None or target[0].place.factors[innermost] != 1:
         return 1
     moving = [target, *(each for each in others if each[0].place.factors[innermost])]
-    lanes = ACCESS_BYTES // max(access.dtype.itemsize for access, _ in moving)
-    most = tile.share_columns // 2 if tile.tensor else tile.share_columns
-    while lanes > 1 and (
-        most % lanes or extents[innermost] % lanes or block_stride % lanes
-        or not all(_is_aligned(access, view, extents, innermost, lanes) for access, view in moving)
-    ):  # fmt: skip
-        lanes //= 2
-    return lanes
+    most = ACCESS_BYTES // max(access.dtype.itemsize for access, _ in moving)
+    share = tile.share_columns // 2 if tile.tensor else tile.share_columns
+    return _neighbors(most, math.gcd(share, block_stride), extents, innermost, moving)
 
 
 def candidates(
