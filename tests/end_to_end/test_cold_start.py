@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,10 +19,10 @@ def test_every_screen_of_a_cold_start_has_a_phase_with_a_clock(tmp_path: Path) -
     moments = cold_start.record_start(tmp_path)
     shown = [moment for moment in moments if cold_start.phases_in(moment.text).strip()]
     running = [cold_start.running_phases(moment.text) for moment in shown]
-    assert shown and running[-1]
-    # one phase may have ended, and the next one not yet begun, in the instant in which a screen is drawn
-    assert all(here or following for here, following in pairwise(running)), running
-    names = list(dict.fromkeys(name for here in running for name, _ in here))
+    assert running and all(running), running
+    # within the setup, one phase may have ended, and the next one not yet begun, when a screen is drawn
+    assert sum(len(here) > 1 for here in running) > len(running) / 2, running
+    names = list(dict.fromkeys(name for here in running for name, _ in here if name != "setup"))
     # a phase that is over within a quarter of a second may fall between two screens
     assert names == sorted(names, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER)), names
     assert {"load", "compile"} <= set(names)

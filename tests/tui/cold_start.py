@@ -92,9 +92,8 @@ def record_start(folder: Path, *words: str) -> list[Moment]:
 
 
 def running_phases(text: str) -> list[tuple[str, float]]:
-    """The phases in progress, without their parent, and their clocks in seconds."""
-    phases = [(found["name"], _seconds(found["clock"])) for found in ACTIVE.finditer(phases_in(text))]
-    return [phase for phase in phases if phase[0] != "setup"]
+    """The phases in progress, and their clocks in seconds; the first is their parent, the setup."""
+    return [(found["name"], _seconds(found["clock"])) for found in ACTIVE.finditer(phases_in(text))]
 
 
 def _seconds(clock: str) -> float:

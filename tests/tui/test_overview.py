@@ -46,6 +46,12 @@ def test_phases_are_nested_under_their_parent() -> None:
     assert train.phase.name == "train" and [phase.name for phase in train.children] == ["validate", "autotune"]
 
 
+def test_the_setup_is_in_progress_between_two_preparations_until_another_phase_follows_or_one_failed() -> None:
+    for end, state in (("finished", "progress"), ("failed", "failed")):
+        (setup,) = tree_of(view_of((0.0, PhaseEvent("config", end))).phases)  # type: ignore[arg-type]
+        assert setup.phase.state == state
+
+
 def test_a_phase_after_the_training_stands_alone() -> None:
     after = [(20.0, PhaseEvent("train", "finished")), (21.0, PhaseEvent("test", "started"))]
     assert [node.phase.name for node in tree_of(view_of(*PHASES, *after).phases)] == ["setup", "train", "test"]

@@ -44,17 +44,20 @@ def tree_of(phases: Mapping[str, Phase]) -> list[Node]:
             within.append(phase)
         elif phase is not train:
             others.append(Node(phase))
-    nodes = [Node(_parent(SETUP, setup), tuple(setup))] if setup else []
-    nodes += [Node(train, tuple(within))] if train is not None else []
-    return nodes + others
+    following = ([Node(train, tuple(within))] if train is not None else []) + others
+    return ([Node(_setup(setup, is_over=bool(following)), tuple(setup))] if setup else []) + following
 
 
-def _parent(name: str, children: list[Phase]) -> Phase:
-    """A phase that lasts as long as its children."""
+def _setup(children: list[Phase], is_over: bool) -> Phase:
+    """The phase of the preparations: in progress from the first of them until another phase follows, also between two
+    of them.
+    """
     states = [phase.state for phase in children]
-    active = next((phase for phase in children if phase.is_active), None)
-    state = "progress" if active is not None else "failed" if "failed" in states else "finished"
-    return Phase(name, state, min(phase.started for phase in children), max(phase.changed for phase in children))
+    if any(phase.is_active for phase in children) or not (is_over or "failed" in states):
+        state = "progress"
+    else:
+        state = "failed" if "failed" in states else "finished"
+    return Phase(SETUP, state, min(phase.started for phase in children), max(phase.changed for phase in children))
 
 
 def phase_lines(view: View) -> int:
