@@ -146,9 +146,12 @@ def test_widened_products_compile_elsewhere(quads: Quads, target: str) -> None:
     assert wanted_from_outside(ir, target) == set()
 
 
-def test_vnni_is_used_where_it_is(run_kernel: KernelRunner) -> None:
-    if not native.host_features().get("avx512vnni"):
-        pytest.skip("this processor has no AVX-512-VNNI")
+@pytest.mark.parametrize(
+    ("way", "feature", "instruction"), [("vnni", "avx512vnni", "vpdpbusd"), ("tiles", "amx-int8", "tdpbssd")]
+)
+def test_the_processors_instruction_is_used(way: str, feature: str, instruction: str) -> None:
+    if not native.host_features().get(feature):
+        pytest.skip(f"this processor has no {feature}")
     spec = product_spec(32, 64, 64, "signed")
-    ir = contraction.TEMPLATE.render(spec, defaults.choose(spec), "kernel")
-    assert "vpdpbusd" in native.assembly(ir)
+    ir = contraction.TEMPLATE.render(spec, defaults.choose(spec, WAYS[way][0]), "kernel")
+    assert instruction in native.assembly(ir)
