@@ -28,7 +28,7 @@ EXAMPLES = (
   trainer run config.yaml """
     """--on ssh:gpu1 --send ~/data/cells --python /opt/venv/bin/python
   trainer run config.yaml """
-    """--on slurm:gpu threads=8  as a SLURM job; --on ray:auto: on a Ray cluster
+    """--on slurm:gpu threads=8  as a Slurm job; --on ray:auto: on a Ray cluster
   trainer run config.yaml """
     """--in-process              train in this process, for a debugger
 """
