@@ -12,7 +12,10 @@ import pytest
 from pseudo_terminal import Terminal
 from recorded_terminal import Screen
 
+from trainer.rundir import EventWriter, PhaseEvent, RunPaths
 from trainer.tui.ansi import place
+from trainer.tui.feed import Feed
+from trainer.tui.first_frame import FirstFrame
 from trainer.tui.frame import frame_of
 from trainer.tui.glyphs import UNICODE
 from trainer.tui.overview import draw_overview
@@ -142,3 +145,19 @@ def test_it_says_what_is_awaited_and_for_how_long(size: tuple[int, int]) -> None
     screen.feed(place(draw_overview(frame, *size), RICH, "256", on_empty=True).encode())
     assert "night.yaml" in screen.text and "STARTING" in screen.text
     assert next(line for line in screen.text.splitlines() if "● config" in line).split("config")[1].split()[0] == "3.0"
+
+
+def test_its_phase_goes_on_until_the_run_has_a_record(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path / "runs" / "night")
+    run.root.mkdir(parents=True)
+    feed = Feed(run.root, lambda: 1002.0)
+    with FirstFrame(PendingRun("night.yaml", lambda: 1000.0, age=1.0), {}) as first:
+        first.follow(feed)
+    feed.poll(1.0)
+    assert [(phase.name, phase.is_active, phase.seconds(1002.0)) for phase in feed.view.phases.values()] == [
+        ("config", True, 3.0)
+    ]
+    with EventWriter(run.events, attempt=1, process_start=999.0) as writer:
+        writer.write(PhaseEvent("config", "finished"))
+    feed.poll(1.0)
+    assert not feed.view.phases["config"].is_active

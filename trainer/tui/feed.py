@@ -32,6 +32,7 @@ from trainer.tui.status import LOST, READING, Status, status_of
 from trainer.tui.view import View
 
 if TYPE_CHECKING:
+    from trainer.tui.pending_run import PendingRun
     from trainer.tui.pictures import Sample
     from trainer.tui.siblings import Siblings
 
@@ -90,6 +91,10 @@ class Feed:
         self._monitor = HeartbeatMonitor()
         self._has_caught_up = self._has_logged_loss = False
         self._samples: dict[str, Sample | None] = {}
+
+    def continue_from(self, pending: PendingRun) -> None:
+        """Show the phases of a run that has just got its directory, until its first records are there."""
+        self.complete.phases.update(pending.view.phases)
 
     @cached_property
     def siblings(self) -> Siblings:

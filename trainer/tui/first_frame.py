@@ -99,6 +99,8 @@ class FirstFrame:
 
     def follow(self, feed: Feed, message: str = "") -> None:
         """Go on with the run itself, now that it is there; from now on Ctrl-C is a key that Textual reads."""
+        if isinstance(self._source, PendingRun):
+            feed.continue_from(self._source)
         self._source, self._message, self._patience = feed, message, PATIENCE_SECONDS
         if self._stands:
             self._begun, self._drawn_at = time.monotonic(), 0.0
