@@ -67,7 +67,7 @@ class Measured:
 
     @property
     def alone(self) -> float:
-        """Mean seconds of a step that waits for nobody."""
+        """Mean seconds of a step without waits."""
         return float(self.seconds.sum(axis=1).mean())
 
     @property
@@ -188,7 +188,7 @@ def of_nodes(costs: Measured, nodes: int, link: Link) -> float:
 
 
 def of_gpus(costs: Measured, gpus: int, link: Link) -> tuple[float, float]:
-    """Predicted seconds of a step of GPUs with a link each, and of one that waits for nobody."""
+    """Predicted seconds of a step of GPUs with a link each, and of one without waits."""
     alone = GPU_IMAGES / GPU_IMAGES_PER_SECOND
 
     def seconds(each: Round) -> float:
@@ -229,7 +229,7 @@ def table() -> str:
     begun = sum(mark[0] == "begin" for mark in costs.marks)
     size, seconds, _ = costs.sums[-1]
     lines.append(
-        f"\n{begun} exchanges and {sums / 1e6:.0f} MB a step; a step that waits for nobody: {_ms(costs.alone)}; "
+        f"\n{begun} exchanges and {sums / 1e6:.0f} MB a step; a step without waits: {_ms(costs.alone)}; "
         f"a sum over two ranks: {_ms(costs.sum_seconds(0))} at least, {size / 1e9 / seconds:.1f} GB/s."
     )
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""A SLURM cluster of this machine alone, for tests: its daemons are on loopback and end with the context."""
+"""A Slurm cluster of this machine alone, for tests: its daemons are on loopback and end with the context."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PartitionName=batch Nodes={host} Default=YES MaxTime=INFINITE State=UP OverSubsc
 
 
 def missing_commands() -> list[str]:
-    """The commands of SLURM and MUNGE that are not installed."""
+    """The commands of Slurm and MUNGE that are not installed."""
     return [name for name in COMMANDS if _path(name) is None]
 
 

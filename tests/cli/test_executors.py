@@ -1,5 +1,5 @@
 """Executors: pilots that take orders from a folder, as threads of this process; and once as tasks of Ray and as jobs
-of SLURM.
+of Slurm.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def test_an_unknown_place_is_refused(place: str, tmp_path: Path) -> None:
 def test_missing_commands_of_slurm_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     pilots = Pilots(tmp_path / "orders", SlurmArray("batch", "night", None), 1)
-    with pytest.raises(TrainerError, match=r"slurm:batch: SLURM's commands are not installed[\s\S]*no sbatch"), pilots:
+    with pytest.raises(TrainerError, match=r"slurm:batch: Slurm's commands are not installed[\s\S]*no sbatch"), pilots:
         pilots.start(order("a"))
 
 
@@ -230,11 +230,11 @@ def test_a_sweep_trains_on_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.full
-@pytest.mark.skipif(bool(missing_commands()), reason=f"SLURM is not installed: no {', '.join(missing_commands())}")
+@pytest.mark.skipif(bool(missing_commands()), reason=f"Slurm is not installed: no {', '.join(missing_commands())}")
 def test_a_sweep_trains_on_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SlurmCluster(tmp_path / "slurm") as cluster:
         monkeypatch.setenv("SLURM_CONF", str(cluster.config))
         sweep_on("slurm:batch", tmp_path, monkeypatch)
-        with pytest.raises(TrainerError, match=r"SLURM refuses the jobs[\s\S]*invalid partition"):
+        with pytest.raises(TrainerError, match=r"Slurm refuses the jobs[\s\S]*invalid partition"):
             SlurmArray("nowhere", "x", None).launch(["python", "-P", "-m", "x", str(tmp_path)], 1)
     shutil.rmtree(tmp_path / "slurm")

@@ -1,5 +1,5 @@
 """`trainer run --on`: a run on another machine and its run directory here. `ssh` is a script that runs the command in
-another folder; once a real SSH server, SLURM and Ray.
+another folder; once a real SSH server, Slurm and Ray.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def test_a_missing_ssh_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     [
         (["--on", "ssh:-oProxyCommand=x"], "no such place"),
         (["--on", "slurm:x", "--python", "python3"], "--python names the interpreter of another machine"),
-        (["--on", "slurm:x", "--send", "data"], "SLURM and Ray share this machine's files"),
+        (["--on", "slurm:x", "--send", "data"], "Slurm and Ray share this machine's files"),
         (["--on", "ssh:unknown", "train.epochs=none"], "train.epochs"),
         (["--on", "ssh:unknown"], "the host is unknown"),
     ],
@@ -403,7 +403,7 @@ def test_checkpoints_come_back_and_a_run_moves_between_machines(far: Far) -> Non
 
 
 @pytest.mark.full
-@pytest.mark.skipif(bool(missing_commands()), reason=f"SLURM is not installed: no {', '.join(missing_commands())}")
+@pytest.mark.skipif(bool(missing_commands()), reason=f"Slurm is not installed: no {', '.join(missing_commands())}")
 def test_a_run_trains_on_slurm(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.mktemp("slurm") / "cluster"
     with SlurmCluster(root) as cluster:

@@ -170,7 +170,7 @@ def test_only_the_first_of_several_processes_reports_a_mistake(folder: Path) -> 
     assert [process.returncode for process in processes] == [2, 2]
 
 
-@pytest.mark.skipif(bool(missing_commands()), reason=f"SLURM is not installed: no {', '.join(missing_commands())}")
+@pytest.mark.skipif(bool(missing_commands()), reason=f"Slurm is not installed: no {', '.join(missing_commands())}")
 def test_srun_starts_the_processes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SlurmCluster(tmp_path / "slurm") as cluster:
         monkeypatch.setenv("SLURM_CONF", str(cluster.config))

@@ -3,7 +3,7 @@
     command → Executor.start(order) → Job
     local       each run in a process of this machine
     pilots      each run on one of several pilots: processes on other machines that take orders from a folder
-                (pilot.py), started by Ray (ray_tasks.py) or as a SLURM job array (slurm.py)
+                (pilot.py), started by Ray (ray_tasks.py) or as a Slurm job array (slurm.py)
 
 A pilot waits in the scheduler's queue once, and not once for each run.
 """
@@ -28,7 +28,7 @@ def executor_named(place: str, folder: Path, *, runs: int, threads: int | None) 
         place: local, ray:ADDRESS or slurm:PARTITION.
         folder: where the orders to pilots lie; seen by all machines. No other process uses it.
         runs: number of runs at the same time.
-        threads: threads of each run; None: an equal share of the cores, or one on SLURM.
+        threads: threads of each run; None: an equal share of the cores, or one on Slurm.
 
     Raises:
         TrainerError: no such place, or it can't be reached.

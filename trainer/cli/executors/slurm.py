@@ -1,6 +1,6 @@
-"""Pilots as a SLURM job array, whose machines share this one's file system and environment.
+"""Pilots as a Slurm job array, whose machines share this one's file system and environment.
 
-Only SLURM's commands are used. Options that a cluster needs, such as an account or a time limit, are set by SLURM's own
+Only Slurm's commands are used. Options that a cluster needs, such as an account or a time limit, are set by Slurm's own
 variables: SBATCH_ACCOUNT, SBATCH_TIMELIMIT, SBATCH_GRES and others.
 """
 
@@ -18,11 +18,11 @@ from trainer.cli.starting import worker_environment
 FORGOTTEN = "Invalid job id"
 """What squeue says of a job that ended some minutes ago."""
 SECONDS_FOR_CHECKPOINT = 60
-"""Seconds before the time limit at which SLURM sends SIGTERM."""
+"""Seconds before the time limit at which Slurm sends SIGTERM."""
 
 
 class SlurmArray:
-    """A partition of SLURM.
+    """A partition of Slurm.
 
     Args:
         name: of the jobs.
@@ -50,12 +50,12 @@ class SlurmArray:
         """Looks for the partition.
 
         Raises:
-            TrainerError: SLURM isn't installed, doesn't answer, or has no such partition.
+            TrainerError: Slurm isn't installed, doesn't answer, or has no such partition.
         """
         known = _answer(["sinfo", "--noheader", "--format=%R"], self._partition).split()
         if self._partition not in known:
             raise TrainerError(
-                "SLURM has no such partition", where=f"--on slurm:{self._partition}", found=self._partition,
+                "Slurm has no such partition", where=f"--on slurm:{self._partition}", found=self._partition,
                 expected=", ".join(sorted({*known})),
             )  # fmt: skip
 
@@ -64,7 +64,7 @@ class SlurmArray:
         self.job, self._logs, self._living = job, logs, {0}
 
     def forget(self) -> None:
-        """Leaves nothing to do: SLURM forgets jobs that have ended."""
+        """Leaves nothing to do: Slurm forgets jobs that have ended."""
 
     def living(self) -> set[int]:
         """The array's tasks that are queued or run; those of the last answer if the controller doesn't answer.
@@ -91,7 +91,7 @@ class SlurmArray:
 
 
 def _answer(words: Sequence[str], partition: str) -> str:
-    """What a command of SLURM prints.
+    """What a command of Slurm prints.
 
     Raises:
         TrainerError: it isn't installed, or refuses.
@@ -101,12 +101,12 @@ def _answer(words: Sequence[str], partition: str) -> str:
         done = subprocess.run(words, capture_output=True, text=True, check=False, env=worker_environment())
     except FileNotFoundError as error:
         raise TrainerError(
-            "SLURM's commands are not installed here", where=where, found=f"no {words[0]}",
+            "Slurm's commands are not installed here", where=where, found=f"no {words[0]}",
             hint="Run the command on a login node of the cluster.",
         ) from error  # fmt: skip
     if done.returncode:
         raise TrainerError(
-            "SLURM refuses the jobs" if words[0] == "sbatch" else "SLURM does not answer",
+            "Slurm refuses the jobs" if words[0] == "sbatch" else "Slurm does not answer",
             where=where,
             found=done.stderr.strip(),
         )

@@ -5,7 +5,7 @@
 
 relay      takes the worker's place on this machine: holds the run's lock, copies what the agent sends into the run
            directory, forwards requests and signals; reconnects when the connection is lost (relay.py, mirror.py)
-agent      starts the worker there, as a process of its own or through SLURM or Ray, and sends what is new; it ends with
+agent      starts the worker there, as a process of its own or through Slurm or Ray, and sends what is new; it ends with
            the connection, the worker doesn't (agent.py, jobs.py)
 place      how the agent is started: through `ssh`, or on this machine (places.py)
 parcel     what is transferred before the start: code, config, data that is named, checkpoints (parcel.py)

@@ -1,4 +1,4 @@
-"""The worker on the agent's side: a process of its own, or one that SLURM or Ray starts. It outlives the agent."""
+"""The worker on the agent's side: a process of its own, or one that Slurm or Ray starts. It outlives the agent."""
 
 from __future__ import annotations
 

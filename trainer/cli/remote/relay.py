@@ -73,7 +73,7 @@ def relay(order: Order, ready: Callable[[Attempt], None], parent: int | None) ->
     place = place_named(order.on, order.python)
     if order.sent and place.host is None:
         raise TrainerError(
-            "SLURM and Ray share this machine's files", where="--send", found=" ".join(order.sent),
+            "Slurm and Ray share this machine's files", where="--send", found=" ".join(order.sent),
             expected="--send with --on ssh:HOST",
         )  # fmt: skip
     root = Path(order.run_dir or f"{RUNS}/{order.run_name}")
