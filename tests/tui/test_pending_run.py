@@ -151,8 +151,7 @@ def test_its_phase_goes_on_until_the_run_has_a_record(tmp_path: Path) -> None:
     run = RunPaths(tmp_path / "runs" / "night")
     run.root.mkdir(parents=True)
     feed = Feed(run.root, lambda: 1002.0)
-    with FirstFrame(PendingRun("night.yaml", lambda: 1000.0, age=1.0), {}) as first:
-        first.follow(feed)
+    FirstFrame(PendingRun("night.yaml", lambda: 1000.0, age=1.0), {}).follow(feed)
     feed.poll(1.0)
     assert [(phase.name, phase.is_active, phase.seconds(1002.0)) for phase in feed.view.phases.values()] == [
         ("config", True, 3.0)
