@@ -157,7 +157,7 @@ class Run:
     @property
     def status(self) -> str:
         """One of STATES: starting, running, paused, stopping, silent (no heartbeat for 15 s), done, stopped,
-        interrupted, failed, or lost (its process ended without an end event).
+        interrupted, failed, pruned (stopped by a sweep), or lost (its process ended without an end event).
         """
         return status_of(self.paths, self.end, self._last_time, self._monitor, self._requested)
 
