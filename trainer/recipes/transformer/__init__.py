@@ -1,4 +1,4 @@
 """Plays letter by letter: a language model of Shakespeare with a transformer.
 
-Time: 10 minutes.
+Time: 8 minutes.
 """

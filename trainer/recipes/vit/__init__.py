@@ -1,4 +1,4 @@
 """Photos of clothes, classified by a vision transformer trained from scratch.
 
-Time: 15 minutes.
+Time: 11 minutes.
 """
