@@ -15,12 +15,11 @@ import numpy as np
 from harness import ROOT  # also makes the checkout importable
 
 from tests.engine.golden.listing import listing_of
-from tests.engine.golden.lowering import as_graph, lowered
+from tests.engine.golden.lowering import as_graph, forget_constants, lowered
 from trainer import engine
 from trainer.configs import load
 from trainer.engine import targets
 from trainer.engine.graph.node import Node
-from trainer.engine.graph.primitives import compose
 from trainer.engine.graph.signature import signature
 from trainer.engine.graph.storage import Storage
 from trainer.engine.targets import Device, Run
@@ -85,7 +84,7 @@ def program_digest(recipe: str, machine: Machine | None = None) -> str:
     loaded = load(recipe, ["autotune.mode=off", "data.workers=0"])
     task_class = getattr(loaded.task.import_module(), loaded.task.class_name)
     device = LoweringDevice(loaded.config.numerics, machine or host_machine())
-    compose._full.cache_clear()  # a constant that an earlier program made would come earlier in the order of this one
+    forget_constants()
     with engine.device(device):
         training = Learner(task_class, loaded.config, loaded.options)._prepare()
         try:

@@ -102,10 +102,15 @@ def as_graph(
     return Graph(list(results), list(updates), flush, leaves, [node.attributes[0] for node in inputs])
 
 
+def forget_constants() -> None:
+    """Empty the cache of constants: one that an earlier program made would come earlier in the next one's order."""
+    compose._full.cache_clear()
+
+
 def graph_of(program: Program) -> Graph:
     """The graph that the program's first step, or first evaluation, asks a device to compute."""
     device = _Recording(is_traced=program.is_traced)
-    compose._full.cache_clear()  # a constant that an earlier program made would come earlier in this one's order
+    forget_constants()
     with contextlib.suppress(_Recorded):
         list(program.run(device))
     assert device.graph is not None, f"{program.name} compiles nothing"
