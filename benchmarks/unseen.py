@@ -8,6 +8,7 @@ python benchmarks/unseen.py --draw
 A network's name stands for all of its figures:
 
     NAME_train, NAME_train_bfloat16         a training step; families: training, training_bfloat16
+    NAME_train_fast                         the former with `numerics: {class: fast}` on our side; family: training_fast
     NAME_inference_1, NAME_inference_32     a batch of 1 and of 32 in evaluation mode; family: inference
     NAME_losses, NAME_losses_bfloat16       largest relative difference of five losses from PyTorch's, the former of
                                             steps in float64 on both sides
@@ -155,6 +156,7 @@ def figures(python: str | None, networks: Sequence[str] = NETWORKS, prefix: str 
     batches = [(f"inference_{batch}", ("--inference", f"--batch={batch}")) for batch in (1, 32)]
     return [
         family("training", [("train", ())], TRAINING_BAR),
+        family("training_fast", [("train_fast", ("--numerics=fast",))], TRAINING_BAR),
         family("training_bfloat16", [("train_bfloat16", ("--precision=bfloat16",))], TRAINING_BAR),
         family("inference", batches, INFERENCE_BAR),
         *(

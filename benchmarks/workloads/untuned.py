@@ -35,7 +35,7 @@ def in_trainer(arguments: argparse.Namespace) -> Callable[[], float]:
     from trainer import engine
     from trainer.engine.targets.cpu.device import CpuDevice
 
-    engine.set_default_device(CpuDevice(threads=arguments.threads))
+    engine.set_default_device(CpuDevice(threads=arguments.threads, numerics=arguments.numerics))
     network = named(arguments.network)
     models = network.build()
     for model in models:
@@ -166,6 +166,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int)
     parser.add_argument("--inference", action="store_true")
     parser.add_argument("--precision", choices=("float32", "bfloat16", "float64"), default="float32")
+    parser.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="of trainer alone")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--measure", choices=("step_ms", "losses", "first_step", "profile"), default="step_ms")
