@@ -10,12 +10,16 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from trainer.tui.annotations import Layers
+from trainer.tui.errors import CLASSIFIED, CORRECT, WRONG
 from trainer.tui.pictures import read_sample, render
 
 GAP = 4
 WIDTH, HEIGHT, MARGIN = 720, 320, 48
 COLORS = ("#1f6fb4", "#d1622b", "#2f8f4e", "#8257a5", "#a08a1e")
 
+
+CAPTION_HEIGHT, CAPTION_WIDTH = 26, 64
+"""Pixels of two lines below a classified image, and the width from which they fit."""
 
 LARGEST = 288
 """Pixels of a picture among others, along its shorter side; one alone may have twice as many."""
@@ -37,7 +41,9 @@ def grid(files: Sequence[Path], *, widest: int = 900) -> Image.Image:
 
 
 def drawn(file: Path, largest: int) -> Image.Image:
-    """A sample's picture with what the dashboard draws over it, its shorter side no longer than `largest` pixels."""
+    """A sample's picture with what the dashboard draws over it, its shorter side no longer than `largest` pixels, and
+    the predicted class below it, with the true one where that is another.
+    """
     if file.suffix == ".txt":
         return written(file.read_text(encoding="utf-8"))
     sample = read_sample(file)
@@ -45,7 +51,18 @@ def drawn(file: Path, largest: int) -> Image.Image:
         raise ValueError(f"{file} is no picture")
     height, width = sample.size
     scale = min(1.0, largest / min(height, width))
-    return Image.fromarray(render(sample, round(scale * width), round(scale * height), Layers()))
+    picture = Image.fromarray(render(sample, round(scale * width), round(scale * height), Layers()))
+    classes = CLASSIFIED.fullmatch(sample.annotations.get("caption") or "")
+    if classes is None or picture.width < CAPTION_WIDTH:
+        return picture
+    whole = Image.new("RGB", (picture.width, picture.height + CAPTION_HEIGHT), "white")
+    whole.paste(picture)
+    predicted, true = classes["prediction"], classes["truth"]
+    lines, color = (predicted, CORRECT) if true is None else (f"{predicted}\ntrue {true}", WRONG)
+    ImageDraw.Draw(whole).multiline_text(
+        (1, picture.height), lines, fill=color, font=ImageFont.load_default(10), spacing=2
+    )
+    return whole
 
 
 def written(text: str, *, columns: int = 96, lines: int = 24) -> Image.Image:

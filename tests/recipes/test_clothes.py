@@ -10,6 +10,7 @@ import pytest
 from trainer import engine
 from trainer.configs import RecipeIndex, load
 from trainer.learner import Plan
+from trainer.tui.errors import CLASSIFIED
 
 pytestmark = pytest.mark.usefixtures("on_the_reference_device")
 
@@ -50,6 +51,7 @@ def test_photos_of_every_kind_are_shown(task: Any) -> None:
     samples = task.samples(batch)
     labels = batch["label"].numpy()
     assert len(samples) == 2 * 10 and samples[0].image.shape == (80, 80, 3)
-    said = [sample.caption.split(", but is ")[-1] for sample in samples]
-    assert said[::2] == said[1::2] == list(task.class_names)
+    captions = [CLASSIFIED.fullmatch(sample.caption) for sample in samples]
+    true = [found["truth"] or found["prediction"] for found in captions if found]
+    assert true[::2] == true[1::2] == list(task.class_names)
     assert np.array_equal(samples[-1].image, batch["image"].numpy()[labels == 9][1].transpose(1, 2, 0))

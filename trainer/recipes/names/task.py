@@ -65,7 +65,7 @@ class Names(Task):
         for tokens, length, scores, label in list(rows)[:SHOWN]:
             name = vocabulary.decode(tokens[:length])
             found, right = self.class_names[int(scores.argmax())], self.class_names[int(label)]
-            lines.append(f"{name:<16} {found}" + ("" if found == right else f", but is {right}"))
+            lines.append(f"{name:<16} predicted {found}" + ("" if found == right else f", true {right}"))
         return [Sample("names", text="\n".join(lines))]
 
 

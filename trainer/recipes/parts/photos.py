@@ -69,12 +69,12 @@ class PhotoTask(Task):
         rows = [row for kind in np.unique(kinds) for row in np.flatnonzero(is_photo & (kinds == kind))[:SHOWN]]
         images, labels = batch["image"].numpy()[rows], kinds[rows]
         chosen = self.classify(engine.asarray(images)).numpy().argmax(axis=1)
-        pictures = images.transpose(0, 2, 3, 1)
-        return [
-            Sample(
-                f"photo-{number}",
-                np.ascontiguousarray(picture),
-                f"{self.class_names[found]}" + ("" if found == right else f", but is {self.class_names[right]}"),
-            )
-            for number, (picture, found, right) in enumerate(zip(pictures, chosen, labels, strict=True))
-        ]
+        shown = []
+        for number, (picture, found, right) in enumerate(
+            zip(images.transpose(0, 2, 3, 1), chosen, labels, strict=True)
+        ):
+            caption = f"predicted {self.class_names[found]}"
+            if found != right:
+                caption += f", true {self.class_names[right]}"
+            shown.append(Sample(f"photo-{number}", np.ascontiguousarray(picture), caption))
+        return shown
