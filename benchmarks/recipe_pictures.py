@@ -10,7 +10,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from trainer.tui.annotations import Layers
-from trainer.tui.errors import CLASSIFIED, CORRECT, WRONG
+from trainer.tui.errors import CORRECT, WRONG, is_error
 from trainer.tui.pictures import read_sample, render
 
 GAP = 4
@@ -52,13 +52,13 @@ def drawn(file: Path, largest: int) -> Image.Image:
     height, width = sample.size
     scale = min(1.0, largest / min(height, width))
     picture = Image.fromarray(render(sample, round(scale * width), round(scale * height), Layers()))
-    classes = CLASSIFIED.fullmatch(sample.annotations.get("caption") or "")
-    if classes is None or picture.width < CAPTION_WIDTH:
+    caption = sample.annotations.get("caption") or ""
+    has_error = is_error(caption)
+    if has_error is None or picture.width < CAPTION_WIDTH:
         return picture
     whole = Image.new("RGB", (picture.width, picture.height + CAPTION_HEIGHT), "white")
     whole.paste(picture)
-    predicted, true = classes["prediction"], classes["truth"]
-    lines, color = (predicted, CORRECT) if true is None else (f"{predicted}\ntrue {true}", WRONG)
+    lines, color = caption.removeprefix("predicted ").replace(", true ", "\ntrue "), WRONG if has_error else CORRECT
     ImageDraw.Draw(whole).multiline_text(
         (1, picture.height), lines, fill=color, font=ImageFont.load_default(10), spacing=2
     )

@@ -65,7 +65,13 @@ def test_errors_have_their_color_in_the_picture_unless_it_is_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("caption", "wanted"), [("predicted 5, true 8", True), ("predicted 5", False), ("input, output, target", None)]
+    ("caption", "wanted"),
+    [
+        ("predicted 5, true 8", True),
+        ("predicted 5", False),
+        ("predicted 5, true 5", False),
+        ("input, output, target", None),
+    ],
 )
 def test_the_caption_of_a_classified_image_says_whether_it_is_wrong(caption: str, wanted: bool | None) -> None:
     assert is_error(caption) is wanted

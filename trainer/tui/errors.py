@@ -23,7 +23,7 @@ PREDICTION = re.compile(r"(.+?)(?:-(?:prediction|predicted|found))?")
 """Names of two samples of one step that belong together; their first groups are equal."""
 
 CLASSIFIED = re.compile(r"predicted (?P<prediction>.+?)(?:, true (?P<truth>.+))?")
-"""The caption of a classified image; without a truth the prediction is correct."""
+"""The caption of a classified image; the prediction is correct without a truth, or with an equal one."""
 
 
 @dataclass(frozen=True)
@@ -109,4 +109,4 @@ def intersection_over_union(left: NDArray[np.float64], right: NDArray[np.float64
 def is_error(caption: str) -> bool | None:
     """Whether the caption of a classified image names another class than the true one; None for other captions."""
     found = CLASSIFIED.fullmatch(caption)
-    return None if found is None else found["truth"] is not None
+    return None if found is None else found["truth"] not in (None, found["prediction"])
