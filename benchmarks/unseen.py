@@ -8,7 +8,7 @@ python benchmarks/unseen.py --draw
 A network's name stands for all of its figures:
 
     NAME_train, NAME_train_bfloat16         a training step; families: training, training_bfloat16
-    NAME_train_fast                         the former with `numerics: {class: fast}` on our side; family: training_fast
+    NAME_train_fast                         a training step, ours with `numerics: {class: fast}`; family: training_fast
     NAME_inference_1, NAME_inference_32     a batch of 1 and of 32 in evaluation mode; family: inference
     NAME_losses, NAME_losses_bfloat16       largest relative difference of five losses from PyTorch's, the former of
                                             steps in float64 on both sides
