@@ -1,9 +1,10 @@
-"""Training steps on more cores than this machine has: predictions, and how well they meet one and two threads here.
+"""Training steps on more cores than this machine has: predictions, and how well they meet the threads it has.
 
 python benchmarks/cores.py [resnet50_2 …] [--json] [--rounds N]
 python benchmarks/cores.py --table [resnet50 mlp …] [--at N] [--cores N] [--limit GB/S] [--rows N]
 
-    NETWORK_1, NETWORK_2     the difference of the predicted from the measured step on one and two threads, in percent
+    NETWORK_1, NETWORK_2, …  the difference of the predicted from the measured step on one and two threads, and on each
+                             further power of two that this machine has cores for, in percent
 
 A step is measured task by task on one thread. `simulation.py` says how a prediction is made of that and of what two
 threads cost here: a barrier, a claim of a task, waking, bytes a second. `--table` predicts 1 to 64 threads, and names
@@ -41,13 +42,15 @@ from trainer.engine.targets.cpu.machine import FEWEST_THREADS, for_threads, host
 from trainer.engine.targets.cpu.peaks import measure
 from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, SINGLE, Pool
 from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, Recording, room
+from trainer.engine.targets.cpu.topology import available_threads
 
 sys.path.insert(0, str(Path(__file__).parent / "workloads"))
 
 STEPS = {"resnet50": 4, "mlp": 200, "transformer": 4, "lsgan": 4}
 """Networks, and how many steps of each are measured at a time."""
 
-MEASURED, PREDICTED = (1, 2), (1, 2, 4, 8, 16, 32, 64)
+PREDICTED = (1, 2, 4, 8, 16, 32, 64)
+MEASURED = tuple(threads for threads in PREDICTED if threads <= max(2, available_threads()))
 BAR = 10.0
 ROUNDS = 3
 NETWORK_OF = {"transformer": "decoder"}
@@ -153,10 +156,9 @@ class Network:
         if name in NETWORK_OF:
             import untuned
 
-            words = argparse.Namespace(
-                network=NETWORK_OF[name], threads=threads, batch=None, inference=False, precision="float32", measure=""
+            self.run: Callable[[], float] = untuned.in_trainer(
+                untuned.parsed((NETWORK_OF[name], "trainer", f"--threads={threads}"))
             )
-            self.run: Callable[[], float] = untuned.in_trainer(words)
         else:
             from ours import WORKLOADS
 

@@ -9,6 +9,8 @@ A network's name stands for all of its figures:
 
     NAME_train, NAME_train_bfloat16         a training step; families: training, training_bfloat16
     NAME_train_fast                         a training step, ours with `numerics: {class: fast}`; family: training_fast
+    NAME_train_tiles                        a training step in bfloat16, ours with `numerics: {bfloat16: tiles}`, on a
+                                            processor with AMX; family: training_tiles
     NAME_inference_1, NAME_inference_32     a batch of 1 and of 32 in evaluation mode; family: inference
     NAME_losses, NAME_losses_bfloat16       largest relative difference of five losses from PyTorch's, the former of
                                             steps in float64 on both sides
@@ -41,6 +43,7 @@ from typing import Any
 from harness import Companion, Family, Figure, checkout_environment, largest, run_figures
 from steps import FastestWay
 
+from trainer.engine.targets.cpu.machine import host_machine
 from trainer.engine.targets.cpu.topology import available_threads
 
 SCRIPT = str(Path(__file__).parent / "workloads" / "untuned.py")
@@ -60,6 +63,7 @@ sums in another order grow apart: by 8e-3 in the hourglass and the DCGAN between
 """
 
 COLD_SECONDS, WARM_SECONDS = 3.0, 1.0
+TILES = ("--precision=bfloat16", "--sums=tiles")
 WAYS: dict[str, tuple[str, ...]] = {"contiguous": (), "channels-last": ("--channels-last",)}
 ROUNDS = 5
 
@@ -158,6 +162,7 @@ def figures(python: str | None, networks: Sequence[str] = NETWORKS, prefix: str 
         family("training", [("train", ())], TRAINING_BAR),
         family("training_fast", [("train_fast", ("--numerics=fast",))], TRAINING_BAR),
         family("training_bfloat16", [("train_bfloat16", ("--precision=bfloat16",))], TRAINING_BAR),
+        *([family("training_tiles", [("train_tiles", TILES)], TRAINING_BAR)] if host_machine().bfloat16_tiles else []),
         family("inference", batches, INFERENCE_BAR),
         *(
             single(

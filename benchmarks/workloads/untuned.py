@@ -15,7 +15,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,9 @@ def in_trainer(arguments: argparse.Namespace) -> Callable[[], float]:
     from trainer import engine
     from trainer.engine.targets.cpu.device import CpuDevice
 
-    engine.set_default_device(CpuDevice(threads=arguments.threads, numerics=arguments.numerics))
+    engine.set_default_device(
+        CpuDevice(threads=arguments.threads, numerics=arguments.numerics, bfloat16=arguments.sums)
+    )
     network = named(arguments.network)
     models = network.build()
     for model in models:
@@ -157,7 +159,8 @@ def module_seconds(run: Callable[[], object], models: list[Any]) -> dict[str, fl
     return seconds
 
 
-def main() -> None:
+def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The arguments of a command, this one's where `words` is None."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("network")
     parser.add_argument("framework", choices=("trainer", "torch"))
@@ -167,10 +170,15 @@ def main() -> None:
     parser.add_argument("--inference", action="store_true")
     parser.add_argument("--precision", choices=("float32", "bfloat16", "float64"), default="float32")
     parser.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="of trainer alone")
+    parser.add_argument("--sums", choices=("pairs", "tiles"), default="pairs", help="in bfloat16, of trainer alone")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--measure", choices=("step_ms", "losses", "first_step", "profile"), default="step_ms")
-    arguments = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    arguments = parsed()
     run = (in_torch if arguments.framework == "torch" else in_trainer)(arguments)
     if arguments.measure == "profile":
         return
