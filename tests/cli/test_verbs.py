@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Commands
-from trainer.cli import main
+from trainer.cli import examination, main
 from trainer.cli.examination import DISTRIBUTION, Findings, described, examine, name_clashes
 from trainer.cli.verbs import DEFAULTS, GROUPS, VERBS, verbs_in
 from trainer.cli.verbs.doctor import report_lines
@@ -151,6 +151,12 @@ def test_doctor_tells_versions_processor_threads_and_caches(monkeypatch: pytest.
     facts = examine().facts
     assert {"trainer", "python", "numpy", "cpu", "cpu features", "cores", "threads", "gpus"} <= set(facts)
     assert facts["kernel cache"].endswith("1 files, 1.5 MB")
+
+
+@pytest.mark.parametrize("flags", ["avx512f", "avx512f amx_bf16"])
+def test_doctor_says_where_tiles_are_faster_in_bfloat16(flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examination, "cpu_features", flags.split)
+    assert ("bfloat16: tiles" in examine().facts.get("bfloat16", "")) == ("amx_bf16" in flags)
 
 
 def test_doctor_describes_the_processors_that_may_be_used() -> None:
