@@ -1,4 +1,4 @@
 """Translates maps to photos with pix2pix, a conditional generative adversarial network.
 
-Time: 16 minutes.
+Time: 17 minutes.
 """
