@@ -2,7 +2,7 @@
 input with the milliseconds of one step (median of several).
 
 Usage: untuned.py NETWORK trainer|torch --threads N [--steps N] [--batch N --inference] [--precision NAME]
-                  [--channels-last] [--compiled] [--measure NAME]
+                  [--numerics NAME] [--sums NAME] [--channels-last] [--compiled] [--measure NAME]
 
 Measures with one answer, for which no line is waited: `losses` (of the first five steps), `first_step` (seconds from a
 ready network to its first loss, importing left out) and `profile`, as JSON: the engine's launches, or PyTorch's seconds
