@@ -13,7 +13,7 @@ from trainer.metrics import Mean, Predictions
 
 from .options import DECLARATION, Options
 
-SHOWN = 40
+SHOWN = 24
 
 
 class Names(Task):
@@ -58,14 +58,14 @@ class Names(Task):
         )
 
     def samples(self, batch: Batch) -> list[Sample]:
-        """The first names, a line each, with the predicted class and, where that is another, the true one."""
+        """Names across the batch, a line each, with the predicted class and, where that is another, the true one."""
         logits = self.network(batch["tokens"], batch["length"]).numpy()
         lines, vocabulary = [], Vocabulary(self.unit, self.tokens)
-        rows = zip(batch["tokens"].numpy(), batch["length"].numpy(), logits, batch["label"].numpy(), strict=True)
-        for tokens, length, scores, label in list(rows)[:SHOWN]:
+        rows = list(zip(batch["tokens"].numpy(), batch["length"].numpy(), logits, batch["label"].numpy(), strict=True))
+        for tokens, length, scores, label in rows[:: -(-len(rows) // SHOWN)]:  # a split is ordered by class
             name = vocabulary.decode(tokens[:length])
             found, right = self.class_names[int(scores.argmax())], self.class_names[int(label)]
-            lines.append(f"{name:<16} predicted {found}" + ("" if found == right else f", true {right}"))
+            lines.append(f"{name}: predicted {found}" + ("" if found == right else f", true {right}"))
         return [Sample("names", text="\n".join(lines))]
 
 
