@@ -10,7 +10,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from trainer.tui.annotations import Layers
-from trainer.tui.errors import CORRECT, WRONG, is_error
+from trainer.tui.errors import CLASSIFIED, CORRECT, TRUTH, WRONG, is_error
 from trainer.tui.pictures import read_sample, render
 
 GAP = 4
@@ -31,7 +31,7 @@ def grid(files: Sequence[Path], *, widest: int = 900) -> Image.Image:
     width, height = max(one.width for one in pictures), max(one.height for one in pictures)
     square = round(math.sqrt(len(pictures) * height / width)) or 1
     columns = max(1, min(len(pictures), square, (widest + GAP) // (width + GAP)))
-    if any(file.stem.endswith("-right") for file in files):  # what was found and what is right, side by side
+    if any(TRUTH.fullmatch(file.stem) for file in files):  # prediction and ground truth side by side
         columns = max(2, columns - columns % 2)
     rows = math.ceil(len(pictures) / columns)
     whole = Image.new("RGB", (columns * (width + GAP) - GAP, rows * (height + GAP) - GAP), "white")
@@ -53,14 +53,15 @@ def drawn(file: Path, largest: int) -> Image.Image:
     scale = min(1.0, largest / min(height, width))
     picture = Image.fromarray(render(sample, round(scale * width), round(scale * height), Layers()))
     caption = sample.annotations.get("caption") or ""
-    has_error = is_error(caption)
-    if has_error is None or picture.width < CAPTION_WIDTH:
+    found = CLASSIFIED.fullmatch(caption)
+    if found is None or picture.width < CAPTION_WIDTH:
         return picture
     whole = Image.new("RGB", (picture.width, picture.height + CAPTION_HEIGHT), "white")
     whole.paste(picture)
-    lines, color = caption.removeprefix("predicted ").replace(", true ", "\ntrue "), WRONG if has_error else CORRECT
+    text = found["prediction"] + (f"\ntrue {found['truth']}" if found["truth"] else "")
+    color = WRONG if is_error(caption) else CORRECT
     ImageDraw.Draw(whole).multiline_text(
-        (1, picture.height), lines, fill=color, font=ImageFont.load_default(10), spacing=2
+        (1, picture.height), text, fill=color, font=ImageFont.load_default(10), spacing=2
     )
     return whole
 

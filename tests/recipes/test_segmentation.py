@@ -68,7 +68,7 @@ def test_rows_that_fill_a_batch_and_ignored_pixels_leave_the_loss_alone() -> Non
 
 def test_samples_show_what_was_found_and_what_is_right() -> None:
     samples = list(built("segmentation", *SMALL).samples(batch()))
-    assert [sample.name for sample in samples] == ["0-found", "0-right", "1-found", "1-right"]
+    assert [sample.name for sample in samples] == ["0-predicted", "0-target", "1-predicted", "1-target"]
     for sample in samples:
         assert sample.image.shape == (32, 48, 3) and sample.mask.shape == (32, 48) and len(sample.class_names) == 5
     np.testing.assert_array_equal(samples[1].mask, batch()["mask"].numpy()[0])

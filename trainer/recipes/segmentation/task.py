@@ -94,7 +94,7 @@ class Segmentation(Task):
         found = engine.argmax(self.scores(image, self.network(image)), axis=1).numpy()
         pictures = batch["image"].numpy().transpose(0, 2, 3, 1)
         for number, (picture, chosen, right) in enumerate(zip(pictures, found, batch["mask"].numpy(), strict=True)):
-            for name, mask in (("found", chosen), ("right", right)):
+            for name, mask in (("predicted", chosen), ("target", right)):
                 yield Sample(f"{number}-{name}", picture.copy(), name, mask=mask, class_names=tuple(self.class_names))
 
     def losses(self, logits: Tensor, batch: Batch) -> dict[str, Mean]:
