@@ -11,7 +11,7 @@ A benchmark is a script that lists its figures:
 
 and is called as `python benchmarks/mlp.py [name …] [--json] [--peer-python PATH] [--rounds N] [--record]`. With
 `--record`, results are appended to results/figures/mlp.jsonl (`recording.py`), and figures that were recorded of the
-same commit on the same machine are not measured again.
+same code (`dependencies.py`) on the same machine are not measured again.
 
 How a figure is measured:
 
@@ -253,7 +253,7 @@ def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None =
     parser.add_argument("--rounds", type=int, help="how many undisturbed rounds (default: each figure's own)")
     parser.add_argument(
         "--record", action="store_true",
-        help="append to benchmarks/results/figures, without measuring again what it has of this commit and machine",
+        help="append to benchmarks/results/figures, without measuring again what it has of this code and machine",
     )  # fmt: skip
     arguments = parser.parse_args(argv)
     names = set(arguments.names)

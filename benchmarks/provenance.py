@@ -121,12 +121,13 @@ def recipe_files(folder: Path) -> set[Path]:
 
 def code_digest(files: Iterable[Path]) -> str:
     """The digest of what modules do: comments, docstrings and formatting change nothing."""
-    return _digest(part for file in sorted(files)
-                   for part in (str(file.relative_to(PACKAGE)).encode(), _statements(file).encode()))  # fmt: skip
+    return _digest(part for file in sorted(files) for part in (
+        str(file.relative_to(PACKAGE)).encode(), statements(file.read_text(encoding="utf-8")).encode()))  # fmt: skip
 
 
-def _statements(file: Path) -> str:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+def statements(text: str) -> str:
+    """What a module's text does, without comments, docstrings and formatting."""
+    tree = ast.parse(text)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import dependencies
 import ledger
 import provenance
 from harness import Result
@@ -39,9 +40,10 @@ class Recording:
     origin: Mapping[str, Any]
 
     def known(self) -> dict[str, Result]:
-        """Results by name that were told (`ok` is not None), of this commit, on this machine."""
-        same = ("revision", "machine", "versions", "peer_versions")
-        lines = [line for line in ledger.read(self.file) if all(line[key] == self.origin[key] for key in same)]
+        """Results by name that were told (`ok` is not None), of this code, on this machine."""
+        same = ("machine", "versions", "peer_versions")
+        lines = [line for line in ledger.read(self.file) if all(line[key] == self.origin[key] for key in same)
+                 and not dependencies.changed(self.file.stem, line["revision"])]  # fmt: skip
         names = [field.name for field in fields(Result)]
         return {
             line["name"]: Result(**{name: line[name] for name in names}) for line in lines if line["ok"] is not None

@@ -195,7 +195,7 @@ def test_a_mistyped_figure_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     assert "there are x" in capsys.readouterr().err
 
 
-def test_recorded_figures_are_not_measured_again_on_the_same_commit(
+def test_recorded_figures_are_not_measured_again_until_their_code_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
@@ -208,11 +208,13 @@ def test_recorded_figures_are_not_measured_again_on_the_same_commit(
                   "versions": {}, "peer_versions": {}}  # fmt: skip
         monkeypatch.setattr("harness._recording", lambda _: Recording(tmp_path / "x.jsonl", origin))
 
+    monkeypatch.setattr("dependencies.changed", lambda _, revision: [] if revision == "abc" else ["a.py"])
     record("abc")
     assert run_figures([counted("x"), counted("y")], ["x", "--record"]) == 0
+    record("later")
     assert run_figures([Family("both", (counted("x"), counted("y")), 1.0)], ["--record"]) == 0
     assert calls == ["x", "y"]
-    record("def")
+    monkeypatch.setattr("dependencies.changed", lambda *_: ["a.py"])
     assert run_figures([counted("x")], ["--record"]) == 0
     assert calls == ["x", "y", "x"]
     lines = newest(tmp_path)["x"]
