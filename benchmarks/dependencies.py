@@ -15,7 +15,6 @@ import ast
 import functools
 import re
 import subprocess
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,7 +45,7 @@ def main() -> int:
     for benchmark in parser.parse_args().benchmarks or known:
         lines = newest.get(benchmark, {})
         stale = [changes for line in lines.values() if (changes := changed(benchmark, line["revision"]))]
-        why = Counter(module for changes in stale for module in changes)
+        why = {module for changes in stale for module in changes}
         names = ", ".join(sorted(why)[:6]) + ", …" * (len(why) > 6)
         print(f"{benchmark}: {len(lines) - len(stale)} of {len(lines)} recorded figures are current"
               + (f"; changed since: {names}" if stale else ""))  # fmt: skip
@@ -72,7 +71,9 @@ def modules(benchmark: str) -> frozenset[Path]:
             continue
         found.add(file)
         for name in _names(file):
-            if name.startswith("trainer"):
+            if name.startswith("trainer.recipes."):
+                found |= provenance.recipe_files(PACKAGE / "recipes" / name.split(".")[2])
+            elif name.startswith("trainer"):
                 rooms.update(name.split(".")[1:2])
             elif name in RECIPES and file.stem != "harness":  # whose `names` are figures
                 found |= provenance.recipe_files(PACKAGE / "recipes" / name)

@@ -29,6 +29,10 @@ def test_a_benchmark_of_a_command_depends_on_the_rooms_that_it_imports() -> None
     assert PACKAGE / "recipes" / "names" / "task.py" not in found
 
 
+def test_a_benchmark_depends_on_the_parts_of_recipes_that_it_imports() -> None:
+    assert PACKAGE / "recipes" / "parts" / "resnet.py" in dependencies.modules("metrics")
+
+
 def test_a_benchmark_that_names_no_room_depends_on_all() -> None:
     assert {PACKAGE / "tui" / "app.py", PACKAGE / "engine" / "__init__.py"} <= dependencies.modules("size")
 
