@@ -57,7 +57,7 @@ def test_a_recipe_is_told_as_json_and_leaves_nothing(commands: Commands, left: P
     ("words", "code", "message"),
     [
         (["digits", "data.batch_sice=3"], 2, "did you mean 'batch_size'?"),
-        (["digits", "data.root=nowhere"], 2, "nowhere"),
+        pytest.param(["digits", "data.root=nowhere"], 2, "nowhere", marks=pytest.mark.full),
         (["own.yaml", "train.steps=3"], 1, "ZeroDivisionError"),
         (["own.yaml", "train.steps=4"], 2, "error: the batch has no boxes"),
     ],

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.tiers import tiered
 from trainer.cli import main
 from trainer.cli.verbs import VERBS
 from trainer.configs.foreign import COMMANDS, KEYS, SECTIONS
@@ -43,30 +44,30 @@ def test_a_command_of_another_tool_is_answered_with_ours(
     assert error.startswith(f"error: unknown command: {words[0]}\n  The equivalent is `{command}")
 
 
-@pytest.mark.parametrize(
-    ("override", "key"),
-    [
-        ("lr=0.1", "optimizer.learning_rate"),
-        ("lr0=0.01", "optimizer.learning_rate"),
-        ("epochs=3", "train.epochs"),
-        ("batch=16", "data.batch_size"),
-        ("batch_size=16", "data.batch_size"),
-        ("imgsz=640", "`size` of a resize or crop in data.transforms"),
-        ("fp16=true", PRECISION),
-        ("half=true", PRECISION),
-        ("amp=true", PRECISION),
-        ("cuda=true", "device: cuda"),
-        ("workers=4", "data.workers"),
-        ("num_workers=4", "data.workers"),
-        ("weight_decay=0.1", "optimizer.weight_decay"),
-        ("patience=5", "early_stopping.patience"),
-        ("weights=a.pt", "model.weights"),
-        ("resume=true", "--resume RUN"),
-        ("train.lr=0.1", "optimizer.learning_rate"),
-        ("optimizer.lr=0.1", "optimizer.learning_rate"),
-        ("optimizers.a={name: adam, lr: 0.1}", "optimizers.a.learning_rate"),
-    ],
-)
+OVERRIDES = [
+    ("lr=0.1", "optimizer.learning_rate"),
+    ("lr0=0.01", "optimizer.learning_rate"),
+    ("epochs=3", "train.epochs"),
+    ("batch=16", "data.batch_size"),
+    ("batch_size=16", "data.batch_size"),
+    ("imgsz=640", "`size` of a resize or crop in data.transforms"),
+    ("fp16=true", PRECISION),
+    ("half=true", PRECISION),
+    ("amp=true", PRECISION),
+    ("cuda=true", "device: cuda"),
+    ("workers=4", "data.workers"),
+    ("num_workers=4", "data.workers"),
+    ("weight_decay=0.1", "optimizer.weight_decay"),
+    ("patience=5", "early_stopping.patience"),
+    ("weights=a.pt", "model.weights"),
+    ("resume=true", "--resume RUN"),
+    ("train.lr=0.1", "optimizer.learning_rate"),
+    ("optimizer.lr=0.1", "optimizer.learning_rate"),
+    ("optimizers.a={name: adam, lr: 0.1}", "optimizers.a.learning_rate"),
+]
+
+
+@pytest.mark.parametrize(("override", "key"), tiered(OVERRIDES, OVERRIDES[::5]))
 def test_a_key_of_another_tool_is_answered_with_ours(
     override: str, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

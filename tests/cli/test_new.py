@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import Commands
 from tests.datasets.layout_folders import LAYOUTS
+from tests.tiers import tiered
 from trainer import engine
 from trainer.cli import main
 from trainer.cli.projects import EDITOR_LINE, SCHEMA, write_project
@@ -102,7 +103,7 @@ def test_data_that_a_classifier_cannot_read_names_the_recipe_for_it(
     assert not (tmp_path / "mine").exists()
 
 
-@pytest.mark.parametrize("recipe", [None, *RecipeIndex.built_in().names()])
+@pytest.mark.parametrize("recipe", tiered([None, *RecipeIndex.built_in().names()], (None, "digits", "forecast")))
 def test_editors_find_the_schema_that_the_project_has(tmp_path: Path, recipe: str | None) -> None:
     write_project(tmp_path / "mine", recipe=recipe)
     text = (tmp_path / "mine" / "config.yaml").read_text(encoding="utf-8")

@@ -36,6 +36,13 @@ def of_file(worker_data: Path) -> Callable[[str], Any]:
     return find
 
 
+@pytest.fixture(autouse=True, scope="module")
+def small_heap() -> None:
+    """Exempts what other tests have left in use from the garbage collections around each test."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
     """After each test its workers have ended and its shared memory is gone."""

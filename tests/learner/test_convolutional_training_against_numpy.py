@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.tiers import tiered
 from trainer import engine
 from trainer.engine import nn
 from trainer.learner import SGD, Adam
@@ -103,7 +104,7 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize("device", ["reference", "cpu"])
+@pytest.mark.parametrize("device", tiered(("reference", "cpu"), ("cpu",)))
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_hundred_steps_equal_plain_numpy(name, device):
     make_optimizer, numpy_update = OPTIMIZERS[name]

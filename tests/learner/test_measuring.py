@@ -11,6 +11,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from tests.learner.waits import Waits
+from tests.tiers import tiered
 from trainer import engine
 from trainer.configs import EarlyStoppingConfig
 from trainer.engine import nn
@@ -68,7 +69,7 @@ def test_test_splits_may_have_metrics_of_their_own(classes: Any, config: Any) ->
     assert set(outcome.metrics) == {"train/loss", "valid/loss", "valid/accuracy", "test/loss", "test/top_2"}
 
 
-@pytest.mark.parametrize("stop_after", [5, 6])
+@pytest.mark.parametrize("stop_after", tiered((5, 6), (5,)))
 def test_rows_half_way_through_a_period_are_in_the_checkpoint(
     classes: Any, config: Any, tmp_path: Any, stop_after: int
 ) -> None:

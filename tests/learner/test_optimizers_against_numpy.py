@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tiers import tiered
 from trainer import TrainerError, engine
 from trainer.configs.schedules.waves import CosineSchedule
 from trainer.engine import nn
@@ -152,7 +153,7 @@ def compare(parameters: dict[str, nn.Parameter], expected: dict[str, Array]) -> 
         np.testing.assert_allclose(parameter.numpy(), expected[name], rtol=1e-10, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("device", ["reference", "cpu"])
+@pytest.mark.parametrize("device", tiered(("reference", "cpu"), ("cpu",)))
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_hundred_steps_equal_plain_numpy(name: str, device: str, parameters: dict[str, nn.Parameter]) -> None:
     make, update = OPTIMIZERS[name]

@@ -13,6 +13,7 @@ import pytest
 from packaging.licenses import canonicalize_license_expression
 from PIL import Image
 
+from tests.tiers import tiered
 from trainer import open_run
 from trainer.cli.gallery import listing
 from trainer.cli.projects import write_project
@@ -150,7 +151,7 @@ def test_results_count_of_a_configuration_that_was_shown_to_be_the_same(
         assert [line["seconds"] for line in results("digits")] == known
 
 
-@pytest.mark.parametrize("name", GALLERY.names())
+@pytest.mark.parametrize("name", tiered(GALLERY.names(), ("digits", "forecast")))
 def test_what_a_recipes_config_names_of_another_comes_with_its_copy(name: str, tmp_path: Path) -> None:
     write_project(tmp_path / "mine", recipe=name)
     loaded = load(str(tmp_path / "mine" / "config.yaml"))

@@ -60,7 +60,12 @@ def watched(run: RunPaths, meanwhile: str, preview_bytes: int = 1 << 30) -> Term
     return Terminal([sys.executable, "-c", script, str(run.root)], Path.cwd(), (100, 30))
 
 
-@pytest.mark.parametrize("size", [(60, 24), (80, 24), (97, 31), (119, 20), (120, 40), (160, 50), (203, 61), (120, 19)])
+LARGER = [(97, 31), (119, 20), (160, 50), (203, 61)]
+
+
+@pytest.mark.parametrize(
+    "size", [(60, 24), (80, 24), (120, 19), (120, 40), *(pytest.param(size, marks=pytest.mark.full) for size in LARGER)]
+)
 async def test_it_is_what_the_app_draws_first(
     running: RunPaths, clock: Clock, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

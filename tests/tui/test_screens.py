@@ -315,7 +315,7 @@ async def test_a_hundred_metrics_are_all_within_reach(tmp_path: Path, clock: Clo
         assert "m099" not in await settle(app, pilot)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (60, 14), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 24), (60, 14), pytest.param((200, 60), marks=pytest.mark.full)])
 async def test_every_screen_fits_the_terminal(shown: RunPaths, clock: Clock, size: tuple[int, int]) -> None:
     app = dashboard(shown, clock)
     async with app.run_test(size=size) as pilot:

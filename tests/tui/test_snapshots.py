@@ -12,6 +12,7 @@ import snapshot
 from conftest import UTF8, Clock, dashboard, hold_lock, settle
 from recorded_states import ALIVE, STATES, failed, finished, running
 
+from tests.tiers import tiered
 from trainer.tui.app import Dashboard
 from trainer.tui.feed import Feed
 
@@ -32,6 +33,7 @@ CASES = [
     *(("finished", screen, "120x36") for screen in KEYS),
     ("many_metrics", "metrics", "80x24"), ("not_finite", "metrics", "80x24"), ("tuning", "kernels", "80x24"),
 ]  # fmt: skip
+QUICK = [case for case in CASES if case[2] == "80x24" or case[0] == "running"]
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +46,7 @@ def everyones_terminal() -> Iterator[None]:
     time.tzset()
 
 
-@pytest.mark.parametrize(("state", "screen", "size"), CASES, ids=lambda part: part)
+@pytest.mark.parametrize(("state", "screen", "size"), tiered(CASES, QUICK), ids=lambda part: part)
 async def test_a_screen_is_as_it_was_found_right(
     state: str, screen: str, size: str, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.autotune import faulty
+from tests.tiers import tiered
 from trainer.engine.autotune.helper import Job
 from trainer.engine.autotune.process import Answer, Helper
 from trainer.engine.graph import dtypes
@@ -38,7 +39,7 @@ def helper(repository: Path) -> Iterator[Helper]:
         process.close()
 
 
-@pytest.mark.parametrize("kind", faulty.REASONS)
+@pytest.mark.parametrize("kind", tiered(faulty.REASONS, ("trap", "near write", "endless loop", "wrong result")))
 def test_a_failing_candidate_is_told_of_and_the_next_one_is_tried(helper: Helper, kind: str) -> None:
     answer = ask(helper, faulty.Faulty(kind), deadline=0.5)
     assert (answer.reason, answer.code) == (faulty.REASONS[kind], b"")

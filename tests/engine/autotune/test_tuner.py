@@ -13,6 +13,7 @@ import pytest
 
 from tests.engine.autotune import faulty
 from tests.engine.autotune.training import Training
+from tests.tiers import tiered
 from trainer import TrainerError, engine
 from trainer.engine.autotune import tuner as tuner_module
 from trainer.engine.autotune.process import Helper
@@ -81,7 +82,7 @@ def test_a_device_without_templates_has_nothing_to_decide() -> None:
         assert tuner.done and tuner.records == []
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", tiered((1, 2), (2,)))
 def test_upfront_decides_before_the_first_step_and_leaves_states_alone(threads: int) -> None:
     told: list[TuneRecord] = []
     progress: list[tuple[int, int, str]] = []

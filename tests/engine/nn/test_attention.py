@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.tiers import tiered
 from trainer import TrainerError, engine
 from trainer.engine import nn
 from trainer.engine.graph import primitives as p
@@ -161,7 +162,7 @@ def relative_errors(found, expected):
     ]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", tiered(CASES, ("odd sizes", "no keys", "a mask of keys")))
 def test_products_of_bfloat16_are_those_of_rounded_operands(case):
     """Results are rounded, too, and so are weights and the gradients of scores; widths that are odd have no pairs."""
     extents, options = CASES[case]

@@ -12,6 +12,7 @@ from tests.engine.golden.programs import PROGRAMS
 from tests.engine.program.interpreter import Interpreter
 from tests.engine.program.test_prologues import PLAIN, step
 from tests.engine.program.works import buffer, work
+from tests.tiers import tiered
 from trainer.engine.graph.dtypes import uint8
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.work import place_of
@@ -30,10 +31,8 @@ def expected(name: str) -> list[np.ndarray]:
     return list(PROGRAMS[name].run(ReferenceDevice()))
 
 
-@pytest.mark.parametrize("has_prologues", [False, True], ids=["stored inputs", "prologues"])
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.full]) for name in PROGRAMS]
-)
+@pytest.mark.parametrize("has_prologues", tiered((False, True), (True,)), ids=["stored inputs", "prologues"])
+@pytest.mark.parametrize("name", tiered(PROGRAMS, QUICK))
 def test_interpreted_items_give_the_results_and_states_of_the_reference_device(name: str, has_prologues: bool) -> None:
     """The reference sums in float64, so the order of a sum shows in float64 alone."""
     found = list(PROGRAMS[name].run(Interpreter(has_prologues)))

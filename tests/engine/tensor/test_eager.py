@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import tiered
 from trainer import TrainerError, engine
 from trainer.engine import Tensor
 from trainer.engine.graph import dtypes, half
@@ -151,7 +152,7 @@ def leaf(values: np.ndarray, dtype: DType) -> Node:
 
 
 @pytest.mark.parametrize("build", _FLOAT_BINARY, ids=lambda build: build.__name__)
-@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.float16], ids=repr)
+@pytest.mark.parametrize("dtype", tiered(dtypes.FLOATS, (dtypes.float32, dtypes.bfloat16)), ids=repr)
 def test_every_number_gives_the_bits_of_a_constant(
     build: Callable[[Node, Node], Node], dtype: DType, cpu: CpuDevice
 ) -> None:
@@ -161,7 +162,9 @@ def test_every_number_gives_the_bits_of_a_constant(
 
 
 @pytest.mark.parametrize("build", _INTEGER_BINARY, ids=lambda build: build.__name__)
-@pytest.mark.parametrize("dtype", [dtypes.int32, dtypes.int64, dtypes.uint8], ids=repr)
+@pytest.mark.parametrize(
+    "dtype", tiered((dtypes.int32, dtypes.int64, dtypes.uint8), (dtypes.int32, dtypes.uint8)), ids=repr
+)
 def test_every_whole_number_gives_the_bits_of_a_constant(
     build: Callable[[Node, Node], Node], dtype: DType, cpu: CpuDevice
 ) -> None:

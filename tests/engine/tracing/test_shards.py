@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tiers import tiered
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, nn
 from trainer.engine.functions.shards import from_process
@@ -162,7 +163,7 @@ def batch_of(rows: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("shards", [Shards(8), Shards(16, 8, 8, Mirrored())], ids=["alone", "exchanging"])
-@pytest.mark.parametrize("network", [Pictures, Words])
+@pytest.mark.parametrize("network", tiered((Pictures, Words), (Words,)))
 def test_kernels_of_several_shards_have_the_bits_of_one(network: type[nn.Module], shards: Shards) -> None:
     together, apart = (bits(network, device(), shards, batch_of(16)) for device in (CpuDevice, OneByOne))
     assert [name for name in apart if together[name] != apart[name]] == []

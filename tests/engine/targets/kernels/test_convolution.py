@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.engine.targets.kernels.conftest import KernelRunner
+from tests.tiers import tiered
 from trainer.engine.graph import dtypes, half
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Epilogue, EpilogueOperand, Instruction
@@ -40,6 +41,7 @@ GEOMETRIES = {
     "no pixel meets a tap": (2, 2, (1, 1), 2, (1, 1), (1, 2), ((0, 0), (1, 0)), (1, 1), 2),
     "padding beyond image": (1, 2, (2, 3), 4, (3, 3), (1, 1), ((3, 3), (3, 3)), (1, 1), 1),
 }
+QUICK = ("same 3x3", "stride 2 on 7x7", "1x1", "everything odd", "no pixel meets a tap")
 FORWARD_CHOICES = [
     ConvolutionParameters(2, 3, 1, 2, 4, 3, 1, copy=True),
     ConvolutionParameters(1, 4, 3, 3, 5, 8, 3, unroll=3, copy=True, pixel_padding=3),
@@ -345,7 +347,7 @@ def scaled(source: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
     return np.maximum(source * scale + shift + added, least), operands
 
 
-@pytest.mark.parametrize("name", GEOMETRIES)
+@pytest.mark.parametrize("name", tiered(GEOMETRIES, QUICK))
 @pytest.mark.parametrize("direction", ["forward", "input_gradient"])
 def test_a_prologue_gives_the_bits_of_its_work_done_before(
     run_kernel: KernelRunner, name: str, direction: Direction
@@ -361,7 +363,7 @@ def test_a_prologue_gives_the_bits_of_its_work_done_before(
         assert found.tobytes() == expected.tobytes(), parameters
 
 
-@pytest.mark.parametrize("name", GEOMETRIES)
+@pytest.mark.parametrize("name", tiered(GEOMETRIES, QUICK))
 def test_a_prologue_of_the_weight_gradient_gives_the_bits_of_its_work_done_before(
     run_kernel: KernelRunner, name: str
 ) -> None:
@@ -387,7 +389,7 @@ PACKED = {
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "pairs", "prologue"])
-@pytest.mark.parametrize("name", PACKED)
+@pytest.mark.parametrize("name", tiered(PACKED, ("remainders", "strides and dilation")))
 def test_candidates_of_narrow_machines_have_the_bits_of_what_reads_in_place(
     run_kernel: KernelRunner, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_convolution import RECTIFIED, channels_last, correlate, draw, trilinear, weigh
+from tests.tiers import tiered
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Epilogue, EpilogueOperand
@@ -39,6 +40,14 @@ GROUPED = {  # further: channels of a group
     "groups of 8": (2, 40, (6, 7), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 8),
     "groups of 4, even window": (1, 8, (5, 6), (2, 2), (1, 1), ((0, 1), (1, 0)), (2, 1), 4),
 }
+QUICK = (
+    "same 3x3",
+    "stride 3, window 2",
+    "dilated beyond the image",
+    "line 1x7",
+    "many blocks",
+    "groups of 4, even window",
+)
 CHOICES = [DepthwiseParameters(3, 2, 1), DepthwiseParameters(14, 100, 2), DepthwiseParameters(1, 3, 9)]
 
 
@@ -99,7 +108,7 @@ def weigh_alone(
 
 
 @pytest.mark.parametrize("direction", ["forward", "input_gradient"])
-@pytest.mark.parametrize("name", [*GEOMETRIES, *GROUPED])
+@pytest.mark.parametrize("name", tiered([*GEOMETRIES, *GROUPED], QUICK))
 def test_it_has_the_bits_of_the_general_template(run_kernel: KernelRunner, name: str, direction: Direction) -> None:
     plain = specification(name, direction)
     x, w, y = draw(plain)
@@ -111,7 +120,7 @@ def test_it_has_the_bits_of_the_general_template(run_kernel: KernelRunner, name:
         assert found.tobytes() == general.tobytes(), parameters
 
 
-@pytest.mark.parametrize("name", [*GEOMETRIES, *GROUPED])
+@pytest.mark.parametrize("name", tiered([*GEOMETRIES, *GROUPED], QUICK))
 def test_its_weight_gradient_has_the_bits_of_the_general_template(run_kernel: KernelRunner, name: str) -> None:
     plain = specification(name, "weight_gradient")
     x, _, y = draw(plain)

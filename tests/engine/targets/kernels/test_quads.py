@@ -13,6 +13,7 @@ from tests.engine.targets.kernels import amx
 from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_contraction import multiply
 from tests.engine.targets.kernels.test_convolution import correlate, trilinear
+from tests.tiers import tiered
 from trainer.engine.graph.dtypes import DType, float32, int8, int32, uint8
 from trainer.engine.program.spec import Epilogue, EpilogueOperand, Instruction
 from trainer.engine.targets.cpu import defaults, native
@@ -95,7 +96,7 @@ GEOMETRIES = {  # images, channels, spatial, filters, window, strides, padding, 
 
 
 @pytest.mark.parametrize("quads", LEFT)
-@pytest.mark.parametrize("name", GEOMETRIES)
+@pytest.mark.parametrize("name", tiered(GEOMETRIES, ("3x3", "stride 2, dilated, padded on one side", "groups")))
 def test_convolutions_equal_numpy(run_kernel: KernelRunner, way: Machine, quads: Quads, name: str) -> None:
     images, channels, spatial, filters, window, strides, padding, dilation, groups = GEOMETRIES[name]
     fields = spatial, filters, window, strides, padding, dilation, groups

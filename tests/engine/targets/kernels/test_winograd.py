@@ -11,6 +11,7 @@ import pytest
 from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_convolution import RECTIFIED, channels_last, draw, trilinear
 from tests.engine.targets.kernels.winograd_matrices import growth, matrices
+from tests.tiers import tiered
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.program.spec import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
@@ -84,7 +85,7 @@ def operands_of(spec: WinogradSpec) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 @pytest.mark.parametrize("outputs", [2, 4])
 @pytest.mark.parametrize("direction", ["forward", "input_gradient"])
-@pytest.mark.parametrize("name", GEOMETRIES)
+@pytest.mark.parametrize("name", tiered(GEOMETRIES, ("same, cut tiles, odd channels", "uneven padding", "one pixel")))
 def test_winograd_is_the_convolution_whatever_the_parameters(
     run_kernel: KernelRunner, name: str, direction: Direction, outputs: int
 ) -> None:
