@@ -2,16 +2,16 @@
 
 python benchmarks/against.py --checkout PATH [steps guards_200 contractions bits …] [--json] [--rounds N]
 
-    steps         the training steps of cpu.py, each a figure; the geometric mean of their ratios is held to the bar
+    steps         the training steps of cpu.py, one figure each; the bar applies to the geometric mean of their ratios
     guards_200    a call of a traced step with 200 parameters
     contractions  the families of cpu.py; figures of their layers have names like `conv_forward/8x64x56x64x3x1x1`
-    bits          the share of workloads (digits, and the steps) whose losses and states after 20 steps have the same
-                  bits in both checkouts; standard error names those that differ
+    bits          the share of workloads (digits and the steps) whose losses and states after 20 steps are
+                  bit-identical in both checkouts; standard error names those that differ
 
 A ratio is the older checkout's milliseconds divided by this one's. Each side runs its own `benchmarks/contractions.py`
-and `benchmarks/workloads/ours.py` in processes whose working directory is its root, and keeps its compiled kernels in a
-folder that is empty at first. Scripts that an older checkout may lack (`guarded.py`, `digest.py`) are this one's on
-both sides.
+and `benchmarks/workloads/ours.py` in processes whose working directory is its root. Each side keeps compiled kernels in
+its own folder, which is empty at first. Both sides run this checkout's version of scripts that an older checkout may
+lack (`contraction.py`, `guarded.py`, `digest.py`).
 """
 
 from __future__ import annotations
@@ -36,42 +36,42 @@ WORKLOADS = Path("benchmarks/workloads")
 NO_SLOWER = 0.99
 GUARDS_NO_SLOWER = 0.98
 ALONE_NO_SLOWER = 0.9
-"""The bar of one step or layer, whose ratio scatters more than a mean of many."""
+"""The bar of a single step or layer, whose ratio varies more than the mean of many."""
 
 WAYS: dict[str, tuple[str, ...]] = {
     **{name: (name,) for name in STEPS},
     **{f"{name}_bfloat16": (name, "--bfloat16") for name in ("resnet50", "lsgan")},
     **{f"{name}_fast": (name, "--numerics=fast") for name in HEADLINES},
 }
-"""Each step, and the words that ask a script for it."""
+"""By step, the command-line arguments that select it in a script."""
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """A checkout of the project, and where its processes keep compiled kernels."""
+    """A checkout of the project, and the folder where its processes keep compiled kernels."""
 
     root: Path
     cache: Path
 
     def environment(self) -> dict[str, str]:
-        """Variables for its processes, which import the package, tests and workloads from this checkout alone."""
+        """Variables for its processes, which import the package, tests and workloads only from this checkout."""
         folders = (self.root, self.root / "benchmarks", self.root / WORKLOADS)
         path = os.pathsep.join(map(str, folders))
         return {**os.environ, "PYTHONPATH": path, "TRAINER_CACHE_DIR": str(self.cache)}
 
     def own(self, script: str, *words: str) -> Companion:
-        """A process that answers by a workload script of the checkout itself."""
+        """Returns a process that runs the checkout's own version of a workload script."""
         return self._companion(self.root / WORKLOADS / script, *words)
 
     def lent(self, script: str, *words: str) -> Companion:
-        """The same by a script of the checkout that this file is in."""
+        """Returns a process that runs the version of the script in the checkout that contains this file."""
         return self._companion(ROOT / WORKLOADS / script, *words)
 
     def output(self, *command: str) -> str:
-        """What a Python command prints.
+        """Returns the output of a Python command.
 
         Raises:
-            subprocess.CalledProcessError: it failed.
+            subprocess.CalledProcessError: the command failed.
         """
         command = (sys.executable, "-P", *command)
         done = subprocess.run(
@@ -85,12 +85,12 @@ class Checkout:
 
 
 def compared(name: str, bar: float, ours: Callable[[], float], peer: Callable[[], float]) -> Figure:
-    """A figure of two processes of this interpreter."""
+    """Returns a figure that compares two processes of this interpreter."""
     return Figure(name, ours, lambda python: peer(), bar, needs_peer_python=False)
 
 
 def steps(new: Checkout, old: Checkout) -> Family:
-    """Training steps, all by as many threads."""
+    """Training steps, all with the same number of threads."""
 
     def side(checkout: Checkout, workload: str, *words: str) -> Companion:
         fixed = (f"--steps={STEPS[workload]}", f"--threads={available_threads()}")
@@ -101,13 +101,13 @@ def steps(new: Checkout, old: Checkout) -> Family:
 
 
 def guards(new: Checkout, old: Checkout) -> Figure:
-    """The call of a step with 200 parameters; by one thread, for three quarters of it are Python."""
+    """The call of a step with 200 parameters, on one thread because three quarters of it are Python."""
     ours, peer = (checkout.lent("guarded.py", "--threads=1") for checkout in (new, old))
     return compared("guards_200", GUARDS_NO_SLOWER, ours, peer)
 
 
 def layers(new: Checkout, old: Checkout) -> Family:
-    """Contractions, all layers of a side in one process; those against NumPy have the kernels of `matmul`."""
+    """Contractions, one process per side. Those compared with NumPy are left out: they have the kernels of `matmul`."""
     ours, peer = new.lent("contraction.py"), old.lent("contraction.py")
 
     def figure(name: str, asked: object) -> Figure:
@@ -128,12 +128,12 @@ def layers(new: Checkout, old: Checkout) -> Family:
 
 
 def parts_of(family: Family) -> list[Figure]:
-    """The figures of a family that has no families in it."""
+    """Returns the figures of a family without nested families."""
     return [part for part in family.figures if isinstance(part, Figure)]
 
 
 def bits(new: Checkout, old: Checkout) -> Figure:
-    """Whether training computes the same numbers; it takes minutes, so `--rounds` does not repeat it."""
+    """Whether training computes the same numbers. This takes minutes, so `--rounds` does not repeat it."""
 
     @functools.cache
     def equal() -> float:
@@ -148,7 +148,7 @@ def bits(new: Checkout, old: Checkout) -> Figure:
 
 
 def share_equal(ours: dict[str, str], peer: dict[str, str]) -> float:
-    """The share of digests that are equal; standard error names the others."""
+    """Returns the share of equal digests; prints the others to standard error."""
     different = [name for name in ours if not ours[name] or ours[name] != peer.get(name)]
     for name in different:
         print(f"bits: {name}: {ours[name]}, the older checkout: {peer.get(name)}", file=sys.stderr)
@@ -156,20 +156,20 @@ def share_equal(ours: dict[str, str], peer: dict[str, str]) -> float:
 
 
 def check(checkout: Checkout) -> None:
-    """Refuse a folder whose processes would import the package from elsewhere.
+    """Rejects a folder whose processes would import the package from elsewhere.
 
     Raises:
-        SystemExit: it is no checkout.
+        SystemExit: the folder is not a checkout.
     """
     if not (checkout.root / WORKLOADS / "ours.py").is_file():
-        raise SystemExit(f"--checkout {checkout.root}: no checkout of the project: there is no {WORKLOADS / 'ours.py'}")
+        raise SystemExit(f"--checkout {checkout.root}: not a checkout of the project: no {WORKLOADS / 'ours.py'}")
     imported = Path(checkout.output("-c", "import trainer; print(trainer.__file__)")).resolve()
     if not imported.is_relative_to(checkout.root):
         raise SystemExit(f"--checkout {checkout.root}: its processes import {imported}")
 
 
 def figures(new: Checkout, old: Checkout) -> Sequence[Figure | Family]:
-    """All that is compared."""
+    """Returns all figures."""
     return [steps(new, old), guards(new, old), layers(new, old), bits(new, old)]
 
 

@@ -1,11 +1,11 @@
-"""The public test suite of the Python array API standard (data-apis/array-api-tests) against the engine.
+"""Runs the public test suite of the Python array API standard (data-apis/array-api-tests) on the engine.
 
     python benchmarks/array_api.py SUITE_FOLDER [--examples 100] [--files test_fft.py …] [--json]
 
-runs the suite for `trainer.engine` and then for `array_api_strict`, the standard's own reference (from PyPI, like what
-the suite's `requirements.txt` names), with the same number of examples, and prints how many tests pass, fail and are
-skipped. The exit code is 1 where a test passes for array_api_strict that does not pass for the engine, and 3 where
-either run ended before its tests did.
+Runs the suite for `trainer.engine` and then for `array_api_strict`, the standard's reference (install it and the
+suite's `requirements.txt` from PyPI), with the same number of examples. Prints how many tests pass, fail and are
+skipped. The exit code is 1 if a test passes for array_api_strict but not for the engine, and 3 if either run ended
+before its tests did.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def run_suite(suite: Path, module: str, examples: int, files: list[str]) -> dict
 def run_pytest(
     arguments: list[str], folder: Path, environment: dict[str, str], python: str = sys.executable
 ) -> dict[str, Case]:
-    """The cases that pytest runs in `folder` with `arguments`, by name; this checkout's packages are found first.
+    """The cases that pytest runs in `folder` with `arguments`, by name. This checkout's packages come first.
 
-    Exits with 3 and the end of pytest's output where it did not run all tests, or found none.
+    Prints the end of pytest's output and exits with 3 if pytest did not run all tests or found none.
     """
     with tempfile.TemporaryDirectory() as temporary:
         report = Path(temporary) / "report.xml"
@@ -75,24 +75,24 @@ def _case(element: ElementTree.Element) -> tuple[str, Case]:
 
 
 def states(cases: dict[str, Case]) -> Counter[str]:
-    """How many of the cases are in each state."""
+    """Returns the number of cases in each state."""
     return Counter(case.state for case in cases.values())
 
 
 def summary(cases: dict[str, Case]) -> str:
-    """The counts of cases in each state, as a phrase."""
+    """Returns the number of cases in each state, as text."""
     counts = states(cases)
     return ", ".join(f"{counts[state]} {state}" for state in ("passed", "failed", "skipped")) + f" of {counts.total()}"
 
 
 def main() -> int:
-    """Run both, print, and say whether the engine passes whatever array_api_strict does."""
+    """Runs both and prints the counts; returns 1 if array_api_strict passes a test that the engine does not."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "suite", type=Path, help="folder of a checkout of data-apis/array-api-tests, with its submodule"
     )
-    parser.add_argument("--examples", type=int, default=100, help="examples that each property is tried on")
-    parser.add_argument("--files", nargs="+", default=[], help="files of the suite, all by default")
+    parser.add_argument("--examples", type=int, default=100, help="number of examples for each property")
+    parser.add_argument("--files", nargs="+", default=[], help="test files of the suite (default: all)")
     parser.add_argument("--json", action="store_true", help="print the counts and every failure as JSON")
     given = parser.parse_args()
     ours, strict = (run_suite(given.suite, module, given.examples, given.files) for module in MODULES)
@@ -105,7 +105,7 @@ def main() -> int:
         return int(bool(missed))
     for module, cases in zip(MODULES, (ours, strict), strict=True):
         print(f"{module}: {summary(cases)}")
-    print(f"passed by array_api_strict alone: {len(missed)}")
+    print(f"passed only by array_api_strict: {len(missed)}")
     for name in missed:
         print(f"  {name}: {ours.get(name, _MISSING).reason}")
     return int(bool(missed))

@@ -1,12 +1,12 @@
-"""Backbones compared with torchvision's and timm's of the same random weights, saved by PyTorch as a .pth file.
+"""Compares backbones with torchvision's and timm's, with the same random weights that PyTorch saves as a .pth file.
 
 python benchmarks/backbones.py [torchvision_resnet18_outputs …] [--json] --peer-python PATH
 
-Four figures a network. `names`: arrays of which the name or the shape is not the peer's. `outputs` and `gradients`: the
-largest difference of the logits, and of any parameter's gradient or running statistic after a step, relative to the
-largest number of that array, in units of 10^-12; in float64, in training and in inference mode. `recipes`: arrays of
-the network that differ from the file after `clothes` loads it with `model.weights`, and `detection` and `segmentation`
-with `model.parts.backbone.weights`. The peer's interpreter needs torch, torchvision and timm.
+Each network has four figures. `names`: arrays whose name or shape differs from the peer's. `outputs` and `gradients`:
+the largest difference of the logits, and of any parameter's gradient or running statistic after a step, relative to the
+array's largest number, in units of 10^-12, in float64, in training and in inference mode. `recipes`: arrays of the
+network that differ from the file after `clothes` loads it with `model.weights`, and `detection` and `segmentation` with
+`model.parts.backbone.weights`. The peer's interpreter needs torch, torchvision and timm.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ def differences(network: Backbone, mode: str, values: Mapping[str, np.ndarray]) 
 
 
 def relative(ours: np.ndarray, theirs: np.ndarray, least: float = 0.0) -> float:
-    """The largest difference, relative to the largest of their numbers or to `least`; NaN where a number is NaN."""
+    """Returns the largest difference, relative to the largest of `theirs` or to `least`; NaN if a number is NaN."""
     return float(np.abs(ours - theirs).max() / max(least, np.abs(theirs).max()))
 
 
 def differing(recipe: str, key: str, name: str, weights: Path) -> int:
-    """The number of arrays of the recipe's backbone, the head excepted, that differ from the file's."""
+    """Returns the number of arrays of the recipe's backbone, without the head, that differ from the file's."""
     loaded = load(recipe, [f"options.backbone={name}", f"{key}={weights}"])
     task: Any = task_class(loaded.task)(loaded.config, loaded.options)
     task.class_names, task.plan = tuple(map(str, range(CLASSES + 1))), Plan(1, 10)
@@ -105,7 +105,7 @@ def differing(recipe: str, key: str, name: str, weights: Path) -> int:
 
 
 def figures(python: str) -> Iterator[Figure]:
-    """Four figures for each network."""
+    """Yields four figures for each network."""
     bounds = {"names": TINY, "outputs": MOST / UNIT, "gradients": MOST / UNIT, "recipes": TINY}
     for library, name in NETWORKS:
         for what, bound in bounds.items():

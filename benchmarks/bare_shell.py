@@ -1,6 +1,6 @@
-"""A bare shell of widgets on a terminal, for dashboard.py: what Textual alone needs until a first frame here.
+"""A bare shell of widgets on a terminal, for dashboard.py: the time that Textual alone needs until its first frame.
 
-python benchmarks/bare_shell.py [--beside]     with --beside a worker's imports load at the same time
+python benchmarks/bare_shell.py [--beside]     with --beside, a worker's imports load at the same time
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ WORKER = "import trainer.engine, trainer.learner, trainer.datasets, trainer.cli.
 
 
 def main() -> None:
-    """Start what loads beside us first, as `trainer run` does; end with q."""
+    """With --beside, starts the worker's imports first, as `trainer run` does; the key q quits."""
     beside = subprocess.Popen([sys.executable, "-P", "-c", WORKER]) if "--beside" in sys.argv[1:] else None
 
     from textual.app import App, ComposeResult

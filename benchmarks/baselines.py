@@ -1,4 +1,4 @@
-"""What recipes of sequences are held against, computed from the same splits: no network is needed for it."""
+"""Baselines of the sequence recipes, computed from the same splits without a neural network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST = 4
 
 
 def against_n_grams(run: Run) -> dict[str, float]:
-    """Macro F1 of logistic regression on the n-grams of the `names` recipe's texts, and how far the run is above it."""
+    """Macro F1 of logistic regression on the n-grams of the `names` recipe's texts, and the run's F1 minus this F1."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import f1_score
@@ -40,8 +40,8 @@ def against_n_grams(run: Run) -> dict[str, float]:
 
 
 def against_forecasts(run: Run) -> dict[str, float]:
-    """Mean absolute errors of the seasonal naive and of the autoregressive forecast of the `forecast` recipe's test
-    split, and the run's error relative to each.
+    """Mean absolute errors of the seasonal naive and the autoregressive forecast on the `forecast` recipe's test split,
+    and the run's error relative to each.
     """
     splits: Mapping[str, Series] = splits_of("forecast")
     windows = {split: windows_of(part) for split, part in splits.items()}
@@ -58,7 +58,7 @@ def against_forecasts(run: Run) -> dict[str, float]:
 
 def autoregressive(series: np.ndarray, windows: Mapping[str, tuple[np.ndarray, np.ndarray]], season: int = 24) -> float:
     """The mean absolute test error of an autoregressive model fitted to `series` by least squares. The validation error
-    decides its order and whether it models seasonal differences: ARIMA(p, 0, 0)(0, 0 or 1, 0).
+    selects its order and whether it models seasonal differences: ARIMA(p, 0, 0)(0, 0 or 1, 0).
     """
     found = []
     for difference, order in product((0, season), ORDERS):

@@ -1,9 +1,9 @@
-"""Element-wise chains relative to the machine's memory: the best of a plain and a non-temporal copy, in the same run.
+"""Speed of element-wise chains relative to the faster of a plain and a non-temporal memory copy in the same run.
 
 python benchmarks/chains.py [gelu_25mb …] [--json] [--rounds N]
 
-A chain's bytes are what it must read and write once; a copy's are what it reads and writes. Both run on the pool's
-threads, so the copies are two kernels more: one by the C library's `memcpy`, one of vector loads and streaming stores.
+Bytes are what a chain must read and write once, and what a copy reads and writes. Both run on the pool's threads, so
+the copies are kernels, too: one calls the C library's `memcpy`, one has vector loads and streaming stores.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _gelu(x: Node) -> Node:
     return p.multiply(p.multiply(x, _constant(0.5, x)), inner)
 
 
-# name -> (how many inputs, their chain)
+# name -> (number of inputs, chain)
 CHAINS: dict[str, tuple[int, Callable[..., Node]]] = {
     "scale_shift": (1, lambda x: p.add(p.multiply(x, _constant(1.5, x)), _constant(0.25, x))),
     "relu_of_sum": (2, lambda x, y: p.maximum(p.add(x, y), _constant(0.0, x))),
@@ -89,7 +89,7 @@ CHAINS: dict[str, tuple[int, Callable[..., Node]]] = {
 
 
 def _adam(weight: Node, first: Node, second: Node, gradient: Node) -> tuple[Node, Node, Node]:
-    """The new weight and moments (Kingma & Ba 2015, without the correction)."""
+    """The new weight and moments (Kingma & Ba 2015, without bias correction)."""
     decayed = p.multiply(first, _constant(0.9, first))
     new_first = p.add(decayed, p.multiply(gradient, _constant(0.1, first)))
     square = p.multiply(p.multiply(gradient, gradient), _constant(0.001, first))
@@ -127,7 +127,7 @@ def _seconds(run: Callable[[], object]) -> float:
 
 @functools.lru_cache(maxsize=1)
 def _chain(name: str, size: int) -> tuple[Callable[[], object], int]:
-    """What runs the chain, and how many arrays it reads or writes."""
+    """Returns a function that runs the chain, and the number of arrays that it reads or writes."""
     arrays = _memory(size)
     device = get("cpu")
     if name == "adam":
@@ -160,14 +160,14 @@ def _copy(kind: str, size: int) -> Callable[[], None]:
 
 
 def chain_rate(name: str, size: int) -> float:
-    """GB/s that a chain reads and writes, arrays of `size` elements."""
+    """Returns the GB/s that a chain reads and writes, with arrays of `size` elements."""
     run, streams = _chain(name, size)
     run()
     return streams * 4 * size / _seconds(run) / 1e9
 
 
 def copy_rate(size: int) -> float:
-    """GB/s that the faster of the two copies reads and writes."""
+    """Returns the GB/s that the faster of the two copies reads and writes."""
     rates = []
     for kind in COPIES:
         run = _copy(kind, size)

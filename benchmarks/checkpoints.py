@@ -1,4 +1,4 @@
-"""What a checkpoint of 100 million parameters each 50 steps costs the loop: its wait against the copy alone.
+"""Cost of a checkpoint of 100 million parameters every 50 steps: the training loop's wait relative to the copy alone.
 
 python benchmarks/checkpoints.py [stall_vs_copy writer_cpu_s] [--json] [--rounds N]
 """
@@ -19,7 +19,7 @@ STEPS = 150
 
 
 def costs() -> dict[str, float]:
-    """The medians of a run's checkpoints, by what their events tell."""
+    """Returns the medians over a run's checkpoints, from their events."""
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "--steps", str(STEPS)],
         check=True,
@@ -33,7 +33,7 @@ def costs() -> dict[str, float]:
 
 
 def of_one_run(*names: str) -> list[Callable[[], float]]:
-    """Measures that take their values from the same run, each run once for all of them."""
+    """Returns functions that measure these values, all from the same runs: each run serves every function once."""
     waiting: dict[str, list[float]] = {name: [] for name in names}
 
     def measure(name: str) -> float:

@@ -1,20 +1,21 @@
-"""Predicted cost of data-parallel training on clusters, from what a step and its messages cost on this machine.
+"""Predicts the cost of data-parallel training on clusters from that of a step and its messages on this machine.
 
     python benchmarks/clusters.py [ranks_2 ranks_4] [--json] [--rounds N]     predictions against measurements here
     python benchmarks/clusters.py --table                                     the table of docs/scale.md
 
 Needs the extra `distributed`.
 
-measured   two ranks with one thread each: seconds of a ResNet-50 step between its exchanges, without them; seconds of
-           sums by their size
-simulated  P ranks, each with times of computing that were measured. A sum takes log2 P rounds, by halving or whole.
-           Ranks on processors exchange it themselves, when they need it and all have begun it; GPUs meanwhile go on
-checked    the step's time with 2 and 4 ranks here. Where ranks outnumber cores, all of their work takes as many times
-           as long: they share cores, and one that waits yields its own. Threads of other programs count as ranks
+measured   two ranks with one thread each: seconds of a ResNet-50 step between its exchanges, without the exchanges;
+           seconds of a sum by its size
+simulated  P ranks, each with measured compute times. A sum takes log2 P rounds, of halves or of the whole array. CPU
+           ranks run it themselves, when they need it and all have started it; GPUs keep computing meanwhile
+checked    the step's time with 2 and 4 ranks here. If ranks outnumber cores, all work slows down by that factor: ranks
+           share cores, and a waiting rank yields its core. Threads of other programs count as ranks
 
-Predictions for this machine are from medians, with the delays by other programs; for clusters from the fastest times.
-The bar is 15 %: rounds of the same step on one machine differ by 5 to 10 %, and a choice between two clusters needs no
-more. A node of a cluster is this machine, with a rank for each core.
+Predictions for this machine use measured compute times and median sums, with the delays by other programs; those for
+clusters use the fastest times.
+The bar is 15 %: rounds of the same step on one machine differ by 5 to 10 %, and this is enough to choose between two
+clusters. A node of a cluster is this machine with one rank per core.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ from trainer.learner.ranks.tree import SMALL_BYTES
 
 BAR = 15.0
 CORES = 2
-"""Processes that measure costs, each on a core of its own."""
+"""Number of processes that measure costs, each on its own core."""
 
 SAMPLES = 16
 GPU_IMAGES_PER_SECOND = 2500.0
-"""Assumed speed of one GPU: what NVIDIA publishes for ResNet-50 in 16 bits on an A100, rounded. Not measured."""
+"""Assumed speed of one GPU, not measured: NVIDIA's published value for ResNet-50 in 16 bits on an A100, rounded."""
 
 GPU_IMAGES = 128
-"""Of one GPU in a step."""
+"""Images per GPU and step."""
 
 GPU_ADD_BYTES_PER_SECOND = 1e12
 """Assumed: an addition reads two arrays and writes one, at 3 TB/s."""
@@ -52,7 +53,7 @@ GPU_ADD_BYTES_PER_SECOND = 1e12
 
 @dataclass(frozen=True)
 class Measured:
-    """What `workloads/clustered.py` prints."""
+    """The output of `workloads/clustered.py`."""
 
     marks: list[list[Any]]
     seconds: np.ndarray
@@ -62,7 +63,7 @@ class Measured:
 
     @property
     def slowdown(self) -> float:
-        """Times as long as on a core of its own a rank takes, by the share of a processor that it had."""
+        """How many times as long a rank takes as on its own core, from the share of a processor that it had."""
         return max(1.0, 1 / self.share)
 
     @property
@@ -72,12 +73,12 @@ class Measured:
 
     @property
     def undisturbed(self) -> Measured:
-        """The fastest times."""
+        """These measurements with the fastest times only."""
         fastest = [[nbytes, least, least] for nbytes, _, least in self.sums]
         return Measured(self.marks, self.seconds.min(axis=0, keepdims=True), self.steps, fastest)
 
     def sum_seconds(self, nbytes: float) -> float:
-        """Seconds of a sum of one array over two ranks on this machine, between the sizes that were measured."""
+        """Seconds of a sum of one array over two ranks here: interpolated, or proportional above the largest size."""
         sizes, found, _ = zip(*self.sums, strict=True)
         if nbytes <= sizes[-1]:
             return float(np.interp(nbytes, sizes, found))
@@ -86,7 +87,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Round:
-    """One of the log2 P rounds of a sum: bytes that a rank sends, in one message or in two halves, to a distance."""
+    """One of the log2 P rounds of a sum: bytes that a rank sends, whole or in two halves, and the distance."""
 
     nbytes: float
     messages: int
@@ -95,13 +96,13 @@ class Round:
 
 @dataclass(frozen=True)
 class Link:
-    """A network: bits per second of one node, and seconds that a message takes at least."""
+    """A network: bits per second of one node, and the minimum seconds of a message."""
 
     bits: float
     latency: float
 
     def seconds(self, each: Round, sharing: int) -> float:
-        """Of a round, by one of `sharing` ranks that use the link at once."""
+        """Returns the seconds of a round for one of `sharing` ranks that use the link at once."""
         return each.messages * self.latency + each.nbytes * 8 * sharing / self.bits
 
 
@@ -109,11 +110,11 @@ LINKS = {25: Link(25e9, 20e-6), 400: Link(400e9, 4e-6)}
 """By Gbit/s: Ethernet through the kernel, and InfiniBand. Latencies are assumed."""
 
 GPU_LATENCY = 15e-6
-"""Assumed: what a message and the addition after it take on top, by NCCL's kernel and the engine's."""
+"""Assumed extra seconds of a message and the addition after it, for NCCL's kernel and the engine's."""
 
 
 def measured(ranks: int) -> Measured:
-    """Measure with this number of ranks on this machine."""
+    """Measures with this number of ranks on this machine."""
     launcher = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}:/usr/bin")
     if launcher is None:
         raise SystemExit("this benchmark needs mpiexec; pip install 'lucid-trainer[distributed]' has it")
@@ -124,13 +125,13 @@ def measured(ranks: int) -> Measured:
 
 
 def parts(sizes: Sequence[int]) -> list[int]:
-    """Bytes of the arrays that are exchanged: large values on their own, small ones together."""
+    """Returns the bytes of each exchanged array: large values separately, small ones together."""
     small = sum(size for size in sizes if size <= SMALL_BYTES)
     return [size for size in sizes if size > SMALL_BYTES] + ([small] if small else [])
 
 
 def rounds(nbytes: int, ranks: int) -> list[Round]:
-    """The rounds of a sum over ranks, a power of two."""
+    """Returns the rounds of a sum over `ranks`, a power of two."""
     is_whole, distances = nbytes <= SMALL_BYTES, [1 << number for number in range(ranks.bit_length() - 1)]
     return [Round(nbytes, 1, each) if is_whole else Round(nbytes / each, 2, each) for each in distances]
 
@@ -138,12 +139,12 @@ def rounds(nbytes: int, ranks: int) -> list[Round]:
 def simulated(
     costs: Measured, ranks: int, seconds: Callable[[Round], float], *, scale: float = 1.0, is_aside: bool = False
 ) -> float:
-    """Mean seconds of a step.
+    """Returns the mean seconds of a step.
 
     Args:
-        seconds: of one round of a sum.
-        scale: of the times of computing.
-        is_aside: sums are packed, and go on while the rank computes, one after the other.
+        seconds: returns the seconds of one round of a sum.
+        scale: factor on the compute times.
+        is_aside: sums are packed, and run one after another while the rank computes.
     """
 
     @functools.cache
@@ -169,15 +170,15 @@ def simulated(
 
 
 def here(costs: Measured, ranks: int, others: float) -> float:
-    """Predicted seconds of a step of ranks on this machine, next to a number of other busy threads."""
+    """Predicted seconds of a step with `ranks` ranks on this machine while `others` other threads are busy."""
     sharing = max(1.0, (ranks + others) / CORES) / costs.slowdown
     return simulated(costs, ranks, lambda each: sharing * costs.sum_seconds(each.nbytes), scale=sharing)
 
 
 def of_nodes(costs: Measured, nodes: int, link: Link) -> float:
-    """Predicted seconds of a step of nodes like this machine: the first round is within a node."""
+    """Predicted seconds of a step on nodes like this machine. The first round of a sum stays within a node."""
     size, slowest, _ = costs.sums[-1]
-    overhead, add = costs.sum_seconds(0), slowest / size / 2  # of a sum here, about half are its additions
+    overhead, add = costs.sum_seconds(0), slowest / size / 2  # about half of a sum here is its additions
 
     def seconds(each: Round) -> float:
         if each.distance < CORES:
@@ -188,7 +189,7 @@ def of_nodes(costs: Measured, nodes: int, link: Link) -> float:
 
 
 def of_gpus(costs: Measured, gpus: int, link: Link) -> tuple[float, float]:
-    """Predicted seconds of a step of GPUs with a link each, and of one without waits."""
+    """Predicted seconds of a step on GPUs with one link each, and of a step without waits."""
     alone = GPU_IMAGES / GPU_IMAGES_PER_SECOND
 
     def seconds(each: Round) -> float:
@@ -198,12 +199,12 @@ def of_gpus(costs: Measured, gpus: int, link: Link) -> tuple[float, float]:
 
 
 def others(found: Measured, ranks: int) -> float:
-    """How many threads of other programs were busy, by the share of processors that ranks had."""
+    """Returns how many threads of other programs were busy, from the share of processors that the ranks had."""
     return max(0.0, CORES * found.slowdown - ranks)
 
 
 def error(ranks: int) -> float:
-    """By how many percent the prediction misses the measured step."""
+    """Returns the relative error of the predicted step time, in percent."""
     costs = measured(CORES)
     found = costs if ranks == CORES else measured(ranks)
     return 100 * abs(here(costs, ranks, others(found, ranks)) / float(np.mean(found.steps)) - 1)

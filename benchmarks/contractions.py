@@ -1,8 +1,8 @@
-"""Our contractions compared with the peers': convolutions in three directions and matrix products, packing included.
+"""Compares our contractions with the peers': convolutions in three directions and matrix products, including packing.
 
-Each is a figure of its own; `FAMILIES` hold the geometric mean over the layers of ResNet-50 at batch 8, and over
-products from 64 to 4096, against PyTorch and against NumPy's BLAS; also over depthwise layers and small groups, and
-over the 3x3 layers of ResNet-50 in the numerics class "fast".
+Each layer and product is a figure. `FAMILIES` take the geometric mean over the layers of ResNet-50 at batch 8, over
+products from 64 to 4096 (relative to PyTorch and to NumPy's BLAS), over depthwise layers and small groups, and over the
+3x3 layers of ResNet-50 in the numerics class "fast".
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ DIRECTIONS = {
 SIDES = {"matmul": "product", "matmul_left_gradient": "left_gradient", "matmul_right_gradient": "right_gradient"}
 
 Call = tuple[str, list[np.ndarray | int], int]
-"""The module of a kernel named `kernel`, its arrays, the words that follow their addresses, and its tasks."""
+"""The module of a kernel named `kernel`, its arrays and the words after their addresses, and its number of tasks."""
 
 
 def _random(*shape: int) -> np.ndarray:
@@ -131,7 +131,7 @@ def _specification(kind: str, numbers: tuple[int, ...]) -> ConvolutionSpec:
 def _gradient_calls(
     ir: str, arrays: list[np.ndarray], tasks: int, sums: TotalsSpec, words: tuple[int, ...] = ()
 ) -> list[Call]:
-    """A weight gradient, and the adding of what its groups of blocks leave where there are several."""
+    """Calls of a weight gradient, and of the sum over its groups of blocks if there are several."""
     parts = _random(sums.size)
     calls: list[Call] = [(ir, [*arrays, parts, *words], tasks)]
     if sums.is_needed:
@@ -140,7 +140,7 @@ def _gradient_calls(
 
 
 def _grouped_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
-    """Depthwise convolutions and small groups."""
+    """Calls of depthwise convolutions and of convolutions with small groups."""
     spec = _specification(kind, numbers)
     alone = depthwise.depthwise(spec)
     if alone is None:
@@ -164,7 +164,7 @@ def _grouped_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
 
 
 def _fast_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
-    """As the numerics class "fast" computes it: Winograd's algorithm where the shape says so."""
+    """Calls in the numerics class "fast": Winograd's algorithm for the shapes that it suits."""
     spec = _specification(kind, numbers)
     fast = winograd_choice.algorithm(spec)
     if fast is None:
@@ -227,7 +227,7 @@ def _product_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
 
 @functools.lru_cache(maxsize=1)
 def _program(kind: str, numbers: tuple[int, ...]) -> Callable[[], None]:
-    """The calls as a tape that the pool's threads walk."""
+    """Returns a function that runs the calls as a tape on the pool's threads."""
     if kind.startswith("fast_"):
         calls = _fast_calls(kind.removeprefix("fast_"), numbers)
     else:

@@ -1,15 +1,15 @@
-"""Training steps on more cores than this machine has: predictions, and how well they meet the threads it has.
+"""Predicts training steps on more cores than this machine has, and checks predictions on the threads that it has.
 
 python benchmarks/cores.py [resnet50_2 …] [--json] [--rounds N]
 python benchmarks/cores.py --table [resnet50 mlp …] [--at N] [--cores N] [--limit GB/S] [--rows N]
 
-    NETWORK_1, NETWORK_2, …  the difference of the predicted from the measured step on one and two threads, and on each
-                             further power of two that this machine has cores for, in percent
+    NETWORK_1, NETWORK_2, …  the relative error of the predicted step in percent, on one and two threads, and on each
+                             further power of two that this machine has cores for
 
-A step is measured task by task on one thread. `simulation.py` says how a prediction is made of that and of what two
-threads cost here: a barrier, a claim of a task, waking, bytes a second. `--table` predicts 1 to 64 threads, and names
-the launches that lose most time on N threads (`--at`, default 64). `--cores`: tasks are cut as on a machine with so
-many (default 8, as on fewer). `--limit` is the bandwidth of the memory of the machine to predict; without it
+A step is measured task by task on one thread. `simulation.py` predicts from these times and from the costs of two
+threads here: a barrier, a claim of a task, waking, bytes per second. `--table` predicts 1 to 64 threads and lists the
+launches that lose the most time on N threads (`--at`, default 64). `--cores` splits tasks as on a machine with this
+many cores (default 8, also used for fewer). `--limit` is the memory bandwidth of the predicted machine; without it,
 bandwidth grows with the cores, as on a server with enough channels.
 """
 
@@ -47,18 +47,18 @@ from trainer.engine.targets.cpu.topology import available_threads
 sys.path.insert(0, str(Path(__file__).parent / "workloads"))
 
 STEPS = {"resnet50": 4, "mlp": 200, "transformer": 4, "lsgan": 4}
-"""Networks, and how many steps of each are measured at a time."""
+"""By network, the number of steps measured at a time."""
 
 PREDICTED = (1, 2, 4, 8, 16, 32, 64)
 MEASURED = tuple(threads for threads in PREDICTED if threads <= max(2, available_threads()))
 BAR = 10.0
 ROUNDS = 3
 NETWORK_OF = {"transformer": "decoder"}
-"""Names of `untuned_networks.py`; the others are those of `ours.py`."""
+"""Names in `untuned_networks.py`; other networks have the names in `ours.py`."""
 
 MEETINGS, CLAIMS, WAKINGS, REPETITIONS = 50, 20_000, 50, 200
 PAUSE = 2e-4
-"""Seconds between steps, for which the threads sleep."""
+"""Seconds between wakings, during which the threads sleep."""
 
 _ONE_TASK = """
 define void @one(ptr %block, i64 %task, ptr %scratch) {
@@ -85,7 +85,7 @@ def _functions() -> native.Library:
 
 
 class ByTask:
-    """A program with a record for each task, so that each is stamped."""
+    """A program with one record per task, so that each task gets time stamps."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -108,7 +108,7 @@ class ByTask:
             records[part, 2:4] = 1, SINGLE
 
     def run(self) -> tuple[float, np.ndarray]:
-        """Seconds of all tasks in turn, and of each."""
+        """Runs all tasks in turn; returns their total seconds and the seconds of each."""
         count = int(self.edges[-1])
         stamps, start = room(1, count), time.perf_counter()
         self.program.device.pool.run(
@@ -119,14 +119,14 @@ class ByTask:
         return spent, ticks * (spent / max(1, int(stamps[0, -1, 1] - stamps[0, 0, 0])))
 
     def described(self, seconds: np.ndarray) -> list[Launch]:
-        """The launches, from the seconds of their tasks."""
+        """Returns the launches, from the seconds of their tasks."""
         found = []
         for number, (launch, waits) in enumerate(
             zip(self.launches, self.program.waits[self.program.constant :], strict=True)
         ):
             tasks = tuple(float(each) for each in seconds[self.edges[number] : self.edges[number + 1]])
             meetings = 0
-            if launch.body:  # its tasks are the same ones in every turn
+            if launch.body:  # every turn runs the same tasks
                 meetings = launch.work.spec.count * (2 + len(launch.body))
                 tasks = (tasks[0] / launch.tasks,) * launch.tasks
             found.append(Launch(launch.label, tasks, bool(waits), load_of(launch.work).nbytes, meetings))
@@ -135,7 +135,7 @@ class ByTask:
 
 @contextmanager
 def walking(walk: Callable[..., Any]) -> Iterator[None]:
-    """Programs are walked by `walk` inside the block."""
+    """Replaces `Program.walk` with `walk` inside the block."""
     usual = Program.walk
     setattr(Program, "walk", lambda program, **_: walk(program))  # noqa: B010  (which mypy asks for)
     try:
@@ -148,7 +148,7 @@ TOGETHER = functools.partial(Program.walk, together=True)
 
 
 class Network:
-    """A network's training step on `threads` threads, with tasks cut for `cores` cores."""
+    """A network's training step on `threads` threads, with tasks split for `cores` cores."""
 
     def __init__(self, name: str, threads: int, cores: int) -> None:
         machine = for_threads(host_machine(), cores)
@@ -169,14 +169,14 @@ class Network:
             self.seconds()
 
     def seconds(self, walk: Callable[[Program], Any] = TOGETHER) -> float:
-        """Seconds of a step, on all threads whatever else runs."""
+        """Returns the seconds of a step, on all threads even if they are busy."""
         with engine.device(self.device), walking(walk):
             start = time.perf_counter()
             self.run()
             return time.perf_counter() - start
 
     def tasks(self) -> tuple[float, list[tuple[ByTask, np.ndarray]]]:
-        """A step task by task: seconds outside of programs, and of the tasks of each program."""
+        """Runs a step task by task; returns the seconds outside of programs, and those of the tasks of each program."""
         inside, found = 0.0, []
 
         def walk(program: Program) -> ProgramRun[Program]:
@@ -194,7 +194,7 @@ class Network:
         return outside, found
 
 
-# --- what threads cost -----------------------------------------------------------------------------------------------
+# --- costs of threads ------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -203,7 +203,7 @@ def costs() -> Costs:
     one, two = Pool(1), Pool(2)
     meeting = _tape(MEETINGS, 1, SINGLE | BARRIER)
     barrier = (min(_seconds(two, meeting, 2)) - min(_seconds(two, meeting, 1))) / MEETINGS
-    # the fastest are those in which the other thread came too late to claim anything
+    # not the minimum: in the fastest runs, the other thread comes too late to claim a task
     claim = statistics.median(_seconds(two, _tape(1, CLAIMS, 0), 2)) / CLAIMS
     second = Recording(two).clock().seconds_per_tick
     wakings = []
@@ -225,7 +225,7 @@ def _tape(records: int, tasks: int, flags: int) -> np.ndarray:
 
 
 def _seconds(pool: Pool, tape: np.ndarray, threads: int) -> list[float]:
-    """Of each of several runs."""
+    """Returns the seconds of each of several runs."""
     found = []
     for _ in range(REPETITIONS):
         start = time.perf_counter()
@@ -239,14 +239,14 @@ def _seconds(pool: Pool, tape: np.ndarray, threads: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of a step on each number of threads, seconds of it outside of programs, and the launches of each."""
+    """Seconds of a step by number of threads, its seconds outside of programs, and the launches of each program."""
 
     seconds: dict[int, float]
     outside: float
     programs: list[list[Launch]]
 
     def predicted(self, threads: int, costs: Costs) -> float:
-        """Seconds of a step."""
+        """Returns the predicted seconds of a step."""
         return self.outside + sum(predicted(program, threads, costs).seconds for program in self.programs)
 
 
@@ -254,7 +254,7 @@ network = functools.cache(Network)
 
 
 def measured(name: str, threads: Sequence[int], cores: int = FEWEST_THREADS) -> Measured:
-    """Medians over several steps with each number of threads, and of each task, in alternation."""
+    """Returns medians over several steps for each number of threads and for each task, measured in alternation."""
     seconds: dict[int, list[float]] = {count: [] for count in threads}
     outside: list[float] = []
     tasks: list[list[np.ndarray]] = []
@@ -271,7 +271,7 @@ def measured(name: str, threads: Sequence[int], cores: int = FEWEST_THREADS) -> 
 
 
 def difference(name: str, threads: int) -> float:
-    """By how many percent a step differs from its prediction."""
+    """Returns the relative error of the predicted step time, in percent."""
     found = measured(name, (threads,))
     return 100 * abs(found.predicted(threads, costs()) / found.seconds[threads] - 1)
 
@@ -284,7 +284,7 @@ FIGURES = [
 
 
 def table(name: str, found: Measured, costs: Costs, many: int, rows: int) -> Iterator[str]:
-    """Lines about a network: predictions, and the launches that lose most with `many` threads."""
+    """Yields lines about a network: predictions, and the launches that lose the most time on `many` threads."""
     one = found.predicted(1, costs)
     launches = [launch for program in found.programs for launch in program]
     yield f"{name}: {len(launches)} launches, {sum(len(launch.tasks) for launch in launches)} tasks"

@@ -1,18 +1,18 @@
-"""The dashboard's figures, taken in a real pseudo-terminal of 160x50.
+"""Measures the dashboard in a real pseudo-terminal of 160x50.
 
 first frame   from starting the command to the run's name and its phases on the screen: the 95th percentile of 20
-app           until the app behind that frame has drawn and takes keys, beside a bare shell of widgets, launched in
-              turns with it
-finished      processor time and terminal output of a finished run that is being looked at
+app           until the app behind that frame has drawn and accepts keys, relative to a bare shell of widgets; launches
+              of the two alternate
+finished      processor time and terminal output while the dashboard shows a finished run
 live          the same for a run that reports ten metric records a second (a simulated worker writes them)
 quit          from pressing q to the end of the process
 million       a run of a million records: until the first chart, and until the whole run has been read
-cold start    a task like pix2pix's, and two recipes, with nothing compiled: the longest time until its first step in
-              which the screen shows neither progress nor a clock that runs
+cold start    a task like pix2pix's, and two recipes, with nothing compiled: the longest time before the first step in
+              which the screen shows neither progress nor a running clock
 charts        redrawing 20 charts of 100,000 points each
-flood         a run that writes 10,000 records a second: how soon a key is answered, by how much the dashboard's memory
-              grows meanwhile, what a record costs its writer, and how many steps a training makes that writes them,
-              both compared with the same without a dashboard
+flood         a run that writes 10,000 records a second: the time until a key is answered, the growth of the dashboard's
+              memory meanwhile, the cost of a record to its writer, and the number of steps of a training that writes
+              records; the last two relative to the same without a dashboard
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ LIVE_SECONDS = 8.0
 FLOOD_RATE, FLOOD_SECONDS = 10_000, 16.0
 PATIENCE_SECONDS = 60.0
 FINISHED = "✓ ".encode()
-"""Before a phase that is over, as reading the configuration is when the run's directory is there."""
+"""Marks a finished phase. Reading the configuration has finished once the run's directory exists."""
 
 ASKED = b"\x1b[?1000h"
-"""The mouse is asked for once the app has drawn."""
+"""Requests mouse events, which the app does once it has drawn."""
 
 COMMAND = (sys.executable, "-P", "-m", "trainer.cli")
 
@@ -64,20 +64,20 @@ class Terminal:
         self.pid, self.descriptor = _fork_with_terminal(command, environment, folder)
 
     def read(self, seconds: float) -> bool:
-        """Take what the command writes, for at most `seconds`; False once it has closed the terminal."""
+        """Reads what the command writes, for at most `seconds`; returns False once it has closed the terminal."""
         if not select.select([self.descriptor], [], [], seconds)[0]:
             return True
         try:
             data = os.read(self.descriptor, 1 << 16)
-        except OSError:  # the other end is closed: Linux says EIO
+        except OSError:  # the other end is closed: Linux raises EIO
             data = b""
         self.output += data
         return bool(data)
 
     def until(self, *texts: bytes) -> float:
-        """Seconds from the start until all texts have been written, or stand on the screen.
+        """Returns the seconds from the start until all texts have been written or are on the screen.
 
-        Of a text in the place of one alike only what differs is written.
+        If a text replaces a similar one, only the differences are written.
 
         Raises:
             RuntimeError: the command ended or took too long before that.
@@ -91,18 +91,18 @@ class Terminal:
         return time.perf_counter() - self.started
 
     def watch_for(self, seconds: float) -> int:
-        """Go on reading for some time; how many bytes came."""
+        """Keeps reading for `seconds`; returns the number of bytes."""
         before, end = len(self.output), time.perf_counter() + seconds
         while (left := end - time.perf_counter()) > 0:
             self.read(left)
         return len(self.output) - before
 
     def press(self, keys: bytes) -> None:
-        """Type something."""
+        """Types these keys."""
         os.write(self.descriptor, keys)
 
     def wait(self) -> float:
-        """Seconds until the command has ended."""
+        """Returns the seconds until the command has ended."""
         start = time.perf_counter()
         while self.read(1.0):
             if time.perf_counter() - start > PATIENCE_SECONDS:
@@ -151,7 +151,7 @@ def long_run() -> Path:
 
 
 def watching(run: Path) -> Terminal:
-    """`trainer watch` on a run."""
+    """Starts `trainer watch` on a run."""
     return Terminal([*COMMAND, "watch", str(run)], workspace())
 
 
@@ -161,7 +161,7 @@ def percentile_95(values: Sequence[float]) -> float:
 
 
 def launch_watch(*further: bytes) -> float:
-    """Milliseconds until `trainer watch` shows a run, and has written what else is named."""
+    """Returns the milliseconds until `trainer watch` shows a run and has written the texts in `further`."""
     terminal = watching(finished_run())
     seconds = terminal.until(b"phases", b"digits-7", FINISHED, *further)
     terminal.press(b"q")
@@ -170,32 +170,32 @@ def launch_watch(*further: bytes) -> float:
 
 
 def first_frame_of_watch() -> float:
-    """The 95th percentile of LAUNCHES of those."""
+    """Returns the 95th percentile of LAUNCHES first frames of `trainer watch`, in milliseconds."""
     return percentile_95([launch_watch() for _ in range(LAUNCHES)])
 
 
 def app_of_watch() -> float:
-    """Milliseconds until the app behind that frame has drawn its own, and takes keys."""
+    """Returns the milliseconds until the app behind the first frame has drawn its own frame and accepts keys."""
     return launch_watch(ASKED)
 
 
 def launch_run(*further: bytes) -> float:
-    """The same for `trainer run digits`, its worker loading beside it."""
+    """Returns the milliseconds until `trainer run digits` shows its run, while its worker loads."""
     name = f"frame-{time.monotonic_ns()}"
     terminal = Terminal([*COMMAND, "run", "digits", "--name", name], workspace())
     seconds = terminal.until(b"phases", name.encode(), b"config", *further)
-    terminal.press(b"xa")  # it leaves by itself once its worker is gone, which would disturb the next launch
+    terminal.press(b"xa")  # aborts the worker, which would disturb the next launch; the dashboard then exits
     terminal.wait()
     return 1e3 * seconds
 
 
 def first_frame_of_run() -> float:
-    """The 95th percentile of LAUNCHES of those."""
+    """Returns the 95th percentile of LAUNCHES first frames of `trainer run`, in milliseconds."""
     return percentile_95([launch_run() for _ in range(LAUNCHES)])
 
 
 def app_of_run() -> float:
-    """Milliseconds until the app takes keys."""
+    """Returns the milliseconds until the app of `trainer run` accepts keys."""
     return launch_run(ASKED)
 
 
@@ -213,7 +213,7 @@ def bare_shell(_: str) -> float:
 
 
 def bare_shell_beside_worker(_: str) -> float:
-    """The same while a worker's imports load."""
+    """Milliseconds until Textual shows a few boxes while a worker's imports load."""
     return _launch_bare("--beside")
 
 
@@ -225,7 +225,7 @@ def _settled(run: Path) -> Terminal:
 
 
 def _cost(terminal: Terminal, seconds: float) -> tuple[float, float]:
-    """Percent of a core and bytes a second of a command over some seconds."""
+    """Returns the percent of a core and the bytes per second of a command, over `seconds`."""
     process = psutil.Process(terminal.pid)
     before = sum(process.cpu_times()[:2])
     written = terminal.watch_for(seconds)
@@ -238,7 +238,7 @@ def _leave(terminal: Terminal) -> float:
 
 
 def finished_processor() -> float:
-    """Percent of a core while a finished run is looked at."""
+    """Percent of a core while the dashboard shows a finished run."""
     terminal = _settled(finished_run())
     percent, _ = _cost(terminal, LIVE_SECONDS)
     _leave(terminal)
@@ -246,7 +246,7 @@ def finished_processor() -> float:
 
 
 def finished_output() -> float:
-    """Bytes a second to the terminal while a finished run is looked at."""
+    """Bytes per second to the terminal while the dashboard shows a finished run."""
     terminal = _settled(finished_run())
     _, bytes_per_second = _cost(terminal, LIVE_SECONDS)
     _leave(terminal)
@@ -273,12 +273,12 @@ def _live_cost() -> tuple[float, float]:
 
 
 def live_processor() -> float:
-    """Percent of a core while a running run is looked at."""
+    """Percent of a core while the dashboard shows a live run."""
     return _live_cost()[0]
 
 
 def live_output() -> float:
-    """Bytes a second to the terminal while a running run is looked at."""
+    """Bytes per second to the terminal while the dashboard shows a live run."""
     return _live_cost()[1]
 
 
@@ -297,7 +297,7 @@ def million_first_chart() -> float:
 
 
 def million_complete() -> float:
-    """Milliseconds until every one of a million records has been read."""
+    """Milliseconds until all of a million records have been read."""
     terminal = watching(long_run())
     from synthetic_run import PEAK
 
@@ -307,7 +307,7 @@ def million_complete() -> float:
 
 
 def cold_start_silence(*words: str) -> Callable[[], float]:
-    """Milliseconds for which nothing moved in the phases' panel, at most, from the first frame to the first step."""
+    """Measures the longest milliseconds without a change in the phases panel, from first frame to first step."""
 
     def measure() -> float:
         from cold_start import longest_silence, record_start
@@ -319,7 +319,7 @@ def cold_start_silence(*words: str) -> Callable[[], float]:
 
 
 def _flood(seconds: float, *words: str) -> tuple[Path, subprocess.Popen[str]]:
-    """A run that is being flooded with records, and who writes them."""
+    """Starts a run that is flooded with records; returns its folder and the process that writes them."""
     folder = workspace() / "runs" / f"flood-{time.monotonic_ns()}"
     script = str(ROOT / "tests" / "tui" / "synthetic_run.py")
     words = (str(folder), "--flood", str(FLOOD_RATE), "--seconds", str(seconds), *words)
@@ -332,14 +332,14 @@ def _flood(seconds: float, *words: str) -> tuple[Path, subprocess.Popen[str]]:
 
 
 def _told(writer: subprocess.Popen[str]) -> tuple[float, float]:
-    """What a flood tells at its end: the microseconds of a record, how often a second it worked."""
+    """Waits for the end of a flood; returns the microseconds of a record and the training steps per second."""
     record, work = writer.communicate()[0].split()
     return float(record), float(work)
 
 
 @cache
 def _flooded() -> tuple[float, float]:
-    """Milliseconds until a key is answered (the worst of some), megabytes grown."""
+    """Returns the milliseconds until a key is answered (the maximum of several) and the memory growth in megabytes."""
     folder, writer = _flood(FLOOD_SECONDS)
     terminal = watching(folder)
     terminal.until(b"phases", b"it/s")
@@ -347,7 +347,7 @@ def _flooded() -> tuple[float, float]:
     process = psutil.Process(terminal.pid)
     memory, begun, answers = process.memory_info().rss, time.perf_counter(), []
     while time.perf_counter() - begun < FLOOD_SECONDS / 2:
-        for _ in range(2):  # help is opened, and closed
+        for _ in range(2):  # opens help, then closes it
             start = time.perf_counter()
             terminal.press(b"?")
             while terminal.watch_for(0.001) < 500 and time.perf_counter() - start < 1:
@@ -361,32 +361,32 @@ def _flooded() -> tuple[float, float]:
 
 
 def flood_key() -> float:
-    """Milliseconds from a key to what it shows, while 10,000 records a second are written: the worst of some."""
+    """Maximum milliseconds from a key to its effect on the screen while a run writes 10,000 records a second."""
     return _flooded()[0]
 
 
 def flood_memory() -> float:
-    """Megabytes by which the dashboard grows in half of FLOOD_SECONDS."""
+    """Growth of the dashboard's memory in half of FLOOD_SECONDS, in megabytes."""
     return _flooded()[1]
 
 
 def flood_writer() -> float:
-    """Microseconds of processor time that a record costs its writer with a dashboard looking on."""
+    """Microseconds of processor time that a record costs its writer while a dashboard shows the run."""
     return _watched_flood()[0]
 
 
 def flood_writer_alone(_: str) -> float:
-    """The same with nobody looking on."""
+    """Microseconds of processor time that a record costs its writer without a dashboard."""
     return _told(_flood(FLOOD_SECONDS / 2)[1])[0]
 
 
 def flood_training() -> float:
-    """How often a second a training makes its step between the records of a flood, with a dashboard looking on."""
+    """Training steps per second between the records of a flood while a dashboard shows the run."""
     return _watched_flood("--training")[1]
 
 
 def _watched_flood(*options: str) -> tuple[float, float]:
-    """What a flood tells at its end, with a dashboard looking on."""
+    """Returns the two values of `_told` for a flood that a dashboard shows."""
     folder, writer = _flood(FLOOD_SECONDS / 2, *options)
     terminal = watching(folder)
     while writer.poll() is None:
@@ -397,12 +397,12 @@ def _watched_flood(*options: str) -> tuple[float, float]:
 
 
 def flood_training_alone(_: str) -> float:
-    """The same with nobody looking on."""
+    """Training steps per second between the records of a flood without a dashboard."""
     return _told(_flood(FLOOD_SECONDS / 2, "--training")[1])[1]
 
 
 def twenty_charts() -> float:
-    """Milliseconds to draw 20 charts of 100,000 points again: each has just got one more."""
+    """Milliseconds to redraw 20 charts of 100,000 points after each gets one more point."""
     return _draw_charts()()
 
 
@@ -435,7 +435,7 @@ def _draw_charts() -> Callable[[], float]:
 
 
 def silence(name: str, ours: Callable[[], float]) -> Figure:
-    """Its workers are sessions of their own, whose processor time nobody can tell from other processes'."""
+    """No timing: workers run in their own sessions, whose processor time looks like that of other processes."""
     return Figure(name, ours=ours, bar=500, rounds=1, is_timing=False)
 
 

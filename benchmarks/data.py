@@ -1,14 +1,14 @@
-"""Data: indexing a COCO file compared with pycocotools, and loading JPEG files compared with PyTorch's DataLoader.
+"""Compares indexing a COCO file with pycocotools, and loading JPEG files with PyTorch's DataLoader.
 
 python benchmarks/data.py [coco_index_time …] [--json] [--rounds N] [--peer-python PATH]
 
-Each indexing (100,000 images, 800,000 annotations) is a process of its own; the memory is the most that it needed
-beyond its imports, the file's pages in it.
+Each indexing (100,000 images, 800,000 annotations) runs in its own process. The memory is the peak beyond its imports,
+including the file's pages.
 
 Loading is an epoch of 512 photographs of 640x480 that become batches of 32 at 224x224 (random resized crop, flip,
-color jitter), by 2 worker processes that are there already. `loader_same` calls the very function that the peer's data
-set calls, `loader_ours` is our reader with our transforms, `loader_scaled` the same with scaled decoding. The
-photographs are scikit-learn's, which the extra `dev` has; the peer's interpreter needs torch.
+color jitter), in 2 worker processes that already run. `loader_same` calls the same function as the peer's data set,
+`loader_ours` is our reader with our transforms, and `loader_scaled` adds scaled decoding. The photographs are
+scikit-learn's, which the extra `dev` has; the peer's interpreter needs torch.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ WORKLOAD = Path(__file__).parent / "workloads" / "coco_index.py"
 LOADING = Path(__file__).parent / "workloads" / "loading.py"
 
 LEAST_SPEED = 2.0
-"""Times as fast as pycocotools."""
+"""Minimum speed relative to pycocotools."""
 LEAST_THRIFT = 1 / 0.45
-"""pycocotools' memory over ours."""
+"""Minimum of pycocotools' memory divided by ours."""
 
 
 @functools.cache
 def annotations() -> Path:
-    """The file, made once."""
+    """Returns the COCO file, which it writes once."""
     folder = Path(tempfile.mkdtemp(prefix="trainer-benchmark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "instances.json"
@@ -43,7 +43,7 @@ def annotations() -> Path:
 
 
 def indexed(who: str) -> tuple[float, float]:
-    """(seconds, MB) of indexing the file."""
+    """Returns the seconds and MB of indexing the file."""
     command = [sys.executable, str(WORKLOAD), who, str(annotations())]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=checkout_environment())
     seconds, megabytes = map(float, done.stdout.split())
@@ -51,12 +51,12 @@ def indexed(who: str) -> tuple[float, float]:
 
 
 LEAST_SCALED_SPEED = 1.3
-"""Times as fast as the peer, which decodes whole images."""
+"""Minimum speed relative to the peer, which decodes whole images."""
 
 
 @functools.cache
 def photographs() -> Path:
-    """A folder of images, made once."""
+    """Returns a folder of images, which it writes once."""
     require(sklearn="scikit-learn")
     folder = Path(tempfile.mkdtemp(prefix="trainer-benchmark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -66,7 +66,7 @@ def photographs() -> Path:
 
 @functools.cache
 def loading(kind: str, python: str) -> Companion:
-    """A process that loads an epoch when it is asked to."""
+    """Returns a process that loads an epoch on request."""
     import PIL
 
     pillow = str(Path(PIL.__file__).parents[1])
@@ -74,7 +74,7 @@ def loading(kind: str, python: str) -> Companion:
 
 
 def loading_figure(kind: str, bar: float) -> Figure:
-    """Images a second of one of our ways to load, compared with the peer's."""
+    """Images per second of one of our loaders, relative to the peer's."""
     return Figure(
         f"loader_{kind}",
         ours=lambda: loading(kind, sys.executable)(),

@@ -1,11 +1,11 @@
-"""Which code a benchmark's figures depend on, and which recorded figures are of today's code.
+"""Finds the code that a benchmark's figures depend on, and the recorded figures that are current.
 
     python benchmarks/dependencies.py [BENCHMARK ...]
 
-prints a line a benchmark: how many of its recorded figures are current, and the modules that made the others stale.
-A figure depends on the benchmark's modules, on the workloads that it imports or names, on every room of the package
-that those import or name, on the rooms that these import, and on the recipes that are named. Comments, docstrings and
-formatting change nothing, nor does code for GPUs, which no recorded figure runs.
+Prints a line per benchmark: how many of its recorded figures are current, and the modules that made the others stale.
+A figure depends on the benchmark's modules, on the workloads that it imports or names, on every room (subpackage) that
+those import or name, on the rooms that these import, and on the recipes that are named. Comments, docstrings and
+formatting make nothing stale, nor does code for GPUs, which no recorded figure runs.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ BENCHMARKS = ROOT / "benchmarks"
 PACKAGE = provenance.PACKAGE
 WORKLOADS = BENCHMARKS / "workloads"
 RECORDING = ("recording.py", "provenance.py")
-"""What the harness keeps figures with."""
+"""The modules that record figures for the harness."""
 RECIPES = frozenset(file.parent.name for file in PACKAGE.glob("recipes/*/task.py"))
 GPU = tuple(PACKAGE / "engine" / "targets" / name for name in ("cuda", "ptx"))
 
 
 def main() -> int:
-    """The command; the exit code is 1 if a figure is stale or a benchmark has none."""
+    """Runs the command; returns 1 if a figure is stale or a benchmark has none."""
     import recording
 
     parser = argparse.ArgumentParser(
-        description="List the recorded figures that are of today's code, and why others are not.",
+        description="List the recorded figures that are current, and why the others are stale.",
         epilog="Example: python benchmarks/dependencies.py unseen cpu",
     )
     known = [file.stem for file in sorted(BENCHMARKS.glob("*.py"))
              if re.search(r"^from harness import .*\brun_figures\b", file.read_text(), re.MULTILINE)]  # fmt: skip
-    parser.add_argument("benchmarks", nargs="*", metavar="BENCHMARK", help=f"default all: {', '.join(known)}")
+    parser.add_argument("benchmarks", nargs="*", metavar="BENCHMARK", help=f"default: {', '.join(known)}")
     is_current, newest = True, recording.newest()
     for benchmark in parser.parse_args().benchmarks or known:
         lines = newest.get(benchmark, {})
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def changed(benchmark: str, revision: str) -> list[str]:
-    """The modules that a benchmark depends on whose statements differ from those of a commit, or "the commit" if the
+    """Returns the modules of a benchmark whose statements differ from those of a commit, or "the commit" if the
     checkout doesn't have it.
     """
     if (differing := _changed_since(revision)) is None:
@@ -75,7 +75,7 @@ def modules(benchmark: str) -> frozenset[Path]:
                 found |= provenance.recipe_files(PACKAGE / "recipes" / name.split(".")[2])
             elif name.startswith("trainer"):
                 rooms.update(name.split(".")[1:2])
-            elif name in RECIPES and file.stem != "harness":  # whose `names` are figures
+            elif name in RECIPES and file.stem != "harness":  # its `names` are figures
                 found |= provenance.recipe_files(PACKAGE / "recipes" / name)
             elif name not in RECORDING:
                 places = (BENCHMARKS / name, WORKLOADS / f"{name.removesuffix('.py')}.py")
@@ -100,7 +100,7 @@ def _files_of(room: str) -> list[Path]:
 
 
 def _names(file: Path) -> Iterator[str]:
-    """The modules that a module imports (`trainer.engine`, `harness.py`), and strings that may name one."""
+    """Yields the modules that a module imports (`trainer.engine`, `harness.py`), and strings that may name one."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (_name(alias.name) for alias in node.names)
@@ -119,7 +119,7 @@ def _name(module: str) -> str:
 
 @functools.cache
 def _changed_since(revision: str) -> frozenset[Path] | None:
-    """Modules whose statements differ from a commit's; None if the checkout doesn't have the commit."""
+    """Returns the modules whose statements differ from a commit's; None if the checkout doesn't have the commit."""
 
     def git(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(("git", "-C", str(ROOT), *words), capture_output=True, text=True, check=False)

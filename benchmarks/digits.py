@@ -1,10 +1,10 @@
-"""The recipe `digits` from the command to the end event: accuracy, wall time, and how soon the first step is done.
+"""Measures the recipe `digits` from the command to the end event: accuracy, wall time, and time to the first step.
 
     python benchmarks/digits.py [name …] [--json] [--rounds N]
 
-Every measurement is a command of its own, `trainer run digits`, and every figure is read from its events. A cold run
-has an empty folder for compiled kernels; a warm one has the folder of a run before it. `test_accuracy` takes another
-seed each time.
+Every measurement runs the command `trainer run digits`; figures other than `wall_cold` are read from its events. A cold
+run has an empty folder for compiled kernels; a warm one has the folder of an earlier run. `test_accuracy` takes a
+different seed each time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ONE_STEP = ("train.steps=1",)
 
 
 def train(overrides: Sequence[str], run_dir: Path, cache: Path) -> float:
-    """Run the recipe into `run_dir` with compiled kernels kept in `cache`; seconds from command to exit."""
+    """Runs the recipe into `run_dir`, with compiled kernels in `cache`; returns the seconds from command to exit."""
     command = [
         sys.executable,
         "-P",
@@ -51,13 +51,13 @@ def train(overrides: Sequence[str], run_dir: Path, cache: Path) -> float:
 
 @contextmanager
 def fresh() -> Iterator[tuple[Path, Path]]:
-    """A run directory and an empty folder for compiled kernels, both gone afterwards."""
+    """Yields a run directory and an empty folder for compiled kernels, both deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="digits-") as folder:
         yield Path(folder) / "run", Path(folder) / "cache"
 
 
 def seconds_to_first_step(records: Sequence[Record]) -> float:
-    """From the start of the command to the record of step 1."""
+    """Returns the seconds from the start of the command to the record of step 1."""
     return next(
         record.since_start
         for record in records
@@ -66,7 +66,7 @@ def seconds_to_first_step(records: Sequence[Record]) -> float:
 
 
 def test_accuracy(seeds: Iterator[int]) -> float:
-    """The accuracy on the test split that the end event states, of a run with the next seed."""
+    """Returns the test accuracy in the end event of a run with the next seed."""
     with fresh() as (run_dir, cache):
         train([f"seed={next(seeds)}"], run_dir, cache)
         end = open_run(run_dir).end
@@ -81,7 +81,7 @@ def wall_cold() -> float:
 
 
 def digits_wait() -> float:
-    """The share of the time that training waited for its data, over a whole run."""
+    """Returns the share of time that training waits for data, over a whole run."""
     with fresh() as (run_dir, cache):
         train([], run_dir, cache)
         events = (record.event for record in read_events(RunPaths(run_dir).events))
@@ -98,7 +98,7 @@ def first_step_cold() -> float:
 
 
 def first_step_warm(cache: Callable[[], Path]) -> float:
-    """The same where the kernels were compiled by an earlier run."""
+    """Seconds from the command to the first step, with kernels that an earlier run compiled."""
     with fresh() as (run_dir, _):
         train(ONE_STEP, run_dir, cache())
         return seconds_to_first_step(read_events(RunPaths(run_dir).events))
@@ -106,7 +106,7 @@ def first_step_warm(cache: Callable[[], Path]) -> float:
 
 @functools.cache
 def warm_cache() -> Path:
-    """A folder of compiled kernels that one run has filled; it stays until the process ends."""
+    """Returns a folder of kernels that one run compiled; it stays until the process ends."""
     folder = tempfile.TemporaryDirectory(prefix="digits-warm-")
     _kept.append(folder)
     train(ONE_STEP, Path(folder.name) / "run", Path(folder.name) / "cache")

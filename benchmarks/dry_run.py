@@ -1,12 +1,12 @@
-"""How far `trainer run --dry-run` is from the run that follows it: at most 10 % of the peak memory, and 20 % of the
-time of an epoch.
+"""Error of the estimates of `trainer run --dry-run` relative to the run that follows it: at most 10 % of the peak
+memory and 20 % of the epoch time.
 
     python benchmarks/dry_run.py [epoch/digits memory/clothes …] [--json] [--rounds N]
 
     epoch/NAME     seconds of an epoch after the first, with its validation
-    memory/NAME    resident memory of the training process at its highest
+    memory/NAME    peak resident memory of the training process
 
-Both processes begin with the kernels of a dry run before them, as a user's run does.
+Both measured processes start with kernels that a dry run has compiled, as a user's run does.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ MOST_OF_EPOCH, MOST_OF_MEMORY = 0.2, 0.1
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of an epoch, and bytes at the peak."""
+    """Seconds of an epoch, and peak memory in bytes."""
 
     epoch: float
     memory: float
 
 
 def pair(name: str) -> tuple[Measured, Measured]:
-    """What a dry run says of a recipe's run, and what the run took.
+    """Returns the estimates of a recipe's dry run, and the measurements of its run.
 
     Raises:
         RuntimeError: one of them failed.
@@ -62,18 +62,18 @@ def pair(name: str) -> tuple[Measured, Measured]:
         unit = 1 if sys.platform == "darwin" else 1024
         said = Measured(found["epoch_seconds"], found["peak_memory"])
         taken = Measured(epoch_seconds(RunPaths(place).events), used.ru_maxrss * unit)
-        print(f"{name}: said {said}, taken {taken}", file=sys.stderr)
+        print(f"{name}: estimated {said}, measured {taken}", file=sys.stderr)
         return said, taken
 
 
 def epoch_seconds(events: Path) -> float:
-    """Seconds from the end of the first epoch's validation to that of the last's, an epoch."""
+    """Returns the mean seconds of an epoch, from the end of the first epoch's validation to the end of the last's."""
     ends = [
         record.time
         for record in read_events(events)
         if isinstance(record.event, PhaseEvent) and (record.event.name, record.event.state) == ("validate", "finished")
     ]
-    each = len(ends) // EPOCHS  # averaged weights are validated by themselves
+    each = len(ends) // EPOCHS  # averaged weights have their own validation
     return (ends[-1] - ends[each - 1]) / (EPOCHS - 1)
 
 
@@ -81,13 +81,13 @@ _pairs: dict[str, tuple[Measured, Measured]] = {}
 
 
 def epoch_error(name: str) -> float:
-    """The relative error of the time of an epoch, measured again."""
+    """Measures again; returns the relative error of the epoch time."""
     said, taken = _pairs[name] = pair(name)
     return abs(said.epoch / taken.epoch - 1)
 
 
 def memory_error(name: str) -> float:
-    """The relative error of the peak memory, of the last measurement where there is one."""
+    """Returns the relative error of the peak memory, from the last measurement if there is one."""
     said, taken = _pairs.get(name) or pair(name)
     return abs(said.memory / taken.memory - 1)
 

@@ -1,13 +1,13 @@
-"""What operations cost without a trace, on few numbers, where Python counts and kernels do not.
+"""Cost of operations without a trace on few numbers, where Python's time matters and that of kernels does not.
 
 python benchmarks/eager.py [operation chain …] [--checkout PATH] [--peer-python PATH] [--json] [--rounds N]
 
-    operation             an operation on 16 numbers whose value is read, against the older checkout of `--checkout`
-    chain                 a chain of 40 of them that is read once, of tensors and of numbers, against the same
-    unread                a chain of 40 that nobody reads, against the same
-    new                   a number, index or slice that was not used before, against one that is used again
-    beside_numpy          operation and chain against NumPy, which computes at once and has no history
-    beside_torch          the same against PyTorch, from the environment of `--peer-python`
+    operation             an operation on 16 numbers whose value is read, relative to the checkout of `--checkout`
+    chain                 a chain of 40 operations that is read once, of tensors and of numbers, relative to the same
+    unread                a chain of 40 operations that is never read, relative to the same
+    new                   a number, index or slice that was not used before, relative to one that is used again
+    beside_numpy          operation and chain relative to NumPy, which computes at once and has no history
+    beside_torch          operation and chain relative to PyTorch, from the environment of `--peer-python`
 
 The last two have no bar. A ratio is the peer's microseconds divided by ours.
 """
@@ -39,7 +39,7 @@ NO_BAR = 0.0
 
 
 def beside_older(new: Checkout, old: Checkout | None) -> list[Figure | Family]:
-    """Figures against the older checkout; without one, ours alone."""
+    """Figures relative to the older checkout; without one, ours alone."""
     ours, peer = new.lent(SCRIPT, "trainer"), old.lent(SCRIPT, "trainer") if old else None
 
     def figure(name: str, case: str, bar: float) -> Figure:
@@ -61,12 +61,12 @@ def beside_older(new: Checkout, old: Checkout | None) -> list[Figure | Family]:
 
 
 def unreachable() -> float:
-    """The peer of a figure that lacks it."""
-    raise AssertionError("a figure without its peer asks for it")
+    """Placeholder for a missing peer, which is never called."""
+    raise AssertionError("the peer is missing")
 
 
 def new_beside_repeated(checkout: Checkout) -> Family:
-    """What is new against what is used again, in one process."""
+    """New numbers, indices and slices relative to repeated ones, in one process."""
     ours = checkout.lent(SCRIPT, "trainer")
     figures = (
         Figure(name, functools.partial(ours, name), functools.partial(ask, ours, case), NEW_AT_MOST, unit="µs",
@@ -77,12 +77,12 @@ def new_beside_repeated(checkout: Checkout) -> Family:
 
 
 def ask(companion: Companion, case: str, python: str) -> float:
-    """A peer of the same interpreter."""
+    """Runs a case in our own process, as the peer."""
     return companion(case)
 
 
 def beside(name: str, checkout: Checkout, peer: Callable[[str], Companion], *, needs_peer_python: bool) -> Family:
-    """Operations and chains against another library."""
+    """Operations and chains relative to another library."""
     ours = checkout.lent(SCRIPT, "trainer")
 
     def figure(case: str) -> Figure:
@@ -96,14 +96,14 @@ def beside(name: str, checkout: Checkout, peer: Callable[[str], Companion], *, n
 
 @functools.cache
 def library(name: str, python: str) -> Companion:
-    """The cases in another library."""
+    """Returns a process that runs the cases in another library."""
     threads = str(available_threads())
     environment = checkout_environment(OMP_NUM_THREADS=threads, OPENBLAS_NUM_THREADS=threads)
     return Companion(python, "-P", str(ROOT / WORKLOADS / SCRIPT), name, environment=environment)
 
 
 def figures(new: Checkout, old: Checkout | None) -> list[Figure | Family]:
-    """All that is measured."""
+    """Returns all figures."""
     return [
         *beside_older(new, old),
         new_beside_repeated(new),

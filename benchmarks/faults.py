@@ -1,9 +1,9 @@
-"""What a run survives: kills in every phase, damage to its checkpoints, and whatever it is given to read.
+"""Tests what a run survives: kills in every phase, damage to its checkpoints, and damaged or hostile input.
 
 python benchmarks/faults.py [NAME …] [--json] [--count N] [--seed S] [--continue FILE]
 
-The counts are of what came through. `--count` is how many there are of each kind, where fewer will do; `--seed` decides
-which. The kills of ranks take half an hour: `--continue` notes each in a file, and goes on after those that it has.
+Each figure counts the cases that pass. `--count` limits the number of cases of each kind; `--seed` selects them. The
+kills of ranks take half an hour: `--continue` records each in a file, and skips those that the file has.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ RUNS, SCENE_RUNS, RANKS, DAMAGES, MUTANTS, MUTANTS_BY_COMMAND, FILES, MODELS = (
     most if CHOSEN.count is None else min(most, CHOSEN.count) for most in (100, 100, 200, 1000, 9500, 500, 1000, 1000)
 )
 FEWEST = 2
-"""How often each phase is to be hit at least."""
+"""Minimum number of kills in each phase."""
 
 
 @functools.cache
 def killed_runs(of: str = "digits") -> list[Killed]:
-    """Runs of a recipe that were killed and resumed, each told of on standard error."""
+    """Kills and resumes runs of a recipe, reports each on standard error, and returns them."""
     count = RUNS if of == "digits" else SCENE_RUNS
     with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
         workload = DIGITS if of == "digits" else detection(Path(folder) / "data", CHOSEN.seed)
@@ -60,7 +60,7 @@ def killed_runs(of: str = "digits") -> list[Killed]:
 
 
 def histogram(runs: list[Killed]) -> collections.Counter[str]:
-    """How many kills were in each phase."""
+    """Returns the number of kills in each phase."""
     return collections.Counter(name for run in runs for name in run.phases)
 
 
@@ -73,7 +73,7 @@ def equal_scene_runs() -> float:
 
 
 def well_lost_ranks() -> float:
-    """How many of RANKS kills of a rank ended the training in time, with the bits of a whole run once resumed."""
+    """How many of RANKS kills of a rank end training in time, and resume to the bits of an uninterrupted run."""
     with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
         found = list[bool]()
         for kill in series(KilledRanks(Path(folder), CHOSEN.seed), RANKS, CHOSEN.known):
@@ -92,32 +92,32 @@ def fewest_in_a_phase() -> float:
 
 
 def noticed_damages() -> float:
-    """How many of DAMAGES were noticed and named, and had the checkpoint before taken up."""
+    """How many of DAMAGES are detected and named, with the previous checkpoint restored."""
     with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
         return DAMAGES - _problems(Damage(Path(folder), CHOSEN.seed).once, DAMAGES)
 
 
 def well_taken_configs(count: int, *, by_command: bool) -> float:
-    """How many of `count` changed configurations were read or refused as they must be, and in time."""
+    """How many of `count` changed configurations are correctly read or rejected, and in time."""
     with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
         mutants = Mutants(Path(folder), CHOSEN.seed)
         return count - _problems(lambda: mutants.once(by_command=by_command), count)
 
 
 def well_taken_files() -> float:
-    """How many of FILES damaged or hostile files were taken for what they are."""
+    """How many of FILES damaged or hostile files are handled correctly."""
     with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
         return FILES - _problems(Hostile(Path(folder), CHOSEN.seed).once, FILES)
 
 
 def well_taken_models() -> float:
-    """How many of MODELS damaged, hostile or foreign files of exported models were taken for what they are."""
+    """How many of MODELS damaged, hostile or foreign files of exported models are handled correctly."""
     with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
         return MODELS - _problems(ForeignModels(Path(folder), CHOSEN.seed).once, MODELS)
 
 
 def _problems(once: Callable[[], str], count: int) -> int:
-    """How many of `count` calls returned a problem; each is reported on standard error."""
+    """Returns how many of `count` calls return a problem; prints each problem to standard error."""
     problems = [problem for problem in (once() for _ in range(count)) if problem]
     for problem in problems:
         print(ascii(problem), file=sys.stderr, flush=True)
@@ -125,7 +125,7 @@ def _problems(once: Callable[[], str], count: int) -> int:
 
 
 def _count(name: str, ours: Callable[[], float], bar: int, unit: str) -> Figure:
-    """A figure of which every one must come through."""
+    """Returns a figure that counts passed cases; the bar is their minimum."""
     return Figure(name, ours, bar=bar, better="higher", unit=unit, rounds=1, is_timing=False)
 
 

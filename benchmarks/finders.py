@@ -1,11 +1,11 @@
-"""What is found before a training: batch sizes under a memory limit, and learning rates.
+"""Tests the automatic choice of batch sizes under a memory limit, and of learning rates.
 
 python benchmarks/finders.py [NAME …] [--json] [--seeds N]
 
 batch_size  recipes with `data.batch_size: auto` in a control group with a memory limit (Linux; needs the rights to
             make one): measured, trained for some steps, validated and saved, without running out of memory
-find_lr     recipes trained with the rate that `trainer find-lr` suggests, against their own rate at equal steps: a
-            horizon of STEPS, with the recipe's schedule over it
+find_lr     recipes trained with the learning rate that `trainer find-lr` suggests, relative to their own rate: STEPS
+            steps each, with the recipe's schedule over this horizon
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ OPTIONS.add_argument("--seeds", type=int, default=3, help="trainings with each l
 CHOSEN, REST = OPTIONS.parse_known_args()
 TRAINER = [sys.executable, "-P", "-m", "trainer.cli"]
 LIMITS = {"digits": 500, "names": 500, "forecast": 450, "clothes": 1600, "nuclei": 2500}
-"""By recipe: memory of the control group in MB, for batches of some tens to some thousands of items."""
+"""By recipe: memory of the control group in MB, for batches of tens to thousands of items."""
 STEPS = {"digits": 250, "names": 250, "adding": 400, "forecast": 250, "clothes": 96}
-"""By recipe: the horizon of a comparison of learning rates."""
+"""By recipe: the number of steps to compare learning rates."""
 
 
 def found_batch_sizes() -> float:
-    """How many of the recipes were measured and trained without running out of memory."""
+    """Returns how many recipes were measured and trained without running out of memory."""
     return sum(_trains_within(name, limit * 1_000_000) for name, limit in LIMITS.items())
 
 
@@ -62,7 +62,7 @@ def _trains_within(recipe: str, limit: int) -> bool:
 
 
 def found_learning_rates() -> float:
-    """How many of the recipes train at least as well with the suggestion, less a standard error of their own result."""
+    """Returns how many recipes reach, with the suggestion, at most their own loss plus its standard error."""
     return sum(map(_is_well_found, STEPS))
 
 
@@ -85,7 +85,7 @@ def _is_well_found(recipe: str) -> bool:
     is_reached = statistics.mean(found) <= statistics.mean(own) + error
     print(
         f"{recipe}, {STEPS[recipe]} steps: {optimizer.learning_rate:.2g} has a loss of {statistics.mean(own):.4g} ± "
-        f"{error:.2g}, the suggestion {suggestion:.2g} of {statistics.mean(found):.4g}: "
+        f"{error:.2g}, the suggestion {suggestion:.2g} has {statistics.mean(found):.4g}: "
         f"{'reached' if is_reached else 'missed'}", file=sys.stderr, flush=True,
     )  # fmt: skip
     return is_reached
@@ -96,7 +96,7 @@ def _horizon(recipe: str) -> list[str]:
 
 
 def _loss(recipe: str, rate: float, seed: int, folder: Path) -> float:
-    """The validation loss after the horizon; infinite if the training fails."""
+    """Returns the validation loss after the last step; infinity if the training fails."""
     run = folder / f"{rate}-{seed}"
     words = [
         f"optimizer.learning_rate={rate}", f"seed={seed}", *_horizon(recipe),

@@ -1,15 +1,15 @@
-"""Fine-tuning compared with training from scratch: 20 images per class of Fashion-MNIST, weights of photos of clothes.
+"""Compares fine-tuning from photos of clothes with training from scratch, on 20 images per class of Fashion-MNIST.
 
 python benchmarks/fine_tuning.py [gain processor_time] --data FOLDER [--weights RUN] [--json] [--rounds N]
 
-FOLDER has Fashion-MNIST's IDX files, or a part of them; it must hold 20 images per class and others to test with, of
-which at most 1,000 are used. The weights are trained first, by the recipe `clothes` on its own photos (grayscale,
-32x32 pixels), unless RUN is such a run. A round is a seed: it draws the 20 images, the initial values and the order of
-the batches. Both trainings are `trainer run` with the same network, images and number of steps, without a choice of the
-best checkpoint; they differ in the initial weights and the learning rate, which was chosen for each on other images.
+FOLDER has Fashion-MNIST's IDX files, or a part of them; it must hold 20 images per class and others for testing (at
+most 1,000 are used). The recipe `clothes` trains the weights first, on its own photos (grayscale, 32x32 pixels), unless
+RUN is a run of it. A round is one seed: it draws the 20 images, the initial values and the order of the batches. Both
+trainings are `trainer run` with the same network, images and number of steps, without selection of the best checkpoint.
+They differ in the initial weights and in the learning rate, which was chosen for each on other images.
 
-`gain` is the difference of the two accuracies in percentage points. `processor_time` is that of all the commands in
-seconds, which other processes disturb less than minutes; the two sides may differ by 5 %.
+`gain` is the difference of the two accuracies in percentage points. `processor_time` is the processor time of all
+commands in seconds, which other processes disturb less than wall time; the two sides may differ by 5 %.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def folder() -> Path:
 
 
 def train(name: str, config: dict[str, Any], *overrides: str) -> tuple[Path, float]:
-    """Trains with a config; the run directory, and the seconds of processor time.
+    """Trains with a config; returns the run directory and the seconds of processor time.
 
     Raises:
         RuntimeError: the training failed.
@@ -94,7 +94,7 @@ def accuracy(run: Path) -> float:
 
 
 def write_images(data: Path, seed: int) -> Path:
-    """A folder with 20 images per class for training, and others for validation."""
+    """Writes 20 images per class for training, and others for validation; returns their folder."""
     arrays = {kind: [read_idx(file) for file in sorted(data.glob(f"*-{kind}-idx*"))] for kind in ("images", "labels")}
     images, labels = (np.concatenate(each) for each in arrays.values())
     order = np.random.default_rng(seed).permutation(len(images))
@@ -110,21 +110,21 @@ def write_images(data: Path, seed: int) -> Path:
 
 
 class Comparison:
-    """The two trainings of each seed, made when they are first asked for."""
+    """The two trainings of each seed, run on first use."""
 
     def __init__(self, data: Path, weights: Path | None) -> None:
         self._data, self._weights = data, weights
 
     @functools.cache  # noqa: B019 - one object
     def base(self) -> Path:
-        """The run whose weights are tuned."""
+        """Returns the run whose weights are fine-tuned."""
         return (self._weights or train("base", BASE)[0]).absolute()
 
     @functools.cache  # noqa: B019
     def of(self, seed: int) -> tuple[float, float, float, float]:
-        """Accuracy and processor seconds from scratch, and with fine-tuning."""
+        """Returns the accuracy and processor seconds from scratch, and those with fine-tuning."""
         words = (f"data.root={write_images(self._data, seed)}", f"seed={seed}")
-        weights = {"weights": str(self.base()), "exclude": ["fc.*"]}  # its classes are others
+        weights = {"weights": str(self.base()), "exclude": ["fc.*"]}  # its classes differ
         scratch, scratch_seconds = train(f"scratch-{seed}", {**FEW, **SCRATCH}, *words)
         tuned, tuned_seconds = train(f"tuned-{seed}", {**FEW, **TUNED, "model": weights}, *words)
         found = accuracy(scratch), scratch_seconds, accuracy(tuned), tuned_seconds
@@ -132,7 +132,7 @@ class Comparison:
         return found
 
     def gain(self, seeds: Iterator[int]) -> float:
-        """How much higher the accuracy is with fine-tuning, in percentage points."""
+        """Returns the gain in accuracy by fine-tuning, in percentage points."""
         scratch, _, tuned, _ = self.of(next(seeds))
         return tuned - scratch
 

@@ -1,8 +1,8 @@
-"""A pytest plugin that hands `trainer.engine` to the test suites of SciPy, scikit-learn and einops as the array
-namespace under test, in the place of those that they are written for. `foreign_suites.py` loads it.
+"""A pytest plugin that makes `trainer.engine` the array namespace under test in the test suites of SciPy, scikit-learn
+and einops, instead of the namespaces that they support. `foreign_suites.py` loads it.
 
-These suites expect float64 where no dtype is given (for PyTorch, SciPy's sets it), so functions that create arrays of
-Python numbers do so here.
+These suites expect float64 by default (SciPy's suite sets this default for PyTorch), so here functions that create
+arrays from Python numbers return float64.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Information:
 
 
 class _Namespace(types.ModuleType):
-    """`trainer.engine`, whose default dtypes are float64 and complex128."""
+    """`trainer.engine` with the default dtypes float64 and complex128."""
 
     asarray = staticmethod(_asarray)
     __array_namespace_info__ = _Information
@@ -74,14 +74,14 @@ engine.Tensor.__array_namespace__ = lambda self, *, api_version=None: NAMESPACE 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_plugin_registered(plugin: object) -> None:
-    """Give the fixture `xp` of SciPy's conftest.py the engine as its only parameter."""
+    """Gives the fixture `xp` of SciPy's conftest.py the engine as its only parameter."""
     if getattr(plugin, "__name__", "").endswith("conftest") and hasattr(plugin, "xp_known_backends"):
         plugin.xp_known_backends.add(NAME)
         only = pytest.param(NAMESPACE, id=NAME, marks=pytest.mark.array_api_backends)
         plugin.xp = pytest.fixture(params=[only])(inspect.unwrap(plugin.xp))  # type: ignore[attr-defined]
 
 
-# --- scikit-learn: test modules ask for the names of namespaces as they are imported ----------------------------------
+# --- scikit-learn: test modules query the names of namespaces when they are imported ----------------------------------
 
 
 def _combinations(include_numpy_namespaces: bool = True) -> Iterator[tuple[str, None, str]]:

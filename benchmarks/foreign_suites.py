@@ -1,15 +1,15 @@
-"""Test suites of other projects that take any namespace of the array API standard, against the engine.
+"""Runs test suites of other projects that accept any namespace of the array API standard on the engine.
 
     python benchmarks/foreign_suites.py [scipy scikit-learn einops] [--modules MODULE …] [--python PATH] [--failures]
 
-runs the modules named below of the installed packages (their wheels hold the tests) with `foreign_plugin.py`, which
-gives them the engine as their namespace, and prints how many tests of each module pass, fail and are skipped. Only
-tests that take a namespace are run. `--modules` names others of one suite; `--failures` lists what failed and why.
-The interpreter `--python` has the packages, pytest, hypothesis and what the engine needs; the engine is this
-checkout's. The exit code is 3 where a run ended before its tests did, else 0: these suites are no bar, as many tests
+Runs the modules in `SUITES` of the installed packages (their wheels contain the tests) with `foreign_plugin.py`, which
+makes the engine their namespace. Prints how many tests of each module pass, fail and are skipped. Only tests that take
+a namespace run. `--modules` names other modules of one suite; `--failures` lists failed tests with their errors. The
+interpreter `--python` needs the packages, pytest, hypothesis and the engine's dependencies; the engine is this
+checkout's. The exit code is 3 if a run ended before its tests did, else 0: these suites set no bar, because many tests
 are about dtypes and namespaces of particular libraries. SciPy's iterations whose arrays shrink at each step
-(`scipy.differentiate`, `scipy.optimize.elementwise`, `tanhsinh`) take minutes, as each shape is a program of its own;
-they are left to `--modules`.
+(`scipy.differentiate`, `scipy.optimize.elementwise`, `tanhsinh`) take minutes, because each shape is its own program;
+they run only with `--modules`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from array_api import Case, run_pytest, summary
 
 @dataclass(frozen=True)
 class Suite:
-    """Modules of a package's tests, pytest's options that select those with a namespace, and variables."""
+    """Test modules of a package, pytest options that select tests with a namespace, and environment variables."""
 
     modules: tuple[str, ...]
     options: tuple[str, ...]
@@ -85,18 +85,18 @@ SUITES = {
 
 
 def main() -> int:
-    """Run and print."""
+    """Runs the suites and prints the counts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{', '.join(SUITES)}; all by default")
-    parser.add_argument("--modules", nargs="+", default=[], help="test modules of one suite, instead of those named")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{', '.join(SUITES)} (default: all)")
+    parser.add_argument("--modules", nargs="+", default=[], help="test modules of one suite, instead of the default")
     parser.add_argument("--python", default=sys.executable, help="interpreter that has the packages")
-    parser.add_argument("--failures", action="store_true", help="list what failed, with the first line of the error")
+    parser.add_argument("--failures", action="store_true", help="list failed tests with the first line of the error")
     given = parser.parse_args()
     names = given.suites or list(SUITES)
     if unknown := set(names) - set(SUITES):
-        parser.error(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
+        parser.error(f"no such suite: {', '.join(sorted(unknown))}; choose from {', '.join(SUITES)}")
     if given.modules and len(names) != 1:
-        parser.error("--modules are those of one suite: name it")
+        parser.error("--modules needs exactly one suite")
     for name in names:
         suite = SUITES[name]
         everything: dict[str, Case] = {}

@@ -1,18 +1,18 @@
-"""`device: cuda` on an NVIDIA GPU, next to PyTorch on the same one: what is right, and how fast it is.
+"""Tests `device: cuda` on an NVIDIA GPU, and measures its speed relative to PyTorch on the same GPU.
 
 Usage: python benchmarks/gpu.py [--device cuda:N] [--peer-python PATH] [--json FILE] [--minutes N] [--emulated]
 
 One command, in less than ten minutes:
 
-1. the tests of the engine that apply on a GPU (`TESTS`), on the GPU;
-2. where there are two GPUs, a training in a process for each, whose metrics have the bits of one process;
-3. short trainings of recipes, with the time of a step;
-4. training steps next to PyTorch, eager and with channels-last, in float32, TF32 and bfloat16;
-5. an element-wise step as a share of the speed of a copy, and the share of a step's time in which nothing is launched;
-6. the steps of 4. next to PyTorch compiled, without and with channels-last.
+1. the tests of the engine that apply to a GPU (`TESTS`), on the GPU;
+2. the speed of an element-wise step relative to a copy, and the share of a step's time in which the GPU is busy;
+3. training steps relative to PyTorch, eager and with channels-last, in float32, TF32 and bfloat16;
+4. with two GPUs, a training with one process on each, whose metrics have the bits of one process;
+5. short trainings of recipes, with the time of a step;
+6. the steps of 3. relative to compiled PyTorch, without and with channels-last.
 
-What is left when the time is up is listed as not measured. Without a GPU it says why and ends with 2. `--emulated` runs
-the command itself without one: tests in the emulator, no timings.
+Anything left when the time is up is listed without a value. Without a GPU, the command prints the reason; its exit code
+is 2. `--emulated` runs the command itself without a GPU: tests in the emulator, no timings.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ TESTS = (
 RECIPES = ("digits", "segmentation", "lsgan", "detection")
 RECIPE_STEPS = 30
 MOST_WORKERS = 8
-"""Processes of tests, each with a context of its own on the GPU."""
+"""Maximum number of test processes, each with its own context on the GPU."""
 
 STEPS = 20
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table. `value` is None where nothing was measured: `note` says why."""
+    """A line of the table. If nothing was measured, `value` is None and `note` gives the reason."""
 
     name: str
     unit: str
@@ -63,19 +63,19 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """How many times as fast as PyTorch."""
+        """Speed relative to PyTorch."""
         return None if self.value is None or self.peer is None else self.peer / self.value
 
     @property
     def is_reached(self) -> bool | None:
-        """Whether the bar is reached; None without a bar, or where it can't be told."""
+        """Whether the bar is reached; None without a bar or a measurement."""
         figure = self.ratio if self.unit == "ms" else self.value
         return None if self.bar is None or figure is None else figure >= self.bar
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A workload of both sides, and the least ratio to PyTorch's eager mode."""
+    """A workload for both sides, and the minimum speed relative to PyTorch's eager mode."""
 
     workload: str
     batch: int | None
@@ -87,14 +87,14 @@ class Comparison:
         return f"{self.workload}{'' if self.batch is None else f'_{self.batch}'}_{self.precision}"
 
     def words(self, device: str) -> list[str]:
-        """What both sides are told."""
+        """Returns the command-line arguments for both sides."""
         words = [self.workload, f"--steps={STEPS}", f"--device={device}", "--threads=4"]
         words += [] if self.batch is None else [f"--batch={self.batch}"]
         return [*words, *(["--bfloat16"] if self.precision == "bfloat16" else [])]
 
     @property
     def numerics(self) -> str:
-        """Which products of ours run on tensor cores."""
+        """Our numerics class, which decides whether products run on tensor cores."""
         return "exact" if self.precision == "float32" else "fast"
 
 
@@ -105,13 +105,13 @@ COMPARISONS = (
     Comparison("resnet50", 64, "tf32"),
     Comparison("mlp", None, "tf32"),
 )
-"""float32: exact products on both sides; tf32: float32 is rounded to TF32 by both."""
+"""float32: both sides compute exact products; tf32: both sides round float32 to TF32."""
 PEER_WAYS = {"eager": (), "channels-last": ("--channels-last",), "compiled": ("--compiled",),
              "both": ("--channels-last", "--compiled")}  # fmt: skip
 
 
 class Clock:
-    """The time that is left."""
+    """The remaining time."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -122,7 +122,7 @@ class Clock:
 
 
 def tests(clock: Clock, *, emulated: bool) -> list[Row]:
-    """How many of the tests pass."""
+    """Runs the tests; the value of the row is 1 if all pass."""
     environment = checkout_environment(TRAINER_TEST_GPU="0" if emulated else "1")
     workers = str(min(MOST_WORKERS, os.cpu_count() or 1))
     command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "-m", "full or not full", "-p", "no:cacheprovider"]
@@ -131,7 +131,7 @@ def tests(clock: Clock, *, emulated: bool) -> list[Row]:
             [*command, *TESTS], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=clock.left,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return [Row("tests", "passed", None, note="not over in time")]
+        return [Row("tests", "passed", None, note="not finished in time")]
     last = (done.stdout.strip().splitlines() or [done.stderr.strip()])[-1]
     failed = [line.partition(" - ")[0] for line in done.stdout.splitlines() if line.startswith("FAILED")]
     return [Row("tests", "passed", float(done.returncode == 0), bar=1.0, note="; ".join([last, *failed]))]
@@ -144,12 +144,12 @@ def recipes(clock: Clock, device: str) -> list[Row]:
         try:
             rows.append(_recipe_row(name, *_trained(clock, name, f"device={device}")))
         except subprocess.TimeoutExpired:
-            rows.append(Row(f"recipe {name}", "ms", None, note="not over in time"))
+            rows.append(Row(f"recipe {name}", "ms", None, note="not finished in time"))
     return rows
 
 
 def two_gpus(clock: Clock, gpus: int) -> list[Row]:
-    """Whether two processes on two GPUs, which exchange sums by NCCL, train with the bits of one on one GPU."""
+    """Whether two processes on two GPUs, which exchange sums by NCCL, train with the bits of one process on one GPU."""
     row = functools.partial(Row, "two GPUs with the bits of one", "passed", bar=1.0)
     if gpus < 2:
         return [row(None, note="there is one GPU")]
@@ -159,7 +159,7 @@ def two_gpus(clock: Clock, gpus: int) -> list[Row]:
             words = ("device=cuda", "train.shards=2", f"train.processes={processes}")
             events, errors = _trained(clock, "digits", *words)
         except subprocess.TimeoutExpired:
-            return [row(None, note="not over in time")]
+            return [row(None, note="not finished in time")]
         found.append([(event["step"], event["values"]) for event in events if event["kind"] == "metric"])
         times.append(_recipe_row("digits", events, errors))
     if not all(time.value for time in times):
@@ -169,10 +169,10 @@ def two_gpus(clock: Clock, gpus: int) -> list[Row]:
 
 
 def _trained(clock: Clock, name: str, *settings: str) -> tuple[list[dict[str, Any]], str]:
-    """The events of a short training of a recipe, and what it wrote to standard error.
+    """Returns the events of a short training of a recipe, and its standard error output.
 
     Raises:
-        subprocess.TimeoutExpired: it took longer than the time that is left.
+        subprocess.TimeoutExpired: the training took longer than the remaining time.
     """
     words = [f"train.steps={RECIPE_STEPS}", "train.epochs=null", "train.log_every_steps=10",
              "schedule.name=constant", "validate.batches=1", "--json"]  # fmt: skip
@@ -198,7 +198,7 @@ def _recipe_row(name: str, events: Sequence[dict[str, Any]], errors: str) -> Row
 def comparisons(
     clock: Clock, device: str, peer_python: str | None, ways: Sequence[str], known: dict[str, tuple[float | None, str]]
 ) -> list[Row]:  # fmt: skip
-    """Our steps next to these ways of PyTorch; the bar is held against its eager mode. `known` keeps our times."""
+    """Compares our steps with these modes of PyTorch. The bar applies to its eager mode. `known` keeps our times."""
     rows = []
     for each in COMPARISONS:
         words = each.words(device)
@@ -207,7 +207,7 @@ def comparisons(
             known[each.name] = measured(clock, [sys.executable, str(FOLDER / "ours.py"), *own])
         ours, problem = known[each.name]
         if peer_python is None:
-            rows.append(Row(each.name, "ms", ours, note=problem or "no PyTorch: --peer-python"))
+            rows.append(Row(each.name, "ms", ours, note=problem or "no PyTorch: give --peer-python"))
             continue
         for way in ways:
             options = (*PEER_WAYS[way], *(["--tf32"] if each.precision == "tf32" else []))
@@ -218,7 +218,7 @@ def comparisons(
 
 
 def measured(clock: Clock, command: Sequence[str]) -> tuple[float | None, str]:
-    """The median of three answers of a process, or why there is none; the process ends when the time is up."""
+    """Returns the median of three answers of a process, or None and the reason. The process ends when time is up."""
     if clock.left < 1:
         return None, "no time left"
     companion = Companion("timeout", f"{clock.left:.0f}", *command)
@@ -231,7 +231,7 @@ def measured(clock: Clock, command: Sequence[str]) -> tuple[float | None, str]:
 
 
 def bandwidth(index: int) -> list[Row]:
-    """An element-wise step, and the time between graphs, on the GPU's own clock."""
+    """Measures an element-wise step, and the time between graphs, by the GPU's own clock."""
     import cupy
     import numpy as np
 
@@ -313,7 +313,7 @@ def main() -> int:
         rows += comparisons(clock, arguments.device, arguments.peer_python, ("eager", "channels-last"), known)
         rows += two_gpus(clock, len(driver.available()))
         rows += recipes(clock, arguments.device)
-        if arguments.peer_python is not None:  # it compiles for a minute
+        if arguments.peer_python is not None:  # compiling takes a minute
             rows += comparisons(clock, arguments.device, arguments.peer_python, ("compiled", "both"), known)
     print(f"{gpu.name}, {gpu.processor}\n{table(rows)}")
     if arguments.json is not None:

@@ -1,9 +1,9 @@
-"""What kernels for NVIDIA GPUs need and may reach, without a GPU: `python benchmarks/gpu_static.py [PROGRAM ...]`.
+"""Resources and bounds of kernels for NVIDIA GPUs, without a GPU: `python benchmarks/gpu_static.py [PROGRAM ...]`.
 
-Lowers and assembles the steps of listed programs (tests/engine/golden) and prints for each kernel its registers, shared
-memory and the share of an H100's threads that are resident; for each product also its bound: the largest share of the
-peak that its inner loop leaves, by counting the instructions of the PTX. Nothing is timed. `--json FILE` writes the
-table. Needs `ptxas`.
+Lowers and assembles the steps of listed programs (tests/engine/golden). Prints for each kernel its registers, shared
+memory and occupancy (the share of an H100's threads that are resident); for each product also its bound, the maximum
+share of the peak that its inner loop allows, from the instruction counts in the PTX. Nothing is timed. `--json FILE`
+writes the table. Needs `ptxas`.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ WARP = 32
 # An H100's streaming multiprocessor (NVIDIA H100 Tensor Core GPU Architecture, 2022; CUDA C++ Programming Guide).
 THREADS, BLOCKS, REGISTERS, SHARED_BYTES = 2048, 32, 65536, 227 << 10
 RESERVED_BYTES = 1 << 10
-"""Shared memory that each block takes for the system."""
+"""Shared memory that the system takes in each block."""
 REGISTERS_AT_ONCE = 256
-"""Registers are given to warps in pieces of this size."""
+"""Warps receive registers in units of this size."""
 WARP_INSTRUCTIONS = 4
-"""Instructions a cycle, of different warps; also float32 multiply-adds."""
+"""Instructions per cycle, from different warps; also float32 multiply-adds."""
 SHARED_BYTES_A_CYCLE = 128
 TENSOR_PRODUCTS = {"bfloat16": 2048, "float16": 2048, "float32": 1024}
-"""Multiply-adds a cycle of tensor cores, by the operands' dtype; float32 is TF32."""
+"""Multiply-adds per cycle of tensor cores, by the operands' dtype; float32 is TF32."""
 DOUBLE_PRODUCTS = 64
 
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel: what it needs, and of products what it may reach."""
+    """A kernel's resources and, for products, its bound."""
 
     kernel: str
     threads: int
@@ -73,9 +73,9 @@ def occupancy(threads: int, registers: int, shared: int) -> float:
 
 
 def step_instructions(text: str, products: str, wanted: int) -> int:
-    """Instructions of a thread in a step of the loop over the depth; in all, where there is one step and no loop.
+    """Returns the instructions of a thread in a step of the loop over the depth, or in total without such a loop.
 
-    A loop within counts as often as its instructions `products` (a prefix) make up for `wanted` of them.
+    An inner loop counts as often as it takes to run `wanted` instructions with the prefix `products`.
     """
     lines = [line.strip() for line in text.splitlines()]
     labels = {line[:-1]: number for number, line in enumerate(lines) if re.match(r"\$\w+:$", line)}
@@ -99,7 +99,7 @@ def step_instructions(text: str, products: str, wanted: int) -> int:
 
 
 def bound(kernel: ProductKernel, text: str) -> tuple[float, str]:
-    """The largest share of the peak, and what limits it."""
+    """Returns the maximum share of the peak, and what limits it."""
     tile, itemsize = kernel.tile, kernel.left.dtype.itemsize if kernel.tile.tensor else kernel.dtype.itemsize
     warps = tile.threads // WARP
     products = tile.rows * tile.columns * tile.depth
@@ -124,7 +124,7 @@ def bound(kernel: ProductKernel, text: str) -> tuple[float, str]:
 
 
 def rows_of(launches: dict[KernelSource, Launch], processor: str, folder: Path) -> list[Row]:
-    """A row for each kernel."""
+    """Returns a row for each kernel."""
     rows, sources = [], list(launches)
     for first in range(0, len(sources), BATCH):
         batch = sources[first : first + BATCH]
@@ -145,7 +145,7 @@ def rows_of(launches: dict[KernelSource, Launch], processor: str, folder: Path) 
 
 
 def main() -> None:
-    """Print the table."""
+    """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", default=DEFAULT, help="names of listed programs")
     parser.add_argument("--processor", default=PROCESSOR, help="name of the processor in PTX")
@@ -155,7 +155,7 @@ def main() -> None:
     if unknown or ptxas.found() is None:
         raise SystemExit(str(TrainerError(
             f"no listed program is named {', '.join(unknown)}" if unknown else "ptxas is not installed",
-            expected="names of tests/engine/golden/programs.py" if unknown else "pip install nvidia-cuda-nvcc-cu12",
+            expected="names in tests/engine/golden/programs.py" if unknown else "pip install nvidia-cuda-nvcc-cu12",
         )))  # fmt: skip
     device = EmulatedDevice(options.processor, flush=True, tensor_cores=("bfloat16", "float16"))
     launches: dict[KernelSource, Launch] = {}

@@ -1,4 +1,4 @@
-"""The machinery that all benchmarks share: figures measured in alternation with a peer, on a machine that is watched.
+"""Measures the figures of all benchmarks: in alternation with a peer, while watching the load of the machine.
 
 A benchmark is a script that lists its figures:
 
@@ -9,24 +9,23 @@ A benchmark is a script that lists its figures:
     if __name__ == "__main__":
         raise SystemExit(run_figures(FIGURES))
 
-and is called as `python benchmarks/mlp.py [name …] [--json] [--peer-python PATH] [--rounds N] [--record]`. With
-`--record`, results are appended to results/figures/mlp.jsonl (`recording.py`), and figures that were recorded of the
-same code (`dependencies.py`) on the same machine are not measured again.
+Usage: `python benchmarks/mlp.py [name …] [--json] [--peer-python PATH] [--rounds N] [--record]`. `--record` appends the
+results to results/figures/mlp.jsonl (`recording.py`) and skips figures that were already recorded with the same code
+(`dependencies.py`) on the same machine.
 
 How a figure is measured:
 
-    round, repeated until enough of them were undisturbed:
-        ours, peer, ours, peer, …      for at least MINIMUM_ROUND_SECONDS; the median of each counts
+    round, repeated until enough rounds are undisturbed:
+        ours, peer, ours, peer, …      for at least MINIMUM_ROUND_SECONDS; the value of each side is its median
         disturbed?                     other processes used more than 5 % of the machine: the round is repeated
-                                       (unless the figure is no timing)
-    ratio = median of the rounds' ratios; its quartiles are printed as the spread
-    ok    = the ratio reaches the bar; null when it can't be told (too few undisturbed rounds, or quartiles wide apart
-            on both sides of the bar); false, without a ratio, when a round measured NaN or infinity
-    interval = of the true median of ratios, with a confidence of 95 %; null below six rounds
+                                       (unless the figure is not a timing)
+    ratio    = median of the rounds' ratios; their quartiles are printed as the spread
+    ok       = true if the ratio reaches the bar; null if undecided: too few undisturbed rounds, or a wide spread on
+               both sides of the bar; false, without a ratio, if a round of ours measured NaN or infinity
+    interval = 95 % confidence interval of the true median ratio; null below six rounds
 
-The exit code is that of the worst figure: 1 where a bar is missed, 3 where it can't be told, 4 where there was no peer
-to compare with, 0 where all are reached. With `--json` standard output has the figures alone; what code under
-measurement prints goes to standard error.
+The exit code is 1 if a bar is missed, else 4 if a peer is missing, else 3 if a figure is undecided, else 0. With
+`--json`, standard output has only the figures; everything else that the measured code prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -58,31 +57,31 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))  # benchmarks run from a checkout, installed or not
 
 DISTURBED_SHARE = 0.05
-MINIMUM_ROUND_SECONDS = 0.5  # the system counts processor time in steps of 10 ms: 1 % of a shorter round
+MINIMUM_ROUND_SECONDS = 0.5  # processor time is counted in steps of 10 ms: 2 % of this round
 ATTEMPTS_PER_ROUND = 3
 WIDE_SPREAD = 0.1
 CONFIDENCE = 0.95
-TINY = 1e-9  # stands for nothing at all, as in no bytes a second
+TINY = 1e-9  # replaces a measured 0 in a ratio, such as 0 bytes per second
 MISSED, UNTOLD, NO_PEER = 1, 3, 4
 """Exit codes; 2 is argparse's."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One number to hold.
+    """A quantity to measure, and its bar.
 
     Args:
-        name: what stands in the report.
-        ours: measures once and returns the value in `unit`. Warming up is its own business.
-        peer: the same for the peer; it is handed the peer's interpreter (the value of `--peer-python`). None where the
-            figure is held against a fixed bound.
-        bar: with a peer, the least ratio (1.0: no worse than the peer); without one, the bound on `ours` in `unit`.
-        better: which direction is better.
-        unit: of `ours` and `peer`.
-        needs_peer_python: False for a peer that needs no environment of its own.
-        rounds: how many undisturbed rounds are wanted.
-        is_timing: False for what other processes can't change (a size, an accuracy): every round counts.
-        lacks: the option that was not given and names the peer; ours is measured alone.
+        name: name in the report.
+        ours: measures once, after its own warm-up, and returns the value in `unit`.
+        peer: measures the peer once; its argument is the peer's interpreter (the value of `--peer-python`). None if the
+            figure has a fixed bound.
+        bar: with a peer, the minimum ratio (1.0: as good as the peer); without one, the bound on `ours` in `unit`.
+        better: direction that is better.
+        unit: unit of `ours` and `peer`.
+        needs_peer_python: False for a peer that needs no separate environment.
+        rounds: number of undisturbed rounds to measure.
+        is_timing: False for a value that other processes can't change (a size, an accuracy): every round counts.
+        lacks: missing option that would name the peer; only ours is measured.
     """
 
     name: str
@@ -108,7 +107,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Round:
-    """One round's medians, and the share of the machine that other processes used meanwhile."""
+    """One round's medians, and the share of the machine that other processes used during it."""
 
     ours: float
     peer: float | None
@@ -117,10 +116,10 @@ class Round:
 
 @dataclass(frozen=True)
 class Result:
-    """A figure's outcome; `ratio` above 1 beats the peer (or the bound), `ok` is None when it can't be told.
+    """The result of a figure. A `ratio` above 1 beats the peer (or the bound); `ok` is None if undecided.
 
-    A figure of which a round measured NaN or infinity is not ok, and has no ratio. `ratios` are those of the rounds
-    that count, `interval` is that of their median.
+    If a round of ours measured NaN or infinity, the figure is not ok and has no ratio. `ratios` has one ratio per
+    round that counts; `interval` is the confidence interval of their median.
     """
 
     name: str
@@ -141,7 +140,7 @@ class Result:
 
 
 def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = False) -> Result:
-    """The outcome of a figure's rounds. Undisturbed ones count; all of them where there are too few, with `ok` None."""
+    """Summarizes the undisturbed rounds of a figure or, if there are too few, all rounds, with `ok` None."""
     clean = [item for item in rounds if _counts(figure, item)]
     enough = not figure.is_timing or len(clean) >= min(figure.rounds, max(3, figure.rounds // 2))
     used = clean if enough else rounds
@@ -150,7 +149,7 @@ def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = F
     broken_peers = [item for item in rounds if item.peer is not None and not math.isfinite(item.peer)]
     ratios = [ratio for item in used if (ratio := _ratio(figure, item)) is not None]
     if broken or broken_peers:
-        ratios = []  # an order of numbers that holds NaN has no median
+        ratios = []  # numbers that include NaN have no order, so no median
     ratio = statistics.median(ratios) if ratios else None
     spread = _quartiles(ratios) if ratios else None
     bar = figure.bar if figure.peer else 1.0
@@ -188,11 +187,11 @@ def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = F
 
 
 def summarise_family(family: Family, results: Sequence[Result]) -> Result:
-    """The family's outcome from those of its figures; `spread` is the range of their ratios, and its own `ratios` are
-    the geometric means of their first rounds, second rounds, and so on.
+    """Summarizes the results of a family's figures. `spread` is the range of their ratios; `ratios` has the geometric
+    mean of their first rounds, of their second rounds, and so on.
 
-    `ok` is None where a figure has no ratio, and never True where some figure's rounds were too few. It is False where
-    a figure measured NaN or infinity.
+    `ok` is None if a figure has no ratio, and never True if a figure is undecided. It is False if a round of ours
+    measured NaN or infinity.
     """
     broken = [result for result in results if result.ratio is None and result.ok is False]
     ratios = [result.ratio for result in results if result.ratio is not None]
@@ -229,7 +228,7 @@ def summarise_family(family: Family, results: Sequence[Result]) -> Result:
 
 
 def measure(figure: Figure, peer_python: str | None, wanted_rounds: int | None = None) -> Result:
-    """Run a figure's rounds until enough were undisturbed, or the attempts are used up."""
+    """Runs rounds of a figure until enough are undisturbed or the attempts are used up."""
     peer = figure.peer if (peer_python or not figure.needs_peer_python) and not figure.lacks else None
     wanted = wanted_rounds or figure.rounds
     rounds: list[Round] = []
@@ -241,19 +240,19 @@ def measure(figure: Figure, peer_python: str | None, wanted_rounds: int | None =
 
 
 def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None = None) -> int:
-    """The command line of a benchmark; the exit code.
+    """Runs the command line of a benchmark; returns the exit code.
 
-    A family's name asks for all of its figures, whose lines come before its own.
+    The name of a family selects all of its figures; their lines are printed before the family's.
     """
     known = [figure.name for figure in figures]
-    parser = argparse.ArgumentParser(description="Measure figures and hold them against their bars.")
-    parser.add_argument("names", nargs="*", help=f"which figures (default all): {', '.join(known)}")
-    parser.add_argument("--json", action="store_true", help="one JSON object a figure and line")
-    parser.add_argument("--peer-python", help="the interpreter of an environment that has the peers")
-    parser.add_argument("--rounds", type=int, help="how many undisturbed rounds (default: each figure's own)")
+    parser = argparse.ArgumentParser(description="Measure figures and compare them with their bars.")
+    parser.add_argument("names", nargs="*", help=f"figures to measure (default: all): {', '.join(known)}")
+    parser.add_argument("--json", action="store_true", help="print each figure as a line of JSON")
+    parser.add_argument("--peer-python", help="Python interpreter of an environment with the peers")
+    parser.add_argument("--rounds", type=int, help="number of undisturbed rounds (default: set by each figure)")
     parser.add_argument(
         "--record", action="store_true",
-        help="append to benchmarks/results/figures, without measuring again what it has of this code and machine",
+        help="append to benchmarks/results/figures; skip figures recorded with the same code on the same machine",
     )  # fmt: skip
     arguments = parser.parse_args(argv)
     names = set(arguments.names)
@@ -289,15 +288,15 @@ def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None =
 
 
 def _recording(peer_python: str | None) -> Recording:
-    """Where the results of the benchmark that runs are kept."""
+    """Returns the recording for the results of the running benchmark."""
     from recording import recording  # imports this module
 
     return recording(Path(sys.argv[0]).stem, peer_python)
 
 
 def exit_code(verdicts: Iterable[bool | None], *, lacks_peer: bool = False) -> int:
-    """Of what was reached (True), missed (False) or can't be told (None). That a peer is missing, which leaves a figure
-    untold, has a code of its own unless a bar is missed.
+    """Returns the exit code for bars that are reached (True), missed (False) or undecided (None). A missing peer, which
+    leaves a figure undecided, has its own exit code unless a bar is missed.
     """
     found = list(verdicts)
     if False in found:
@@ -306,24 +305,24 @@ def exit_code(verdicts: Iterable[bool | None], *, lacks_peer: bool = False) -> i
 
 
 def require(**distributions: str) -> None:
-    """Refuse to begin without packages that a plain installation lacks: module="distribution".
+    """Exits unless packages are installed that a plain installation lacks: module="distribution".
 
     Raises:
-        SystemExit: one is not installed.
+        SystemExit: a package is not installed.
     """
     missing = [name for module, name in distributions.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise SystemExit(f"this benchmark needs {', '.join(missing)}; pip install -e '.[dev]' has it")
+        raise SystemExit(f"this benchmark needs {', '.join(missing)}; install: pip install -e '.[dev]'")
 
 
 def largest(values: Iterable[float]) -> float:
-    """The largest of `values`, at least one; NaN where one is NaN, which `max` may pass over."""
+    """Returns the largest of one or more `values`; NaN if one is NaN, which `max` may ignore."""
     found = list(values)
     return math.nan if any(math.isnan(value) for value in found) else max(found)
 
 
 def as_json(line: Mapping[str, Any]) -> str:
-    """`line` as JSON, which has neither NaN nor infinity: they become null."""
+    """Returns `line` as JSON, with null for NaN and infinity, which JSON lacks."""
     return json.dumps(_finite(line), allow_nan=False)
 
 
@@ -336,14 +335,14 @@ def _finite(value: Any) -> Any:
 
 
 def _names(figures: Sequence[Figure | Family]) -> Iterator[str]:
-    """Names of figures and families, and of all that is in these."""
+    """Yields the names of figures and of families, including their members."""
     for figure in figures:
         yield figure.name
         yield from _names(figure.figures if isinstance(figure, Family) else ())
 
 
 def describe(result: Result, figure: Figure | Family) -> str:
-    """A result in one line for people."""
+    """Returns a result as one line of readable text."""
     has_peer = isinstance(figure, Family) or figure.peer is not None
     word = {True: "ok", False: "MISSED", None: "can't tell"}[result.ok]
     parts = [f"{result.name:28} {word:10} {result.ours:10.4g} {result.unit}"]
@@ -359,10 +358,10 @@ def describe(result: Result, figure: Figure | Family) -> str:
 
 
 def command_seconds(command: Sequence[str], environment: dict[str, str] | None = None) -> float:
-    """How long a command takes from start to end; its output is thrown away.
+    """Returns the seconds from a command's start to its end; discards its output.
 
     Raises:
-        subprocess.CalledProcessError: it failed.
+        subprocess.CalledProcessError: the command failed.
     """
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment or checkout_environment())
@@ -370,17 +369,17 @@ def command_seconds(command: Sequence[str], environment: dict[str, str] | None =
 
 
 def checkout_environment(**variables: str) -> dict[str, str]:
-    """This process's environment with the checkout importable, for commands that a benchmark starts."""
+    """Returns this process's environment, with the checkout importable, for commands that a benchmark starts."""
     known = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{known}" if known else str(ROOT), **variables}
 
 
 class Companion:
-    """A process that stays warm between rounds: asked with a line (empty by default), it answers with a number on one.
+    """A process that stays warm between rounds. It answers each request, a line (empty by default), with a number.
 
-    Started at the first call, so that figures which are not measured cost nothing. With `rests` it is stopped between
-    two questions: threads of OpenMP that wait by spinning would take the processors from whoever is measured meanwhile.
-    The script it runs:
+    It starts at the first call, so figures that are not measured cost nothing. With `rests`, it is stopped between
+    requests: OpenMP threads that wait by spinning would take the processors from the other measurements.
+    The script of the process:
 
         for _ in sys.stdin: print(measure_once(), flush=True)
     """
@@ -403,7 +402,7 @@ class Companion:
                 cwd=self._folder,
             )  # fmt: skip
             if self._rests:
-                atexit.register(self.close)  # a process that is stopped would outlive this one
+                atexit.register(self.close)  # a stopped process would outlive this one
         elif self._rests:
             self._process.send_signal(signal.SIGCONT)
         requests, answers = _pipes(self._process)
@@ -419,7 +418,7 @@ class Companion:
         return value
 
     def close(self) -> None:
-        """End the process; the next question starts another."""
+        """Ends the process; the next request starts another."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
             for pipe in _pipes(self._process):
@@ -429,11 +428,11 @@ class Companion:
 
 
 POLICIES = ("active", "passive")
-"""How threads of OpenMP wait: they spin, or they sleep. Which is faster depends on the machine and the work."""
+"""How OpenMP threads wait: spinning or sleeping. The faster policy depends on the machine and the workload."""
 
 
 class BestPolicy:
-    """A peer that computes by OpenMP: a process for each policy, of which the one that takes less time counts."""
+    """A peer that uses OpenMP, in one process per wait policy; the faster process counts."""
 
     def __init__(self, *command: str, **variables: str) -> None:
         self._companions = [
@@ -445,7 +444,7 @@ class BestPolicy:
         return min(companion(request) for companion in self._companions)
 
     def close(self) -> None:
-        """End the processes."""
+        """Ends the processes."""
         for companion in self._companions:
             companion.close()
 
@@ -479,7 +478,7 @@ def _ratio(figure: Figure, item: Round) -> float | None:
 
 
 def _interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """A 95 % confidence interval of the median by order statistics, for values of any distribution; None below six."""
+    """Returns a 95 % confidence interval of the median by order statistics, for any distribution; None below six."""
     ordered, tail, interval = sorted(values), 0.0, None
     for left_out in range(len(ordered) // 2):
         tail += math.comb(len(ordered), left_out) / 2 ** len(ordered)

@@ -55,7 +55,7 @@ def _product(rows: int, columns: int, depth: int) -> Callable[[], None]:
 
 
 def ours(rows: int, columns: int, depth: int) -> float:
-    """GOP/s through the pool, a multiplication and an addition being two."""
+    """GOP/s through the thread pool; a multiplication and an addition are two operations."""
     run, times = _product(rows, columns, depth), []
     run()
     for _ in range(REPETITIONS):

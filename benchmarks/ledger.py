@@ -1,6 +1,6 @@
-"""Files of JSON lines that only grow. Each line has an `id`, the digest of its text, and names as `after` the lines
-that were the last when it was appended, so that a line that was edited, or removed from before another, is found when
-the file is read. Two branches that both appended merge by keeping the lines of both.
+"""Append-only files of JSON lines. Each line has an `id`, the digest of its text, and lists in `after` the ids of the
+lines that were last when it was appended. Reading a file thus detects lines that were edited, or removed although a
+later line names them. To merge two branches that both appended lines, keep the lines of both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Line = dict[str, Any]
 
 
 def append(file: Path, line: Mapping[str, Any]) -> Line:
-    """Add a line to a file, which is checked first; the line as it stands there."""
+    """Checks a file, appends a line to it and returns the line as written."""
     lines = read(file)
     referenced = {name for each in lines for name in each.get("after", ())}
     ends = [name for each in lines if (name := _id_of(each)) not in referenced]
@@ -30,10 +30,10 @@ def append(file: Path, line: Mapping[str, Any]) -> Line:
 
 
 def read(file: Path) -> list[Line]:
-    """The lines of a file, oldest first; none where there is no file.
+    """Returns the lines of a file, oldest first; none if the file doesn't exist.
 
     Raises:
-        ValueError: a line is not as it was appended, or one that a later line names is missing.
+        ValueError: a line was edited, or a line that a later one names is missing.
     """
     texts = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     lines: list[Line] = [json.loads(text) for text in texts]

@@ -1,6 +1,6 @@
-"""A recipe's programs as text, lowered but neither compiled nor run: what its numbers and its seconds depend on.
+"""Digests of a recipe's lowered programs, on which its results and seconds depend; they are not compiled or run.
 
-python benchmarks/lowered.py digits '{"vectors": 8, ...}'     prints the digest for a machine, by default for this one
+python benchmarks/lowered.py digits '{"vectors": 8, ...}'     prints the digest for a machine (default: this machine)
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["ROOT", "program_digest"]
 
 
 class LoweringDevice(Device):
-    """Computes values without a trace as the `cpu` device does; of a traced step keeps the text and gives zeros."""
+    """Computes untraced values like the `cpu` device; keeps the text of traced steps, whose results are zeros."""
 
     name = "cpu"
 
@@ -68,7 +68,7 @@ class LoweringDevice(Device):
 
 
 class _Zeros:
-    """Stands for a compiled program."""
+    """Takes the place of a compiled program; its results are zeros."""
 
     def __init__(self, results: Sequence[Node]) -> None:
         self._results = [(node.shape, node.dtype) for node in results]
@@ -78,8 +78,8 @@ class _Zeros:
 
 
 def program_digest(recipe: str, machine: Machine | None = None) -> str:
-    """The digest of the values that a recipe's networks begin with, and of the launches and kernels of its training
-    step, its validation step and what is computed before them, for a machine, by default the one that this runs on.
+    """Returns the digest of the initial values of a recipe's networks, and of the launches and kernels of its training
+    step, its validation step and the computations before them, for a machine (default: this machine).
     """
     loaded = load(recipe, ["autotune.mode=off", "data.workers=0"])
     task_class = getattr(loaded.task.import_module(), loaded.task.class_name)

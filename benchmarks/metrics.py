@@ -1,13 +1,13 @@
-"""Metrics: COCO evaluation compared with pycocotools, and the cost of evaluations for a training.
+"""Metrics: COCO evaluation compared with pycocotools, and the cost of evaluation during training.
 
 python benchmarks/metrics.py [coco_boxes coco_masks …] [--json] [--rounds N]
 
-coco_boxes, coco_masks   both evaluate the same rows in the same process, from memory to the summary; reading files is
-                         not counted. The figures of both are compared: a difference ends the benchmark
-training_beside_coco     the share of its speed that training (ResNet-50, batch 8) keeps while validations of COCO size
-                         are gathered and evaluated in the metrics' process, one after the other
-coco_and_training        steps and evaluations at once, against one after the other
-loop_ten_metrics         what ten metrics add to a step's processor time outside the program
+coco_boxes, coco_masks   time to evaluate the same rows in the same process, from memory to the summary, without reading
+                         files. Our results are compared with pycocotools': a difference ends the benchmark
+training_beside_coco     fraction of its speed that training (ResNet-50, batch 8) keeps while the metrics process
+                         gathers and evaluates validations of COCO size, one after the other
+coco_and_training        time of steps and evaluations at the same time, compared with one after the other
+loop_ten_metrics         processor time that ten metrics add to a step outside the program
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from trainer.metrics.folding import FoldingProcess, Slot
 from trainer.metrics.folding.form import Form
 
 LEAST_SPEED = 10.0
-"""Times as fast as pycocotools."""
+"""Minimum speed relative to pycocotools."""
 
 STEPS = 8
-"""Of training, measured at a time."""
+"""Training steps per measurement."""
 
 
 class CocoPair:
-    """One scene, evaluated by both."""
+    """One scene, evaluated by our metrics and by pycocotools."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -84,7 +84,7 @@ def coco_figure(name: str, kind: Kind) -> Figure:
 
 
 def handed_over(batch: dict[str, np.ndarray]) -> tuple[Form, dict[str, Callable[[memoryview], None]]]:
-    """A batch's parts of the metric `coco` as the learner hands them to the folding process."""
+    """Returns a batch's parts of the metric `coco` as the learner passes them to the folding process."""
     form = Form.of({("coco", name): (values.dtype.name, values.shape) for name, values in batch.items()})
 
     def source(dtype: str) -> Callable[[memoryview], None]:
@@ -99,7 +99,7 @@ def handed_over(batch: dict[str, np.ndarray]) -> tuple[Form, dict[str, Callable[
 
 
 class Beside:
-    """A training in a process of its own, and validations whose rows are folded and evaluated as a run does it."""
+    """A training in a separate process, and validations whose rows are folded and evaluated as in a run."""
 
     EVALUATIONS = 8
 
@@ -110,7 +110,7 @@ class Beside:
 
     @functools.cached_property
     def batches(self) -> list[tuple[Form, dict[str, Callable[[memoryview], None]]]]:
-        """Of each batch how its parts lie, and what writes their bytes, by element type."""
+        """For each batch, the layout of its parts and, by element type, the functions that write their bytes."""
         return [handed_over(batch) for batch in in_batches(*coco_scene("bbox"))]
 
     @functools.cached_property
@@ -121,14 +121,14 @@ class Beside:
         return folder
 
     def evaluate(self, folder: FoldingProcess) -> None:
-        """One validation: all its batches, and the figures of them."""
+        """Runs one validation: folds all its batches and computes their metrics."""
         folder.reset("valid")
         for form, sources in self.batches:
             folder.put("valid", form, sources)
         folder.values("valid").result()
 
     def share(self) -> float:
-        """Steps a second during evaluations, relative to steps a second alone."""
+        """Steps per second during evaluations, relative to steps per second without them."""
         folder, alone = self.folder, self.training()
         is_over = threading.Event()
 
@@ -144,7 +144,7 @@ class Beside:
         return alone / beside
 
     def together(self) -> float:
-        """Seconds for the steps and evaluations, at once."""
+        """Seconds for the steps and evaluations at the same time."""
         folder = self.folder
         thread = threading.Thread(target=lambda: [self.evaluate(folder) for _ in range(self.EVALUATIONS)])
         start = time.perf_counter()
@@ -154,7 +154,7 @@ class Beside:
         return time.perf_counter() - start
 
     def in_turn(self, python: str) -> float:
-        """Seconds for the same, one after the other."""
+        """Seconds for the steps and evaluations, one after the other."""
         start = time.perf_counter()
         self.training()
         for _ in range(self.EVALUATIONS):
@@ -167,7 +167,7 @@ MOST_MICROSECONDS = 100.0
 
 
 def ten_metrics() -> float:
-    """Processor time that ten metrics, two of them of rows that are folded by a process, add to a step's."""
+    """Processor time that ten metrics add to a step; a separate process folds the rows of two of them."""
     command = (sys.executable, str(Path(__file__).parent / "workloads" / "measured.py"), TEN)
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=checkout_environment())
     return float(json.loads(done.stdout)["added_microseconds"])

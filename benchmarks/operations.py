@@ -1,17 +1,17 @@
-"""Operations of arrays and networks against PyTorch and NumPy: each against the better of the two.
+"""Array and network operations, each compared with the faster of PyTorch and NumPy.
 
 python benchmarks/operations.py [operations chain written_out …] [--peer-python PATH] [--json] [--rounds N]
 
-    operations            sorting, selecting, reading and writing at places, resampling, norms, einsums, convolutions:
-                          each at least 0.8 of the better peer's speed, their geometric mean at least 1.2
-    chain                 ten element-wise operations on 4 million numbers: at least 5 times PyTorch
-    written_out           a convolution from a windows view, broadcasts, a product and a sum: at least a quarter of the
-                          speed of the built-in one
+    operations            sorting, selection, gather, scatter, resampling, norms, einsums, convolutions: each at least
+                          0.8 of the faster peer's speed, their geometric mean at least 1.2
+    chain                 ten element-wise operations on 4 million numbers: at least 5 times PyTorch's speed
+    written_out           a convolution composed of a windows view, broadcasts, a product and a sum: at least a quarter
+                          of the speed of the built-in convolution
 
-A ratio is the better peer's milliseconds divided by ours. Both libraries and the engine get as many threads; the engine
-runs each case as a traced step, but for those whose result is as long as the data says. NumPy takes part where it has
-the operation. PyTorch has no deformable convolution of its own: it is put together there from `grid_sample` and a
-product, as here. PyTorch comes from the environment of `--peer-python`.
+A ratio is the faster peer's milliseconds divided by ours. Both libraries and the engine use the same number of threads.
+The engine runs each case as a traced step, unless the length of the result depends on the data. NumPy is a peer if it
+has the operation. PyTorch has no deformable convolution: there it is composed of `grid_sample` and a product, similar
+to ours. PyTorch comes from the environment of `--peer-python`.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def _environment() -> dict[str, str]:
 
 @functools.cache
 def ours() -> Companion:
-    """The engine."""
+    """Returns the process of the engine."""
     return Companion(sys.executable, "-P", SCRIPT, "trainer")
 
 
 @functools.cache
 def in_numpy() -> Companion:
-    """NumPy of this environment."""
+    """Returns the process of NumPy in this environment."""
     environment = checkout_environment(**_environment())
     return Companion(sys.executable, "-P", SCRIPT, "numpy", environment=environment, rests=True)
 
 
 @functools.cache
 def in_torch(python: str) -> BestPolicy:
-    """PyTorch, its threads waiting by either policy."""
+    """Returns the processes of PyTorch, one per OpenMP wait policy."""
     return BestPolicy(python, "-P", SCRIPT, "torch", **_environment())
 
 
@@ -70,7 +70,7 @@ def better_peer(case: str, python: str) -> float:
 
 
 def figure(case: str, bar: float) -> Figure:
-    """One operation against the better peer."""
+    """One operation compared with the faster peer."""
     return Figure(case, lambda: ours()(case), lambda python: better_peer(case, python), bar)
 
 

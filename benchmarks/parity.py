@@ -1,11 +1,11 @@
-"""The same numbers as PyTorch's: optimizers over 100 steps, schedules over 1,000, and recipes step for step.
+"""Numerical agreement with PyTorch: optimizers over 100 steps, schedules over 1,000, and recipes step by step.
 
 python benchmarks/parity.py [adamw cosine digits_float64 …] [--json] --peer-python PATH
                              [--quality-epochs N] [--quality-filters N]
 
-Recipes are in `recipe_parity.py`, which says what their figures are. Of optimizers and schedules of the same name, in
-float64, a figure is the largest relative difference from PyTorch's number, in units of 10^-12. Muon is not among them:
-PyTorch's orthogonalises in bfloat16. `tests/learner` hold all optimizers and schedules against formulas in plain NumPy.
+`recipe_parity.py` describes the figures of recipes. The figure of an optimizer or a schedule is its largest relative
+difference from PyTorch's of the same name, in float64, in units of 10^-12. Muon is excluded, since PyTorch
+orthogonalizes in bfloat16. `tests/learner` compares all optimizers and schedules with formulas in plain NumPy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHAPES = {"matrix": (6, 4), "kernel": (3, 2, 3, 3), "vector": (5,), "scalar": ()
 UNIT, MOST = 1e-12, 1e-10
 PEER = Path(__file__).parent / "workloads" / "torch_parity.py"
 
-# name -> (our section beside name and rate, PyTorch's class, its settings)
+# name -> (our section without name and rate, PyTorch's class, its settings)
 OPTIMIZERS: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "sgd": ({"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, "SGD",
             {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
@@ -68,7 +68,7 @@ SCHEDULES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
 
 @functools.cache
 def numbers() -> tuple[dict[str, np.ndarray], list[dict[str, np.ndarray]]]:
-    """Where the parameters begin, and what they are pulled to at each step."""
+    """Returns the initial parameters, and their targets at each step."""
     generator = np.random.default_rng(0)
     draws = [{name: generator.normal(size=shape) for name, shape in SHAPES.items()} for _ in range(STEPS + 1)]
     return draws[0], draws[1:]
@@ -76,7 +76,7 @@ def numbers() -> tuple[dict[str, np.ndarray], list[dict[str, np.ndarray]]]:
 
 @functools.cache
 def torch_numbers(python: str) -> dict[str, Any]:
-    """PyTorch's numbers, all of them."""
+    """Returns the results of PyTorch for all optimizers and schedules."""
     start, targets = numbers()
     order = {
         "optimizers": {name: {"class": kind, "settings": settings} for name, (_, kind, settings) in OPTIMIZERS.items()},
@@ -92,7 +92,7 @@ def torch_numbers(python: str) -> dict[str, Any]:
 
 
 def optimizer_difference(name: str, python: str) -> float:
-    """The largest relative difference of any parameter after any step, in UNIT; NaN where a number is NaN."""
+    """The largest relative difference of any parameter after any step, in units of UNIT; NaN if a number is NaN."""
     start, targets = numbers()
     section = {"name": name, "learning_rate": RATE, **OPTIMIZERS[name][0]}
     config = config_from({"optimizer": section, "train": {"steps": STEPS}})
@@ -115,7 +115,7 @@ def optimizer_difference(name: str, python: str) -> float:
 
 
 def schedule_difference(name: str, python: str) -> float:
-    """The largest relative difference of the learning rate of any step, in UNIT."""
+    """The largest relative difference of the learning rate at any step, in units of UNIT."""
     section = {"optimizer": {"name": "sgd", "learning_rate": RATE}, "schedule": SCHEDULES[name][0]}
     config = config_from({**section, "train": {"steps": SCHEDULE_STEPS}})
     rate = LearningRate(RATE, config.schedule, total_steps=SCHEDULE_STEPS)
@@ -124,9 +124,9 @@ def schedule_difference(name: str, python: str) -> float:
 
 
 def relative(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """The largest difference by the size of their number, or of a millionth of the largest where theirs is smaller.
+    """The largest difference relative to PyTorch's number, or to a millionth of its largest number if that is more.
 
-    NaN where a number of either is NaN or infinite.
+    The result is NaN or infinite if a number on either side is.
     """
     return float((np.abs(ours - theirs) / np.maximum(np.abs(theirs), 1e-6 * np.abs(theirs).max())).max())
 

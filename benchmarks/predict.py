@@ -1,11 +1,11 @@
-"""Predictions for a folder of 500 JPEG files of a megapixel, compared with PyTorch's; and how long the first one takes.
+"""Prediction speed on a folder of 500 one-megapixel JPEG files, relative to PyTorch, and time to the first prediction.
 
 python benchmarks/predict.py [resnet50 …] [--json] [--rounds N] [--peer-python PATH]
 
-The models are exported files. Files are decoded at full resolution on both sides, and both have 2 threads; PyTorch runs
-in inference mode behind its DataLoader with 2 workers, in its faster layout. `first_prediction` is a process from its
-start to its end that loads the model `detection` and predicts one file, with kernels in the cache. The photographs are
-scikit-learn's, which the extra `dev` has; the peer's interpreter needs torch.
+The models are exported files. Both sides decode files at full resolution and use 2 threads; PyTorch runs in inference
+mode with a DataLoader of 2 workers, in its faster memory layout. `first_prediction` is the time of a process, from its
+start to its end, that loads the model `detection` and predicts one file with cached kernels. The photographs come from
+scikit-learn (extra `dev`); the peer's interpreter needs torch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness import ROOT, Companion, Figure, checkout_environment, command_secon
 WORKLOAD = [str(Path(__file__).parent / "workloads" / "predicting.py")]
 
 LEAST_SPEED = 1.2
-"""Times as fast as PyTorch."""
+"""Minimum speed relative to PyTorch."""
 FIRST_SECONDS = 1.5
 
 
@@ -37,7 +37,7 @@ def folder() -> Path:
 
 @functools.cache
 def photographs() -> Path:
-    """A folder of pictures, made once."""
+    """A folder of photographs, created once."""
     require(sklearn="scikit-learn")
     made = folder() / "photographs"
     made.mkdir()
@@ -47,7 +47,7 @@ def photographs() -> Path:
 
 @functools.cache
 def model(kind: str) -> Path:
-    """An exported model, made once."""
+    """An exported model, created once."""
     file = folder() / f"{kind}.model"
     environment = checkout_environment()
     subprocess.run([sys.executable, *WORKLOAD, "export", kind, str(file)], check=True, env=environment, cwd=ROOT)
@@ -56,13 +56,13 @@ def model(kind: str) -> Path:
 
 @functools.cache
 def ours(kind: str) -> Companion:
-    """A process that predicts the folder when it is asked to."""
+    """A process that predicts the folder at each request."""
     return Companion(sys.executable, *WORKLOAD, "ours", str(model(kind)), str(photographs()), rests=True)
 
 
 @functools.cache
 def peer(kind: str, python: str) -> Companion:
-    """PyTorch's."""
+    """A PyTorch process that predicts the folder at each request."""
     import PIL
 
     pillow = str(Path(PIL.__file__).parents[1])
@@ -70,7 +70,7 @@ def peer(kind: str, python: str) -> Companion:
 
 
 def speed(kind: str) -> Figure:
-    """Images a second of a model, compared with the peer's."""
+    """Images per second of a model, compared with the peer."""
     return Figure(
         kind,
         ours=lambda: ours(kind)(),
@@ -84,7 +84,7 @@ def speed(kind: str) -> Figure:
 
 @functools.cache
 def one_file() -> Path:
-    """One of the pictures, predicted once, so that the kernels are in the cache."""
+    """Returns one of the photographs, after predicting it once to fill the kernel cache."""
     file = photographs() / "000.jpg"
     command_seconds([sys.executable, *WORKLOAD, "first", str(model("detection")), str(file)])
     return file

@@ -1,6 +1,6 @@
-"""What a recipe's results depend on: digests of its programs, code, configuration and data, the machine, and versions.
+"""Provenance of a recipe's results: digests of its programs, code, configuration and data; the machine; versions.
 
-python benchmarks/provenance.py digits clothes        prints them, a JSON object a recipe
+python benchmarks/provenance.py digits clothes        prints it, one JSON object per recipe
 """
 
 from __future__ import annotations
@@ -30,22 +30,21 @@ from trainer.learner import Plan
 
 PACKAGE = ROOT / "trainer"
 LEARNER = ("configs", "datasets", "learner", "metrics")
-"""The rooms whose code decides the numbers of every recipe."""
+"""Subpackages whose code determines the results of every recipe."""
 RUNTIME = PACKAGE / "engine" / "targets" / "cpu"
-"""The modules that run what was lowered; what lies in folders below shows in the programs' text."""
+"""Modules that run lowered programs; the effect of code in its subfolders shows in the programs' text."""
 DISTRIBUTIONS = ("llvmlite", "numpy", "pillow", "pycocotools")
-"""What else computes results."""
+"""Other distributions that compute results."""
 SHOWN_BY_FINGERPRINT = frozenset({"program", "runtime", "learner", "recipe", "versions"})
-"""What a fingerprint run takes part in wholly. Of the data it sees a tenth, and it has epochs of its own."""
+"""Dependencies that a fingerprint run covers fully. It uses a tenth of the data, and its own number of epochs."""
 FINGERPRINT = Path(__file__).parent / "workloads" / "fingerprint.py"
 LOWERED = Path(__file__).parent / "lowered.py"
 LOWERINGS = {"0dde062f922c": {**asdict(AVX512), "level1_ways": 8, "bfloat16": True, "int8": True}}
-"""What programs were lowered for by the digest of a processor's features, where older lines name nothing else: Zen 4.
-"""
+"""Machine that programs were lowered for (Zen 4), by digest of the processor's features, for older lines without it."""
 
 
 def digests(recipe: str) -> dict[str, str]:
-    """The digest of each thing that a recipe's results depend on, on this machine."""
+    """Returns the digest of each dependency of a recipe's results, on this machine."""
     folder, root = PACKAGE / "recipes" / recipe, load(recipe).config.data.root
     places = [place for place in (root, folder / "data") if place is not None]
     files = {path.resolve() for place in places for path in place.rglob("*") if path.is_file()}
@@ -63,11 +62,11 @@ def digests(recipe: str) -> dict[str, str]:
 
 @functools.cache
 def program(recipe: str, lowering: str) -> str:
-    """The digest of a recipe's programs for a machine, its fields as JSON. From a process of its own: what a process
-    has lowered before decides which of several equal programs a recipe gets.
+    """Returns the digest of a recipe's programs for a machine, given as JSON. A new process lowers them, since earlier
+    lowering in a process decides which of several equal programs a recipe gets.
 
     Raises:
-        subprocess.CalledProcessError: they can't be lowered.
+        subprocess.CalledProcessError: lowering failed.
     """
     command = (sys.executable, str(LOWERED), recipe, lowering)
     found = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=checkout_environment(), check=True)
@@ -75,16 +74,16 @@ def program(recipe: str, lowering: str) -> str:
 
 
 def lowering_of(line: Mapping[str, Any]) -> str:
-    """What the programs of a line of results were lowered for, as JSON."""
+    """Returns the machine that the programs of a line of results were lowered for, as JSON."""
     machine = line["machine"]
     return as_json(machine.get("lowering") or LOWERINGS.get(machine.get("features")) or {})
 
 
 @functools.cache
 def configuration(recipe: str) -> str:
-    """The digest of what a recipe's config.yaml and options say, but for the seed.
+    """Returns the digest of a recipe's config.yaml and options, without the seed.
 
-    A warm-up that is a fraction of the run counts as the steps that it is of the recipe's own data.
+    A warm-up given as a fraction of the run is converted to steps of a run on the recipe's own data.
     """
     loaded = load(recipe)
     said = loaded.config.model_dump(mode="json", exclude_unset=True, exclude={"seed"})
@@ -104,7 +103,7 @@ def span(recipe: str) -> Span:
 
 
 def recipe_files(folder: Path) -> set[Path]:
-    """The modules of a recipe, and those of the gallery that they import, and so on."""
+    """Returns the modules of a recipe and all gallery modules that they import, directly or indirectly."""
     found, waiting = set[Path](), list(folder.glob("*.py"))
     while waiting:
         if (file := waiting.pop()) in found:
@@ -120,13 +119,13 @@ def recipe_files(folder: Path) -> set[Path]:
 
 
 def code_digest(files: Iterable[Path]) -> str:
-    """The digest of what modules do: comments, docstrings and formatting change nothing."""
+    """Returns the digest of the statements of modules, which ignores comments, docstrings and formatting."""
     return _digest(part for file in sorted(files) for part in (
         str(file.relative_to(PACKAGE)).encode(), statements(file.read_text(encoding="utf-8")).encode()))  # fmt: skip
 
 
 def statements(text: str) -> str:
-    """What a module's text does, without comments, docstrings and formatting."""
+    """Returns the statements of a module's text, without comments, docstrings and formatting."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -144,12 +143,12 @@ def _digest(parts: Iterable[bytes]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Python and the distributions that compute results."""
+    """Versions of Python and of the distributions that compute results."""
     return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in DISTRIBUTIONS}}
 
 
 def machine() -> dict[str, Any]:
-    """What decides seconds: the processor's model, how many threads it may use, and its memory in GB."""
+    """Properties that determine speed: the processor's model, the number of available threads, the memory in GB."""
     pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processor": _model(),
@@ -162,7 +161,7 @@ def machine() -> dict[str, Any]:
 
 
 def _model() -> str:
-    """The processor as the system calls it."""
+    """The processor's name in the operating system."""
     described = Path("/proc/cpuinfo")
     lines = described.read_text(encoding="utf-8").splitlines() if described.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -170,7 +169,7 @@ def _model() -> str:
 
 
 def revision() -> str:
-    """The commit of the checkout, with a + where files differ from it or are not in it."""
+    """Returns the commit of the checkout, followed by + if files were changed or added since."""
     git = ("git", "-C", str(ROOT))
     commit = subprocess.run((*git, "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=True).stdout
     changes = (*git, "status", "--porcelain", "--untracked-files=all", "--", "trainer", "benchmarks/*.py")
@@ -179,7 +178,7 @@ def revision() -> str:
 
 
 def origin(recipe: str) -> dict[str, Any]:
-    """What a line of results is of. Taken before a training: files may change while it lasts."""
+    """Returns the provenance of a line of results. Call it before training, since files may change during it."""
     return {
         "recipe": recipe,
         "revision": revision(),
@@ -190,16 +189,16 @@ def origin(recipe: str) -> dict[str, Any]:
 
 
 def now(recipe: str, lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The origin that a line would have, with the digests of the programs that the machines of `lines` would have."""
+    """Returns the origin of a line recorded now, and the digests of today's programs for the machines of `lines`."""
     machines = {lowering_of(line) for line in lines if "digests" in line} - {"{}"}
     return {**origin(recipe), "programs": {machine: program(recipe, machine) for machine in machines}}
 
 
 def fingerprint(recipe: str, checkout: Path = ROOT) -> str:
-    """The digest of what a short training computes, in a process of its own.
+    """Returns the digest of the results of a short training in a separate process.
 
     Raises:
-        subprocess.CalledProcessError: it failed.
+        subprocess.CalledProcessError: the training failed.
     """
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as cache:
         environment = {**checkout_environment(TRAINER_CACHE_DIR=cache), "PYTHONPATH": str(checkout)}
@@ -208,10 +207,10 @@ def fingerprint(recipe: str, checkout: Path = ROOT) -> str:
 
 
 def same_as(recipe: str, checkout: Path) -> dict[str, str]:
-    """The fingerprint of this checkout and, as `same_as`, the configuration of an earlier one with the same bits.
+    """Returns the fingerprint of this checkout and, as `same_as`, the configuration of an earlier one with equal bits.
 
-    For a configuration that says the same in other words. Numbers that a fingerprint run sets itself, such as epochs,
-    must be equal in both.
+    It shows that a reworded configuration is equivalent. Values that a fingerprint run overrides, such as epochs, must
+    be equal in both.
 
     Raises:
         ValueError: the bits differ.
@@ -228,7 +227,7 @@ def same_as(recipe: str, checkout: Path) -> dict[str, str]:
 
 
 def differences(line: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What a line's numbers and its seconds depended on that is another now, on the machine that it was measured on."""
+    """Returns the dependencies of a line that have changed since it was measured, on the machine that measured it."""
     if "digests" not in line:
         return ["no digests"]
     program = now.get("programs", {}).get(lowering_of(line), now["digests"]["program"])
@@ -240,8 +239,8 @@ def differences(line: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def quality_differences(
     line: Mapping[str, Any], now: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Why a line's metrics no longer count: nothing where all is the same, or where a fingerprint run of what is there
-    now, among `lines`, had the same bits as one of what the line measured.
+    """Returns the changed dependencies that make a line's metrics stale. There are none if nothing changed, or if a
+    fingerprint run of the current checkout, among `lines`, had the same bits as the line's own.
     """
     different = differences(line, now)
     if set(different) <= SHOWN_BY_FINGERPRINT and "fingerprint" in line:

@@ -1,15 +1,15 @@
-"""The page of all measured figures, docs/results.md, and the figures that other texts take from the same results.
+"""Writes docs/results.md, the page of all measured figures, and updates marked figures in other texts.
 
-    python benchmarks/published.py           writes the page, and fills in the marked figures
-    python benchmarks/published.py --check   exits with 1 and names the files that differ
+    python benchmarks/published.py           writes the page and updates the marked figures
+    python benchmarks/published.py --check   only lists the files that differ; exits with 1 if there are any
 
-A text takes a figure from the results between two comments: the benchmark, the figure, `ours`, `peer` or `ratio`, and
-how Python formats it. Of a recipe the figure is a metric, and the field is `mean` (over seeds) or `ratio` (to PyTorch).
+Two comments enclose a marked figure. The first names the benchmark, the figure, the field (`ours`, `peer` or `ratio`)
+and the Python format. For a recipe, the figure is a metric and the field `mean` (over seeds) or `ratio` (to PyTorch).
 
     <!-- figure: steps resnet50 ratio .2f -->1.54<!-- end -->
     <!-- figure: recipes detection/test/ema/coco/AP mean .3f -->0.606<!-- end -->
 
-A table of a recipe's runs and what is required of them has a column for each metric:
+A table of a recipe's runs and their requirements has a column for each metric:
 
     <!-- runs: detection; AP: test/ema/coco/AP .4f; AP50: test/ema/coco/AP50 .4f -->
     <!-- end -->
@@ -55,10 +55,10 @@ to its exit. `python benchmarks/recipes.py --table` names the results that are o
 
 
 def page(figures: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
-    """The text of docs/results.md.
+    """Returns the text of docs/results.md.
 
     Args:
-        figures: by benchmark, the lines of results.
+        figures: lines of results by benchmark.
     """
     parts = [INTRODUCTION, "## Recipes\n", RECIPES, _recipes()]
     for benchmark, lines in figures.items():
@@ -69,7 +69,7 @@ def page(figures: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
 
 
 def filled(text: str, figures: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
-    """The text with each marked figure as it was measured last.
+    """Returns the text with the latest measurement of each marked figure.
 
     Raises:
         ValueError: a figure was not recorded.
@@ -88,7 +88,7 @@ def filled(text: str, figures: Mapping[str, Mapping[str, Mapping[str, Any]]]) ->
 
 
 def of_recipes() -> dict[str, dict[str, float]]:
-    """By recipe and metric, what was measured on the test split: the mean over seeds, and our mean by PyTorch's."""
+    """Returns the mean over seeds of each recipe's test metrics and, if measured, our mean divided by PyTorch's."""
     found: dict[str, dict[str, float]] = {}
     for name, row in recipes.ROWS.items():
         runs, pairs = recipes.results(name), recipes.latest(recipes.recorded(name), "peer")
@@ -102,11 +102,11 @@ def of_recipes() -> dict[str, dict[str, float]]:
 
 
 def _runs(name: str, columns: str) -> str:
-    """A table of a recipe's runs, a line a seed, the means and what is required.
+    """Returns a table of a recipe's runs with one row per seed, then the means and the requirements.
 
     Args:
         columns: "HEADING: METRIC FORMAT", separated by semicolons. A metric that is compared with PyTorch's has
-            two columns more.
+            two additional columns.
     """
     row, runs, pairs = recipes.ROWS[name], recipes.results(name), recipes.latest(recipes.recorded(name), "peer")
     seconds = {line["seed"]: line["seconds"] for line in recipes.latest(recipes.recorded(name), "seconds")}
@@ -136,7 +136,7 @@ def _runs(name: str, columns: str) -> str:
 
 
 def _values(lines: Sequence[Mapping[str, Any]], kind: str, metric: str, seeds: Sequence[int]) -> list[float | None]:
-    """A metric of each seed and the mean of them, None where it was not measured."""
+    """Returns a metric of each seed, then its mean; None if it was not measured."""
     known = {line["seed"]: recipes.mean([line], kind, metric) for line in lines}
     return [known.get(seed) for seed in seeds] + [recipes.mean(lines, kind, metric) if lines else None]
 
@@ -146,7 +146,7 @@ def _cells(values: Iterable[float | None], form: str) -> list[str]:
 
 
 def _required(row: recipes.Row, metric: str, lines: Sequence[Mapping[str, Any]], *, by_peer: bool = False) -> str:
-    """The bars of a metric that decide, and what the lines miss."""
+    """Returns the gating bars of a metric, marked if the lines miss them."""
     told = []
     for bar in row.bars:
         if bar.gates and bar.metric == metric and bar.by_peer == by_peer:
@@ -167,7 +167,7 @@ def texts() -> Iterator[Path]:
 
 
 def differing(*, write: bool) -> list[Path]:
-    """The files whose figures are not those of the results; with `write` they are written."""
+    """Returns the files whose figures differ from the results; with `write`, updates them."""
     figures = newest()
     known_figures = {**figures, "recipes": of_recipes()}
     changed = []
@@ -211,13 +211,13 @@ def _bounds(bar: recipes.Bar) -> str:
 
 
 def _summary(benchmark: str) -> str:
-    """The first sentence of the benchmark's docstring."""
+    """The first paragraph of the benchmark's docstring."""
     told = ast.get_docstring(ast.parse((BENCHMARKS / f"{benchmark}.py").read_text(encoding="utf-8"))) or ""
     return " ".join(told.partition("\n\n")[0].split())
 
 
 def _by_origin(lines: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], list[Mapping[str, Any]]]:
-    """Lines by their command (without the figure), machine and versions."""
+    """Groups lines by their command (without the figure), machine and versions."""
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for line in lines:
         machine, peers = line["machine"], line["peer_versions"]
@@ -229,7 +229,7 @@ def _by_origin(lines: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str],
 
 
 def _processor(line: Mapping[str, Any]) -> str:
-    """The processor's model, which may hide which one it is, and its vectors."""
+    """The processor's model, whose name may be unspecific, and its vector extension."""
     vectors = json.loads(lowering_of(line)).get("vectors", 0)
     return f"{line['machine']['processor']} ({'AVX-512' if vectors >= AVX512.vectors else 'AVX2'})"
 
@@ -248,7 +248,7 @@ def _table(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write or, with `--check`, only name what differs."""
+    """Writes the files that differ or, with `--check`, only lists them."""
     is_check = "--check" in arguments
     changed = differing(write=not is_check)
     for file in changed:

@@ -2,9 +2,9 @@
 
 python benchmarks/ragged.py [ragged_compilations …] [--json] [--rounds N]
 
-3,200 texts of 20 to 219 characters become 200 batches of 16, sorted by length within windows of 50 batches, the batches
-in random order, padded to the five lengths that the loader chooses. The step is a GRU's training step. The peer of
-`ragged_time` is an epoch of as many texts that all have the mean length, so that nothing is padded.
+The data is 3,200 texts of 20 to 219 characters, in 200 batches of 16. They are sorted by length within windows of 50
+batches; the batches are shuffled and padded to five lengths that the loader chooses. The step is a GRU's training step.
+The peer of `ragged_time` is an epoch of equally many texts that all have the mean length and need no padding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_COMPILATIONS, MOST_WORK = 5, 1.3
 
 
 class Texts:
-    """Texts of given lengths; a vocabulary marks them as such for the loader."""
+    """Texts of given lengths; the loader recognizes texts by their vocabulary."""
 
     class_names = ()
     is_in_memory = True
@@ -103,7 +103,7 @@ class Epochs:
 
 @functools.cache
 def ragged() -> Epochs:
-    """The texts of 200 lengths, after an epoch."""
+    """Training on the texts of 200 lengths, after one epoch."""
     epochs = Epochs(np.random.default_rng(0).permutation(np.repeat(LENGTHS, BATCH)))
     epochs.run()
     return epochs
@@ -111,7 +111,7 @@ def ragged() -> Epochs:
 
 @functools.cache
 def equal() -> Epochs:
-    """As many texts of one length, with as many tokens, after an epoch."""
+    """Training on equally many texts that all have the mean length, after one epoch."""
     epochs = Epochs(np.full(BATCH * BATCHES, round(LENGTHS.mean())))
     epochs.run()
     return epochs
@@ -124,7 +124,7 @@ def compilations() -> float:
 
 
 def work() -> float:
-    """Tokens with padding over tokens."""
+    """The number of tokens with padding, divided by the number without."""
     loader = ragged().loader
     batches = [loader.batch(0, step) for step in range(loader.steps_per_epoch)]
     return sum(batch["tokens"].size for batch in batches) / sum(int(batch["length"].sum()) for batch in batches)

@@ -1,11 +1,11 @@
-"""Recipes next to plain PyTorch after the same minutes: the same network, first weights, order of data, optimizer and
-schedule, for as long as our whole command took.
+"""Recipes compared with plain PyTorch after equal time: the same network, initial weights, order of data, optimizer and
+schedule, trained for the wall time of our whole command.
 
-PyTorch (`workloads/torch_timed.py`) trains a recipe's twin (`workloads/twin_NAME.py`) eagerly, with its fused
-optimizer. The recipe's own loader makes its batches, in this process, while it computes. Its learning rate goes by the
-fraction of the time, so that a slower or a faster training has the whole schedule. Its start and its validations, as
-many as the recipe's, are part of the time, as they are of ours. Our recipe evaluates the weights that PyTorch chose on
-the validation split on the test split, after that time.
+PyTorch (`workloads/torch_timed.py`) trains a recipe's twin (`workloads/twin_NAME.py`) in eager mode, with its fused
+optimizer. The recipe's own loader prepares the batches in this process while PyTorch computes. The learning rate
+follows the elapsed fraction of the time, so a slower or a faster training completes the whole schedule. As in our run,
+the time includes startup and validations; PyTorch validates as often as the recipe. After that time, our recipe
+evaluates on the test split the weights that PyTorch chose on the validation split.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ sys.path.insert(0, str(FOLDER))
 def after_the_same_minutes(
     recipe: str, python: str, overrides: Sequence[str], seconds: float
 ) -> tuple[dict[str, float], int]:
-    """The metrics on the test split of PyTorch's training, as the recipe names them, and the number of its steps.
+    """Trains in PyTorch; returns the metrics on the test split, with the recipe's names, and the number of steps.
 
     Args:
         python: an interpreter that has PyTorch.
-        overrides: the configuration of our training.
-        seconds: how long ours took.
+        overrides: configuration overrides of our training.
+        seconds: wall time of our training.
 
     Raises:
         RuntimeError: PyTorch's process failed.
@@ -49,7 +49,7 @@ def after_the_same_minutes(
     with tempfile.TemporaryDirectory() as name, prepared(recipe, overrides) as training:
         beginning, is_averaged = _beginning(training), _chooses_averages(training)
         command = (python, str(FOLDER / "torch_timed.py"), recipe, name, f"--threads={available_threads()}")
-        environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}  # the loader needs a thread's time, too
+        environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}  # spinning threads would take time from the loader
         beginning["end"] = time.monotonic() + seconds
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
             assert process.stdin is not None and process.stdout is not None
@@ -81,7 +81,7 @@ def _chooses_averages(training: Training) -> bool:
 
 
 def _stream(beginning: dict[str, object], training: Training, stream: IO[bytes]) -> None:
-    """Writes the beginning of a training, then batches, one ahead of the reader, until the reader ends."""
+    """Writes the initial state of a training, then batches, one ahead of the reader, until the reader exits."""
     with contextlib.suppress(BrokenPipeError), stream:
         pickle.dump(beginning, stream)
         for step in count():

@@ -1,19 +1,19 @@
-"""Recipes beside plain PyTorch, step for step: the same weights, batches and dropout masks, and so the same losses.
+"""Recipes compared with plain PyTorch step by step: equal weights, batches and dropout masks should give equal losses.
 
-Our side is the recipe's own task in the learner's traced step (`workloads/recorded.py`), PyTorch's a twin of it
-(`workloads/twin_NAME.py`) that replays what was recorded:
+Our side is the recipe's own task in the learner's traced step (`workloads/recorded.py`). PyTorch's side is a twin of
+the task (`workloads/twin_NAME.py`) that replays the recorded steps:
 
-    NAME_float64     the largest relative difference of any loss of the first 20 steps, in units of 10^-9; of recipes
-                     whose dropout lies within PyTorch's layers without random draws (`WITHOUT_DRAWS`)
-    NAME_float32     the largest of the first 100 steps' differences in units of PyTorch's own spread: how far apart its
-                     losses come between contiguous and channels-last and between one thread and two. Of pix2pix there
-                     is one for each seed, `pix2pix_float32/SEED`, and `pix2pix_float32_pooled`, a second definition
-    pix2pix_quality  how far L1 distance and SSIM on the test split are from PyTorch's, the larger one in percent; means
-                     over two seeds of short trainings (`--quality-epochs`, two) by the recipe's schedule, tested with
-                     its averaged weights; takes ten minutes (by `--quality-filters 16` four; the recipe whole, with
-                     `--quality-epochs 20`, an hour and 3 GB of /tmp), and is measured when it is named
-    digits_accuracy  of whole trainings over three seeds: the difference of the mean accuracies on the test split, in
-                     units of the standard error of an accuracy that is measured on so many images
+    NAME_float64     largest relative difference of any loss in the first 20 steps, in units of 10^-9. Recipes whose
+                     dropout is inside PyTorch's layers run without random draws (`WITHOUT_DRAWS`)
+    NAME_float32     largest difference of any loss in the first 100 steps, in units of PyTorch's own spread: between
+                     contiguous and channels-last, and between one and two threads. pix2pix has one figure per seed,
+                     `pix2pix_float32/SEED`, and a second definition, `pix2pix_float32_pooled`
+    pix2pix_quality  difference of L1 distance and SSIM on the test split from PyTorch's in percent, the larger of the
+                     two: means over two seeds of short trainings (`--quality-epochs`, default: two) with the recipe's
+                     schedule and averaged weights. Measured only if named: takes ten minutes (four with
+                     `--quality-filters 16`; the whole recipe, `--quality-epochs 20`, an hour and 3 GB of /tmp)
+    digits_accuracy  difference of the mean accuracies on the test split after whole trainings with three seeds, in
+                     units of the standard error of an accuracy measured on as many images
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ FOLDER = Path(__file__).parent / "workloads"
 sys.path.insert(0, str(FOLDER))
 
 BEGINNINGS = {"digits": (0,), "detection": (0,), "lsgan": (0,), "pix2pix": (0, 1, 2)}
-"""Each recipe, and the seeds that its figures in float32 begin from.
+"""The seeds of each recipe's float32 figures.
 
-pix2pix misses its bar of 3 with each of its seeds: 4.9, 3.6 and 3.3. The pooled figure was defined after that miss. It
-takes the largest spread of all seeds for each of them, for this reason: in the first five steps a difference grows
-ten-thousandfold, by luck, where one of the 246,016 inputs of the discriminator's last ReLU lies so near zero that
-rounding decides its sign; the loss is then the same to 1e-7, the gradients behind are 1e-3 off instead of 1e-6, and
-Adam's first steps go by their signs. With seed 0 that happens to PyTorch's contiguous run and not to its channels-last
-one. By one thread and by two the first losses are the same, which leaves two draws, contiguous and channels-last;
-PyTorch's channels-last run, held against its contiguous one and ours, is 5.7, 6.2 and 3.8 spreads away.
+pix2pix misses its bar of 3 with each seed: 4.9, 3.6 and 3.3. The pooled figure was defined after that miss. For each
+seed, it uses the largest spread of all seeds. The reason: a difference in the first five steps grows ten-thousandfold
+by chance if one of the 246,016 inputs of the discriminator's last ReLU is so close to zero that rounding decides its
+sign. The loss is then equal to 1e-7, but the gradients behind it differ by 1e-3 instead of 1e-6, and Adam's first steps
+follow their signs. With seed 0, this happens to PyTorch's contiguous run but not to its channels-last run. The first
+losses are equal with one and two threads, which leaves two draws, contiguous and channels-last. PyTorch's channels-last
+run, compared with its contiguous run and ours, is 5.7, 6.2 and 3.8 spreads away.
 """
 _NARROW = ("options.dropout=0", "data.batch_size=4")
 _TEXTS = (*_NARROW, "data.reader.length=33")
@@ -54,15 +54,15 @@ WITHOUT_DRAWS = {
     "transformer": (*_TEXTS, "options.width=24", "options.depth=2"),
     "vit": (*_NARROW, "options.cutmix=0", "options.width=32", "options.depth=2"),
 }
-"""Recipes that are compared in float64 alone, and the overrides that make them small and leave nothing to chance."""
+"""Recipes that are compared only in float64, and the overrides that make them small and deterministic."""
 SAME, SAME_STEPS = 1e-9, 20
 SPREADS, SPREAD_STEPS = 3.0, 100
 WAYS = ((), ("--threads", "1"), ("--channels-last",), ("--channels-last", "--threads", "1"))
-"""How PyTorch runs a step; the first is what we are compared with. Threads have not changed a loss of pix2pix's first
-steps, so of its further beginnings there are the two layouts alone."""
+"""PyTorch's ways to run a step; the first is the reference. The number of threads did not change a loss of pix2pix's
+first steps, so its other seeds run only in the two layouts."""
 LAYOUTS = (WAYS[0], WAYS[2])
 ROUNDING = 2.0**-23
-"""Losses of float32 are not told apart below this relative difference."""
+"""Minimum spread of float32 losses, relative to the loss."""
 SEEDS = (0, 1, 2)
 QUALITY_SEEDS = (0, 1)
 QUALITY_EPOCHS = 2
@@ -72,10 +72,10 @@ Losses = list[dict[str, float]]
 
 
 def replayed(python: str, recipe: str, folder: Path, *options: str) -> dict[str, Any]:
-    """What PyTorch's twin of a recipe tells of the steps in `folder`: {"losses": …, "metrics": …}."""
-    threads = f"--threads={available_threads()}"  # as ours; options come later and take its place
+    """Replays the steps in `folder` with PyTorch's twin of a recipe; returns {"losses": …, "metrics": …}."""
+    threads = f"--threads={available_threads()}"  # as ours; `options` follow and may override it
     command = (python, str(FOLDER / "torch_replay.py"), recipe, str(folder), threads, *options)
-    environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}  # spinning threads crawl on a machine that is shared
+    environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}  # spinning threads are slow on a shared machine
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
@@ -98,13 +98,13 @@ def double_difference(recipe: str, python: str, overrides: Sequence[str] = ()) -
 
 
 def spreads_apart(recipe: str, python: str, *seeds: int) -> float:
-    """The largest difference of a loss in float32, in units of PyTorch's own spread of all `seeds`."""
+    """The largest difference of a loss in float32, in units of PyTorch's own spread over all `seeds`."""
     return largest(in_spreads([beginning(recipe, python, seed) for seed in seeds]))
 
 
 @functools.cache
 def beginning(recipe: str, python: str, seed: int) -> tuple[Losses, list[Losses]]:
-    """Our losses of the first steps with a seed, and PyTorch's in several ways."""
+    """Returns our losses of the first steps with a seed, and PyTorch's for each way to run them."""
     from recorded import record
 
     ways = WAYS if seed == BEGINNINGS[recipe][0] else LAYOUTS
@@ -114,11 +114,11 @@ def beginning(recipe: str, python: str, seed: int) -> tuple[Losses, list[Losses]
 
 
 def in_spreads(beginnings: Sequence[tuple[Losses, Sequence[Losses]]]) -> list[float]:
-    """Of each step the largest difference of a loss of ours from the first of PyTorch's runs, by their spread.
+    """Returns, for each step, the largest difference of our losses from PyTorch's first run, divided by its spread.
 
-    Runs that differ by rounding come apart step by step, and cross now and then. One step's difference is one draw,
-    near nothing by chance as often as not, so a step's spread is the largest up to it, of any beginning. A loss
-    that is not finite, of either side, is infinitely far or NaN.
+    Runs that differ by rounding diverge step by step, and sometimes cross. The difference at one step is one draw and
+    often near zero by chance, so a step's spread is the largest up to that step, over all seeds. A loss that is not
+    finite, on either side, results in infinity or NaN.
     """
     steps = range(len(beginnings[0][0]))
     away = [0.0 for _ in steps]
@@ -137,7 +137,7 @@ def in_spreads(beginnings: Sequence[tuple[Losses, Sequence[Losses]]]) -> list[fl
 
 
 def accuracy_difference(recipe: str, python: str) -> float:
-    """How far the mean accuracies over SEEDS are apart, in units of the standard error of one that is so measured."""
+    """Returns the difference of the mean accuracies over SEEDS, in units of the standard error of such a mean."""
     from recorded import record
 
     ours, theirs, images = [], [], 0.0
@@ -155,11 +155,11 @@ def accuracy_difference(recipe: str, python: str) -> float:
 
 
 def quality_difference(recipe: str, python: str, overrides: Sequence[str]) -> float:
-    """How far the test split's metrics are from PyTorch's after short trainings over QUALITY_SEEDS, in percent.
+    """Returns the difference of the test metrics from PyTorch's after short trainings with QUALITY_SEEDS, in percent.
 
-    The learning rate goes down to 0 as in the whole recipe, and what is tested is the average of the weights: the
-    last weights of an adversary's partner are one draw of many. One seed is one, too: PyTorch's contiguous and
-    channels-last runs of seed 0 have come 3.4 % apart.
+    The learning rate decays to 0, as in the whole recipe. The averaged weights are tested, because the last weights of
+    an adversarially trained network are one draw of many. A single seed is one draw, too: PyTorch's contiguous and
+    channels-last runs with seed 0 differed by 3.4 %.
     """
 
     ours, theirs = [], []
@@ -175,8 +175,8 @@ def quality_difference(recipe: str, python: str, overrides: Sequence[str]) -> fl
 
 
 def tested_pair(recipe: str, python: str, overrides: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
-    """The metrics on the test split of a whole training, and of the same steps in PyTorch, whose weights our recipe
-    evaluates; those of averaged weights as "ema/NAME".
+    """Returns the test metrics of a whole training and of the same steps in PyTorch. Our recipe evaluates PyTorch's
+    weights, too. Metrics of averaged weights are named "ema/NAME".
     """
     from recorded import evaluated, record
 
@@ -192,7 +192,7 @@ def tested_pair(recipe: str, python: str, overrides: Sequence[str]) -> tuple[dic
 
 
 def figures(python: str, *, quality_epochs: int = QUALITY_EPOCHS, quality_filters: int | None = None) -> list[Figure]:
-    """One or two figures for each recipe, the accuracy of digits, and where it is asked for the quality of pix2pix."""
+    """Returns the figures of each recipe, the accuracy of digits and, if it is named, the quality of pix2pix."""
     once = functools.partial(Figure, rounds=1, is_timing=False)
     made = []
     for name in BEGINNINGS:

@@ -1,4 +1,4 @@
-"""The pictures of the recipes' READMEs: a run's samples side by side, and curves over the epochs of several runs."""
+"""Draws the pictures of the recipes' READMEs: a run's samples side by side, and the curves of several runs by epoch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ COLORS = ("#1f6fb4", "#d1622b", "#2f8f4e", "#8257a5", "#a08a1e")
 
 
 CAPTION_HEIGHT, CAPTION_WIDTH = 26, 64
-"""Pixels of two lines below a classified image, and the width from which they fit."""
+"""Height of the two-line caption below a classified image, and the minimum width that fits it, in pixels."""
 
 LARGEST = 288
-"""Pixels of a picture among others, along its shorter side; one alone may have twice as many."""
+"""Maximum length in pixels of the shorter side of a picture in a grid; a single picture may have twice that."""
 
 
 def grid(files: Sequence[Path], *, widest: int = 900) -> Image.Image:
-    """Pictures in rows, as many a row as make about a square and are no wider than `widest` pixels together."""
+    """Arranges pictures in rows that form about a square and are at most `widest` pixels wide."""
     pictures = [drawn(file, LARGEST if len(files) > 1 else 2 * LARGEST) for file in files]
     width, height = max(one.width for one in pictures), max(one.height for one in pictures)
     square = round(math.sqrt(len(pictures) * height / width)) or 1
@@ -41,14 +41,14 @@ def grid(files: Sequence[Path], *, widest: int = 900) -> Image.Image:
 
 
 def drawn(file: Path, largest: int) -> Image.Image:
-    """A sample's picture with what the dashboard draws over it, its shorter side no longer than `largest` pixels, and
-    the predicted class below it, with the true one where that is another.
+    """Returns a sample's picture with the dashboard's annotations, its shorter side at most `largest` pixels long. The
+    caption below has the predicted class and, if that is wrong, the true class.
     """
     if file.suffix == ".txt":
         return written(file.read_text(encoding="utf-8"))
     sample = read_sample(file)
     if sample is None or sample.image is None:
-        raise ValueError(f"{file} is no picture")
+        raise ValueError(f"{file} is not a picture")
     height, width = sample.size
     scale = min(1.0, largest / min(height, width))
     picture = Image.fromarray(render(sample, round(scale * width), round(scale * height), Layers()))
@@ -67,7 +67,7 @@ def drawn(file: Path, largest: int) -> Image.Image:
 
 
 def written(text: str, *, columns: int = 96, lines: int = 24) -> Image.Image:
-    """The beginning of a text, black on white."""
+    """Draws the beginning of a text, black on white."""
     shown = [part for line in text.splitlines() for part in textwrap.wrap(line, columns) or [""]][:lines]
     font = ImageFont.load_default(13)
     size = ImageDraw.Draw(Image.new("RGB", (1, 1))).multiline_textbbox((0, 0), "\n".join(shown), font=font)
@@ -77,7 +77,7 @@ def written(text: str, *, columns: int = 96, lines: int = 24) -> Image.Image:
 
 
 def curves(series: Mapping[str, Sequence[tuple[float, float]]], title: str) -> Image.Image:
-    """Lines of (epoch, value), each in its color, with axes, their ends and a legend."""
+    """Draws lines of (epoch, value), each in its own color, with labeled axes and a legend."""
     whole = Image.new("RGB", (WIDTH, HEIGHT), "white")
     draw, font = ImageDraw.Draw(whole), ImageFont.load_default(13)
     points = [point for line in series.values() for point in line]

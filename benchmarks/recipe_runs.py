@@ -1,4 +1,4 @@
-"""Trains a recipe as a command of its own, which can be interrupted and goes on, and which says how far it is."""
+"""Trains a recipe as a separate command that can be interrupted and resumed, and that reports its progress."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SECONDS_BETWEEN = 30.0
 
 @dataclass(frozen=True)
 class Training:
-    """A command that has ended: its run, its wall time, None where it went on with an interrupted run, and the share of
-    the machine that others used meanwhile.
+    """A finished command: its run, its wall time (None if it resumed an interrupted run), and the share of the machine
+    that other processes used during it.
     """
 
     run: Run
@@ -33,21 +33,21 @@ class Training:
 
     @property
     def taken(self) -> float:
-        """Wall time of the command; of an interrupted run that of all attempts, in which steps done twice count."""
+        """Wall time of the command or, for an interrupted run, of all attempts, including repeated steps."""
         return self.run.seconds if self.seconds is None else self.seconds
 
 
 def train(
     name: str, overrides: Sequence[str], folder: Path, report: Callable[[Run], None] = lambda run: None
 ) -> Training:
-    """Run a recipe into `folder`/run with a kernel cache in `folder`/cache, or go on with the run that is there. The
-    time of a run that has ended is kept in `folder`/timed.json.
+    """Trains a recipe in `folder`/run, with a kernel cache in `folder`/cache, or resumes the run in that folder. Saves
+    the time of a finished run in `folder`/timed.json.
 
     Args:
-        report: called with the run every SECONDS_BETWEEN while it trains.
+        report: called with the run every SECONDS_BETWEEN seconds during training.
 
     Raises:
-        RuntimeError: it failed.
+        RuntimeError: the run failed.
     """
     place, timed = folder / "run", folder / "timed.json"
     began_before = place.exists()
@@ -65,7 +65,7 @@ def train(
 
 
 def _run(name: str, arguments: Sequence[str], cache: Path, report: Callable[[], None]) -> None:
-    """`trainer run`, which ends with this process's interruption."""
+    """Runs `trainer run`, and ends it if this process is interrupted."""
     command = [sys.executable, "-P", "-m", "trainer.cli", "run", name, "--plain", "--resume=auto", *arguments]
     environment = checkout_environment(TRAINER_CACHE_DIR=str(cache))
     with (
@@ -79,7 +79,7 @@ def _run(name: str, arguments: Sequence[str], cache: Path, report: Callable[[], 
                 except subprocess.TimeoutExpired:
                     report()
         except BaseException:
-            process.terminate()  # it ends its step and writes a checkpoint, and leaving the block waits for it
+            process.terminate()  # it finishes its step and writes a checkpoint; leaving the block waits for it
             raise
         output.seek(0)
         if process.returncode:
@@ -87,13 +87,13 @@ def _run(name: str, arguments: Sequence[str], cache: Path, report: Callable[[], 
 
 
 def remaining(run: Run) -> float | None:
-    """Seconds until the end of training, by its own estimate; None before there is one."""
+    """Returns the run's own estimate of the seconds until training ends; None before the first estimate."""
     phase = run.phases.get("train")
     return None if phase is None else phase.remaining
 
 
 def progress(run: Run) -> str:
-    """How far a run is: the phases that have begun and not ended."""
+    """Describes the progress of a run: the phases that have begun and not ended."""
     told = [
         f"{name} {phase.done:g} of {phase.total:g} {phase.unit or ''}".rstrip()
         if phase.done is not None and phase.total is not None

@@ -1,33 +1,33 @@
-"""The gallery's bars: a recipe from the command to the end event, on the test split.
+"""Trains the gallery's recipes, records their test metrics and seconds, and compares them with the recipes' bars.
 
-    python benchmarks/recipes.py digits clothes --seed 0            one run each, appended to results/NAME.jsonl
-    python benchmarks/recipes.py clothes --seed 1 threads=1         the same numbers by one thread (the seconds aren't)
-    python benchmarks/recipes.py lsgan --beside PYTHON --seed 0     the same training in PyTorch, too; appended
-    python benchmarks/recipes.py vit --beside PYTHON --seed 0       one run, and PyTorch for as many minutes; appended
-    python benchmarks/recipes.py digits --fingerprint               whether a change left the numbers alone; appended
-    python benchmarks/recipes.py digits --same-as ../before         the same of a configuration in other words; appended
-    python benchmarks/recipes.py digits --short                     a few steps, to see that it works; not appended
-    python benchmarks/recipes.py clothes --estimate                 how long all of it takes, by a few epochs; appended
-    python benchmarks/recipes.py clothes --picture                  also: the run's last samples as the recipe's picture
+    python benchmarks/recipes.py digits clothes --seed 0            one run per recipe; appended to results/NAME.jsonl
+    python benchmarks/recipes.py clothes --seed 1 threads=1         the same metrics on one thread, not timed; appended
+    python benchmarks/recipes.py lsgan --beside PYTHON --seed 0     one run and the same steps in PyTorch; appended
+    python benchmarks/recipes.py vit --beside PYTHON --seed 0       one run and PyTorch for the same time; appended
+    python benchmarks/recipes.py digits --fingerprint               digest of a short run, to compare bits; appended
+    python benchmarks/recipes.py digits --same-as ../before         check that a reworded config is the same; appended
+    python benchmarks/recipes.py digits --short                     smoke test of a few steps; not appended
+    python benchmarks/recipes.py clothes --estimate                 total time, estimated from a few epochs; appended
+    python benchmarks/recipes.py clothes --picture                  one run; its last samples become the picture
     python benchmarks/recipes.py --curves                           draws the curve.png of each recipe with results
-    python benchmarks/recipes.py --table                            what the results say, a line a recipe
+    python benchmarks/recipes.py --table                            recorded results and bars, one line per recipe
 
-Each run is a command of its own with an empty folder for compiled kernels. The end event has the metrics of the test
-split, with the weights that `checkpoint.best` chose on the validation split. A run that is interrupted goes on when the
-same is asked for again, from its folder below `runs/recipes`; one that has ended is not begun again for PyTorch's part.
-Twice a minute standard error says how far it is and how long the rest of the command takes.
+Each run is a separate command with an empty kernel cache. Its end event has the metrics of the test split, computed
+with the weights that `checkpoint.best` chose on the validation split. To resume an interrupted run from its folder in
+`runs/recipes`, repeat the command; if only PyTorch's part is missing, the finished run is not repeated. Twice a minute,
+standard error reports the progress of the run and the remaining time of the whole command.
 
-A line of results has `seconds` from the command to its exit, null where other processes used more than 5 % of the
-machine, threads were set, or the run was interrupted. It names what it depends on (`provenance.py`): digests of the
-lowered programs, the learner, the recipe and its parts, its configuration and its data; versions, the machine, and the
-digest of a short training (`--fingerprint`). Lines are appended, and superseded by later ones of the same seed;
-`ledger.py` finds one that was edited or removed.
+A line of results has the wall time of the command in `seconds`: null if other processes used more than 5 % of the
+machine, if `threads=` or another option was set, or if the run was interrupted. A line also has its provenance
+(`provenance.py`): digests of the lowered programs, the learner, the recipe and its parts, the configuration and the
+data; versions; the machine; and the digest of a short training (`--fingerprint`). Lines are only appended; a later line
+of the same seed supersedes an earlier one. `ledger.py` detects lines that were edited or removed.
 
-The table counts a line's metrics while all digests are those of the checkout, or a fingerprint run of the checkout had
-the same bits as the line's; its seconds while the digests are the same. Programs are lowered for the machine that a
-line names, so the table is the same on every machine. A recipe reaches its bars when the means over all of its seeds
-do, and the slowest of the runs is in time. What no longer counts is listed as stale, with what differs. The exit code
-is 1 where a bar is missed, else 3 where one can't be told.
+`--table` uses a line's metrics if its digests and versions equal those of the checkout, or if a fingerprint run of the
+checkout gave the same bits. It uses a line's seconds only if digests and versions are equal. Other lines are listed as
+stale, with the differences. Programs are lowered for the machine of each line, so the table is the same on every
+machine. A recipe reaches its bars if the means over all of its seeds do and its slowest run is within the time limit.
+The exit code is 1 if a bar is missed, else 3 if a recipe is undecided, else 0.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ RESULTS = Path(__file__).parent / "results"
 WORK = ROOT / "runs" / "recipes"
 UNSHOWN = ("after", "curve", "digests", "id", "machine", "versions")
 SHORT = ("train.epochs=null", "train.steps=12", "train.log_every_steps=2", "schedule.warmup_steps=2")
-NEUTRAL = ("threads=", "data.workers=", "data.worker_kind=", "autotune.mode=")  # what changes no bit of a result
+NEUTRAL = ("threads=", "data.workers=", "data.worker_kind=", "autotune.mode=")  # options that change no bit of a result
 
 
 @dataclass(frozen=True)
 class Bar:
-    """What a metric of the end event must reach, as a mean over seeds.
+    """Bounds on a metric of the end event, as a mean over seeds.
 
     Args:
-        least: the lower bound; most: the upper one.
-        by_peer: the bounds are of our mean divided by PyTorch's.
-        gates: whether the recipe's verdict takes part in it. A bar that does not is reported all the same.
-        note: where a bar that does not gate comes from.
+        least: lower bound; most: upper bound.
+        by_peer: the bounds apply to our mean divided by PyTorch's.
+        gates: whether the bar decides the recipe's verdict. Other bars are only reported.
+        note: origin of a bar that does not gate.
     """
 
     metric: str
@@ -85,11 +85,11 @@ class Bar:
         return f"{self.metric} by PyTorch's" if self.by_peer else self.metric
 
     def is_reached(self, value: float) -> bool:
-        """Whether a value is within the bounds; NaN never is."""
+        """Returns whether a value is within the bounds; NaN never is."""
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
     def describe(self, value: float) -> str:
-        """The value next to the bounds, and where the bar comes from."""
+        """Returns a text with the value, the bounds and the origin of the bar."""
         bounds = [
             f"at {word} {bound:g}" for word, bound in (("least", self.least), ("most", self.most)) if bound is not None
         ]
@@ -101,15 +101,15 @@ class Row:
     """A recipe's bars.
 
     Args:
-        seconds: what the whole command may take on two cores.
-        curve: the validation metric that is drawn over the epochs.
-        bars: of the metrics.
-        seeds: how many seeds a verdict needs.
-        by_minutes: `--beside` trains PyTorch for as many minutes as our command took (`recipe_minutes.py`), instead of
-            for as many steps on the same batches (`recipe_parity.py`). Such a pair counts if it was timed.
+        seconds: maximum wall time of the whole command on two cores.
+        curve: validation metric that is plotted over the epochs.
+        bars: bars of the metrics.
+        seeds: number of seeds that a verdict needs.
+        by_minutes: `--beside` trains in PyTorch for the wall time of our command (`recipe_minutes.py`) instead of for
+            the same steps on the same batches (`recipe_parity.py`). Such a pair counts if the machine was undisturbed.
         short: overrides for a run of a few steps.
-        loss: the training metric that falls even within those.
-        further: what else is measured of a run, beside the metrics of its end event.
+        loss: training metric that decreases even within a short run.
+        further: computes metrics of a run in addition to those of its end event.
     """
 
     seconds: float
@@ -123,10 +123,10 @@ class Row:
 
 
 def frechet_by_its_first(run: Run) -> dict[str, float]:
-    """The Fréchet distance on the validation split after the last epoch, and the greatest in the second half of the
-    run, relative to the first one.
+    """Returns the Fréchet distance on the validation split after the last epoch, and the largest in the second half of
+    the run, both relative to the first distance.
 
-    NaN, which reaches no bar, where such a distance is NaN or the first one is not finite.
+    A result is NaN, which reaches no bar, if one of its distances is NaN or the first distance is not finite.
     """
     values = run.metrics["valid/ema/frechet"].value
     first, late = values[0] if isfinite(values[0]) else nan, values[len(values) // 2 :]
@@ -245,7 +245,7 @@ ROWS = {
 def result(
     name: str, seed: int, training: Training, overrides: Sequence[str], origin: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A line of results/NAME.jsonl."""
+    """Returns a line of results/NAME.jsonl."""
     row = ROWS[name]
     metrics = {key: value for key, value in training.end.metrics.items() if key.startswith("test")}
     metrics |= row.further(training.run)
@@ -262,9 +262,9 @@ def result(
 
 
 def verdict(row: Row, values: Mapping[str, float], seconds: float | None) -> tuple[bool | None, list[str]]:
-    """Whether values of metrics, by the bars' names, and seconds reach a recipe's bars, and the bars that are missed.
+    """Returns whether metrics (by name of the bar) and seconds reach a recipe's bars, and texts about missed bars.
 
-    None where a bar that gates has no value, or nothing was timed.
+    The verdict is None if no gating bar is missed, but one has no value or no run was timed.
     """
     told = [(bar, values[bar.name]) for bar in row.bars if bar.name in values]
     missed = [bar.describe(value) for bar, value in told if not bar.is_reached(value)]
@@ -277,15 +277,15 @@ def verdict(row: Row, values: Mapping[str, float], seconds: float | None) -> tup
 
 
 def curve(run: Run, metric: str) -> list[tuple[float, float]]:
-    """(epoch, value) of a metric, "valid/accuracy", at each validation."""
+    """Returns (epoch, value) of a metric, such as "valid/accuracy", at each validation."""
     series = run.metrics[metric]
     return [(round(epoch, 3), round(value, 6)) for epoch, value in zip(series.epoch, series.value, strict=True)]
 
 
 def estimate(name: str, folder: Path) -> dict[str, Any]:
-    """Seconds of a whole run on this machine as it is, from its beginning to the second validation.
+    """Estimates the seconds of a whole run on this machine from a run that ends after the second validation.
 
-    What lies between the first and the second one, epochs, validation and all, is repeated to the end.
+    The time from the first to the second validation is extrapolated to the remaining epochs.
     """
     from trainer.configs import load
 
@@ -318,9 +318,9 @@ def file_of(name: str) -> Path:
 
 
 def recorded(name: str) -> list[dict[str, Any]]:
-    """The lines of results/NAME.jsonl that are of the recipe's present configuration, stale ones included.
+    """Returns the lines of results/NAME.jsonl with the recipe's current configuration, including stale ones.
 
-    Lines of an earlier configuration count where a later line says that it is the same in other words.
+    Lines of an earlier configuration count if a later line (`--same-as`) records that it is equivalent.
     """
     lines = ledger.read(file_of(name))
     same = {provenance.configuration(name)}
@@ -331,29 +331,29 @@ def recorded(name: str) -> list[dict[str, Any]]:
 
 
 def _configuration_of(line: Mapping[str, Any]) -> str:
-    """Lines without digests have a shorter one of the configuration alone."""
+    """Returns the digest of a line's configuration, which is shorter in lines without other digests."""
     return str(line["digests"]["configuration"] if "digests" in line else line["configuration"])
 
 
 def latest(lines: Iterable[Mapping[str, Any]], kind: str = "metrics") -> list[Mapping[str, Any]]:
-    """The last line of each seed that has a field, one that is not null."""
+    """Returns the last line of each seed in which the field `kind` is not null."""
     return list({line["seed"]: line for line in lines if "seed" in line and line.get(kind) is not None}.values())
 
 
 def results(name: str) -> list[Mapping[str, Any]]:
-    """A recipe's runs, the latest of each seed, stale ones included."""
+    """Returns the latest run of each seed of a recipe, including stale ones."""
     return latest(recorded(name))
 
 
 def known_seconds(name: str) -> float | None:
-    """Seconds of a whole run when last measured: the slowest that was timed, else the latest estimate, else None."""
+    """Returns the seconds of the slowest of the latest timed runs, else the latest estimate, else None."""
     timed = [line["seconds"] for line in latest(recorded(name), "seconds")]
     estimates = [line["estimated_seconds"] for line in recorded(name) if "estimated_seconds" in line]
     return max(timed) if timed else (estimates or [None])[-1]
 
 
 def means(row: Row, runs: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The mean over seeds for each bar that has been measured, by the bar's name: of runs, or of pairs with PyTorch."""
+    """Returns the mean over seeds for each measured bar, by name of the bar: of runs, or of pairs with PyTorch."""
     found: dict[str, float] = {}
     for bar in row.bars:
         if bar.by_peer and pairs:
@@ -364,20 +364,20 @@ def means(row: Row, runs: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[s
 
 
 def mean(lines: Sequence[Mapping[str, Any]], kind: str, key: str) -> float:
-    """The mean of a metric; nan where it is missing in a line or was no finite number, which JSON has as null."""
+    """Returns the mean of a metric; NaN if a line lacks it or has null, which represents NaN and infinity in JSON."""
     values = [nan if (value := line[kind].get(key)) is None else float(value) for line in lines]
     return sum(values) / len(values)
 
 
 def table(names: Iterable[str] = ROWS) -> Iterable[dict[str, Any]]:
-    """What each recipe reached of its bars in results that count today, and which do not."""
+    """Yields the standing of each recipe: its current results compared with its bars, and its stale results."""
     for name in names:
         lines = recorded(name)
         yield standing(name, lines, provenance.now(name, lines))
 
 
 def standing(name: str, lines: Sequence[Mapping[str, Any]], now: Mapping[str, Any]) -> dict[str, Any]:
-    """What the lines of a recipe say of what there is now."""
+    """Returns the standing of a recipe in the current checkout, from its lines of results."""
     row = ROWS[name]
     counted = {id(line) for line in lines if not provenance.quality_differences(line, now, lines)}
     runs, pairs = (latest([line for line in lines if id(line) in counted], kind) for kind in ("metrics", "peer"))
@@ -407,7 +407,7 @@ def standing(name: str, lines: Sequence[Mapping[str, Any]], now: Mapping[str, An
 
 
 def keep_picture(name: str, run: Run) -> None:
-    """Make the samples of the run's last validation the recipe's picture, side by side in rows of about a square."""
+    """Saves the samples of the run's last validation as the recipe's picture, in rows that form about a square."""
     from recipe_pictures import grid
 
     samples = [record.event for record in read_events(run.paths.events)]
@@ -418,7 +418,7 @@ def keep_picture(name: str, run: Run) -> None:
 
 
 def keep_curve(name: str) -> None:
-    """Draw the curves of a recipe's results as `curve.png` in its folder."""
+    """Draws the curves of a recipe's results as `curve.png` in its folder."""
     from recipe_pictures import curves
 
     lines = {
@@ -428,22 +428,22 @@ def keep_curve(name: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Train recipes and hold them against their bars.")
-    parser.add_argument("words", nargs="*", metavar="NAME | threads=N", help=f"default all: {', '.join(ROWS)}")
+    parser = argparse.ArgumentParser(description="Train recipes and compare their results with their bars.")
+    parser.add_argument("words", nargs="*", metavar="NAME | threads=N", help=f"default: all of {', '.join(ROWS)}")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="one JSON object a line, as it is appended")
-    parser.add_argument("--short", action="store_true", help="a few steps; appends nothing")
-    parser.add_argument("--estimate", action="store_true", help="a few epochs, and what all of them would take")
-    parser.add_argument("--fingerprint", action="store_true", help="the digest of a short training; appended")
+    parser.add_argument("--json", action="store_true", help="print each line as JSON, as it is appended")
+    parser.add_argument("--short", action="store_true", help="train for a few steps; appends nothing")
+    parser.add_argument("--estimate", action="store_true", help="estimate the total time from a few epochs; appended")
+    parser.add_argument("--fingerprint", action="store_true", help="compute the digest of a short training; appended")
     parser.add_argument(
-        "--same-as", type=Path, metavar="CHECKOUT", help="its configuration had the same bits; appended"
+        "--same-as", type=Path, metavar="CHECKOUT", help="check that CHECKOUT's config gives equal bits; appended"
     )
-    parser.add_argument("--beside", metavar="PYTHON", help="train in PyTorch, too, by an interpreter that has it")
-    parser.add_argument("--picture", action="store_true", help="keep the run's last samples as the recipe's picture")
+    parser.add_argument("--beside", metavar="PYTHON", help="also train in PyTorch, with this Python interpreter")
+    parser.add_argument("--picture", action="store_true", help="save the run's last samples as the recipe's picture")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="copy the run to DIR/NAME-SEED")
-    parser.add_argument("--curves", action="store_true", help="draw curves from the results; runs nothing")
-    parser.add_argument("--table", action="store_true", help="what the results say; trains nothing")
-    arguments = parser.parse_intermixed_args(argv)  # values may stand behind options
+    parser.add_argument("--curves", action="store_true", help="draw curves from the results; trains nothing")
+    parser.add_argument("--table", action="store_true", help="print recorded results and bars; trains nothing")
+    arguments = parser.parse_intermixed_args(argv)  # values may follow options
     overrides = [word for word in arguments.words if "=" in word]
     names = [word for word in arguments.words if "=" not in word] or list(ROWS)
     if unknown := set(names) - set(ROWS):
@@ -465,16 +465,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _refused_beside(names: Sequence[str], overrides: Sequence[str], *, is_short: bool) -> str | None:
-    """Why `--beside` can't train PyTorch, too; None: it can."""
+    """Returns why `--beside` can't also train in PyTorch, or None if it can."""
     if overrides and not is_short:
-        return f"--beside takes the recipe as it is, without {', '.join(overrides)}: PyTorch would not follow"
+        return f"--beside trains the recipe without overrides, found {', '.join(overrides)}: PyTorch would ignore them"
     if is_short and (whole := [name for name in names if not ROWS[name].by_minutes]):
         return f"--short --beside is for recipes that are compared by minutes; {', '.join(whole)} are not"
     return None
 
 
 def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.Namespace) -> Iterable[dict[str, Any]]:
-    """A line of results for each recipe, as they end."""
+    """Trains the recipes; yields a line of results after each one."""
     for number, name in enumerate(names):
         if arguments.estimate or arguments.short:
             with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
@@ -486,7 +486,7 @@ def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.
                         line |= pair_by_minutes(name, given, training, arguments.beside)
                     yield line
                 elif (line := estimate(name, Path(folder)))["ok"] is None:
-                    yield line  # of a machine that others used
+                    yield line  # not appended: other processes used the machine
                 else:
                     yield ledger.append(file_of(name), line)
             continue
@@ -520,8 +520,8 @@ def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.
 
 
 def report(names: Sequence[str], with_peer: bool, run: Run) -> None:
-    """Print how far the run of the first of `names` is, and how long all of them take: those to come as long as they
-    took when last measured, or as their bars allow.
+    """Prints the progress of the run of the first of `names`, and the remaining time of all of them. Later recipes are
+    expected to take as long as when last measured, or as long as their bars allow.
     """
     expected = {name: known_seconds(name) or ROWS[name].seconds for name in names}
     twice = {name for name in names if with_peer and ROWS[name].by_minutes}
@@ -536,13 +536,13 @@ def _minutes(seconds: float) -> str:
 
 
 def folder_of(name: str, seed: int, overrides: Sequence[str], origin: Mapping[str, Any]) -> Path:
-    """Where a run is kept until its line is appended: the same for the same run of the same code and data."""
+    """Returns the folder of a run until its line is appended: the same for the same run with equal code and data."""
     told = as_json({"overrides": list(overrides), **{key: origin[key] for key in ("digests", "versions", "machine")}})
     return WORK / f"{name}-{seed}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 
 def pair(name: str, seed: int, python: str) -> dict[str, Any]:
-    """The metrics of a recipe's training, and of the same in PyTorch, on the same batches by as many threads."""
+    """Trains a recipe here and in PyTorch, on the same batches with equally many threads; returns both metrics."""
     from recipe_parity import tested_pair
 
     ours, peer = tested_pair(name, python, [f"seed={seed}"])
@@ -554,8 +554,8 @@ def pair(name: str, seed: int, python: str) -> dict[str, Any]:
 
 
 def pair_by_minutes(name: str, overrides: Sequence[str], training: Training, python: str) -> dict[str, Any]:
-    """The test metrics of a run, and those of PyTorch after as many minutes, as `disturbed_peer` where other processes
-    used the machine. For a run that was interrupted PyTorch gets the minutes of all of its attempts.
+    """Returns the test metrics of a run, and of PyTorch after the same time: as `disturbed_peer` if other processes
+    used the machine. If the run was interrupted, PyTorch gets the time of all of its attempts.
 
     Raises:
         RuntimeError: PyTorch's process failed.
@@ -576,7 +576,7 @@ def pair_by_minutes(name: str, overrides: Sequence[str], training: Training, pyt
 
 
 def describe(line: Mapping[str, Any]) -> str:
-    """A line for people: key=value."""
+    """Returns a line of results as readable text: key=value."""
     words = {True: "ok", False: "MISSED", None: "can't tell"}
     parts = {key: value for key, value in line.items() if key not in ("recipe", "ok")}
     flat = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in parts.items()]
@@ -584,5 +584,5 @@ def describe(line: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that a run that is training stops, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, so that a running training stops, too
     raise SystemExit(main())

@@ -1,11 +1,11 @@
-"""What a network that learned from real photos recognizes in the pictures that pix2pix makes of maps.
+"""FCN-score of pix2pix: how well a network trained on real photos segments the photos that pix2pix generates from maps.
 
     python benchmarks/recognized.py PIX2PIX_RUN SEGMENTATION_RUN
 
-Isola et al. 2017 call it the FCN-score. A run of the recipe `segmentation` says of each pixel what it shows, of the
-real photos of the test split and of those that a run of the recipe `pix2pix` makes of their maps; the maps say what is
-right. Both with averaged weights, segmentation's with its best. For photos and pictures there is a line: the share of
-pixels that are recognized, the mean intersection over union, and that of each class.
+The metric is from Isola et al. 2017. A run of the recipe `segmentation` classifies each pixel of the test split's real
+photos, and of the pictures that a run of the recipe `pix2pix` generates from their maps; the maps are the ground truth.
+Both runs use averaged weights, `segmentation` those of its best checkpoint. The output is a line for photos and a line
+for pictures: pixel accuracy, mean intersection over union, and intersection over union of each class.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DATA = ROOT / "trainer" / "recipes" / "segmentation" / "data"
 
 
 def restored(network: nn.Module, checkpoint: Path, name: str) -> nn.Module:
-    """The network with the averaged weights that a checkpoint has of it under a name."""
+    """Loads the averaged weights that a checkpoint has under a name; returns the network in evaluation mode."""
     arrays = read_weights(checkpoint, "ema").arrays
     network.load_state_dict({key.removeprefix(f"{name}."): value.widened() for key, value in arrays.items()
                              if key.startswith(f"{name}.")})  # fmt: skip
@@ -43,7 +43,7 @@ def restored(network: nn.Module, checkpoint: Path, name: str) -> nn.Module:
 
 
 def recognized(confusion: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
-    """The figures of a table [true class, said class] of pixels."""
+    """Returns the metrics of a confusion matrix [true class, predicted class] of pixels."""
     right = np.diag(confusion)
     overlaps = right / (confusion.sum(0) + confusion.sum(1) - right)
     by_class = {name: round(float(value), 3) for name, value in zip(names, overlaps, strict=True)}

@@ -1,7 +1,7 @@
-"""Figures that are kept, a file a benchmark: results/figures/NAME.jsonl, whose lines only grow (`ledger.py`).
+"""Records figures, in one append-only file per benchmark: results/figures/NAME.jsonl (`ledger.py`).
 
-A line is a figure's result with the command that measures it, the date, the commit, the machine, and the versions on
-both sides. `published.py` makes docs/results.md of the newest line of each figure.
+A line has a figure's result, the command that measures it, the date, the commit, the machine, and the versions on both
+sides. `published.py` generates docs/results.md from the newest line of each figure and processor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness import Result
 
 FIGURES = Path(__file__).parent / "results" / "figures"
 PEERS = ("torch", "torchvision", "timm", "numpy", "scikit-learn", "mpi4py")
-"""Distributions whose versions are kept of the peer's environment, as far as it has them."""
+"""Distributions whose versions in the peer's environment are recorded, if it has them."""
 _VERSIONS = """
 import importlib.metadata, json, sys
 found = {}
@@ -34,13 +34,13 @@ print(json.dumps(found))
 
 @dataclass(frozen=True)
 class Recording:
-    """The file of a benchmark, and what a figure that is measured now is of."""
+    """The file of a benchmark, and the origin of a figure that is measured now."""
 
     file: Path
     origin: Mapping[str, Any]
 
     def known(self) -> dict[str, Result]:
-        """Results by name that were told (`ok` is not None), of this code, on this machine."""
+        """Returns decided results (`ok` is not None) of the same code on the same machine, by name."""
         same = ("machine", "versions", "peer_versions")
         lines = [line for line in ledger.read(self.file) if all(line[key] == self.origin[key] for key in same)
                  and not dependencies.changed(self.file.stem, line["revision"])]  # fmt: skip
@@ -50,17 +50,17 @@ class Recording:
         }
 
     def add(self, result: Result) -> None:
-        """Append a result, unless it lacks its peer: the next call measures it with one."""
+        """Appends a result, unless its peer is missing: a later call measures it with the peer."""
         if not result.lacks_peer:
             command = f"{self.origin['command']} {result.name}"
             ledger.append(self.file, {**self.origin, "command": command, **vars(result)})
 
 
 def recording(benchmark: str, peer_python: str | None, folder: Path = FIGURES) -> Recording:
-    """The recording of a benchmark, by its name.
+    """Returns the recording of a benchmark, by its name.
 
     Raises:
-        SystemExit: the checkout has changes, so that no commit names what is measured.
+        SystemExit: the checkout has changes, so no commit identifies the measured code.
     """
     if (revision := provenance.revision()).endswith("+"):
         raise SystemExit("the checkout has changes in trainer or benchmarks: commit them before figures are recorded")
@@ -78,12 +78,12 @@ def recording(benchmark: str, peer_python: str | None, folder: Path = FIGURES) -
 
 
 def newest(folder: Path = FIGURES) -> dict[str, dict[str, ledger.Line]]:
-    """By benchmark and figure, the line that was recorded last."""
+    """Returns the newest line by benchmark and figure."""
     return {file.stem: {line["name"]: line for line in ledger.read(file)} for file in sorted(folder.glob("*.jsonl"))}
 
 
 def newest_of_machines(folder: Path = FIGURES) -> dict[str, list[ledger.Line]]:
-    """By benchmark, the line of each figure that was recorded last on each kind of processor."""
+    """Returns, by benchmark, the newest line of each figure on each kind of processor."""
     return {
         file.stem: [*{(line["name"], line["machine"]["features"]): line for line in ledger.read(file)}.values()]
         for file in sorted(folder.glob("*.jsonl"))

@@ -1,9 +1,9 @@
-"""What shards and processes cost, and that they leave the bits alone.
+"""Cost of shards and processes, and a check that results stay bitwise equal.
 
 python benchmarks/scale.py [NAME …] [--json] [--rounds N] [--batch N] [--pixels N]
 
-Needs the extra `distributed`. Peers are ours: a step of the whole batch, one process with as many threads as there are
-processes, and mpi4py's in-place all-reduce. `--batch` and `--pixels` are the size of ResNet-50's batches.
+Needs the extra `distributed`. Peers run in this environment: a step of the whole batch, one process with equally many
+threads, and mpi4py's in-place all-reduce. `--batch` and `--pixels` set the size of ResNet-50's batches.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from trainer.learner.checkpoints import first_difference, read_checkpoint
 
 OPTIONS = argparse.ArgumentParser(add_help=False)
 OPTIONS.add_argument("--batch", type=int, default=32, help="images in a batch of ResNet-50")
-OPTIONS.add_argument("--pixels", type=int, default=224, help="their height and width")
+OPTIONS.add_argument("--pixels", type=int, default=224, help="height and width of ResNet-50's images")
 CHOSEN, REST = OPTIONS.parse_known_args()
 
 WORKLOAD = str(Path(__file__).parent / "workloads" / "ranks.py")
 CORES = 2
-"""Threads of a process, and processes that are compared with them."""
+"""Number of threads of one process, and of processes that are compared with it."""
 
 STEPS, STOPPED = 50, 25
 SHARDS = 4
@@ -38,19 +38,19 @@ OVERRIDES = {
     "detection": ("data.max_objects=64", "validate={every_steps: 50}"),
     "transformer": (),
 }
-"""Recipes whose training must have the same bits on any number of processes, and what their configs need for it."""
+"""Recipes whose training must be bitwise equal on any number of processes, and the overrides that this requires."""
 
 
 @functools.cache
 def world(processes: int, shards: int, threads: int) -> Companion:
-    """Processes that wait for questions, each with `threads` threads."""
+    """Returns processes that wait for requests, each with `threads` threads."""
     words = (sys.executable, WORKLOAD, f"--shards={shards}", f"--threads={threads}")
     size = (f"--batch={CHOSEN.batch}", f"--pixels={CHOSEN.pixels}")
     return Companion(*(launcher(processes) if processes > 1 else ()), *words, *size)
 
 
 def launcher(processes: int) -> tuple[str, ...]:
-    """The command that starts `processes` processes."""
+    """Returns the command that starts `processes` processes."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     found = shutil.which("mpiexec", path=path)
     if found is None:
@@ -59,19 +59,19 @@ def launcher(processes: int) -> tuple[str, ...]:
 
 
 def asked(question: str, *, processes: int = 1, shards: int = 1, threads: int = 1) -> Callable[..., float]:
-    """What processes answer to a question of `workloads/ranks.py`; as a peer, whatever its interpreter."""
+    """Returns a function that sends a request to `workloads/ranks.py`; as a peer, it ignores the interpreter."""
     return lambda _python="": world(processes, shards, threads)(question)
 
 
 def differences(recipe: str) -> float:
-    """How many of three trainings differ from one in one process: in two, in four, and stopped in four and resumed in
-    one.
+    """Counts which of three trainings differ from one in a single process: in two processes, in four, and stopped in
+    four and resumed in one.
     """
     config, settings = ROOT / "trainer" / "recipes" / recipe / "config.yaml", (f"train.shards={SHARDS}",)
     settings += (
-        "schedule={name: constant}",  # others depend on the number of steps, which the stopped run has fewer of
+        "schedule={name: constant}",  # others depend on the number of steps, which is smaller in the stopped run
         "train.epochs=null",
-        "train.log_every_steps=5",  # the metrics of training are those since the last record
+        "train.log_every_steps=5",  # training metrics cover the steps since the last record
         'autotune={mode: "off"}',
         *OVERRIDES[recipe],
     )
@@ -103,7 +103,7 @@ def differences(recipe: str) -> float:
 
 
 def all_reduce(processes: int) -> Figure:
-    """A sum of 100 MB over the processes."""
+    """An all-reduce (sum) of 100 MB over the processes."""
     ours, peer = (asked(question, processes=processes) for question in ("all_reduce", "mpi_all_reduce"))
     return Figure(f"all_reduce_{processes}", ours, peer, 1 / 1.3, needs_peer_python=False)
 

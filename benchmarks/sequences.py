@@ -5,30 +5,30 @@ python benchmarks/sequences.py [lstm_512 attention … bound scan_ways] [--peer-
     lstm_512, gru_512     128 steps of 4 rows of 512 units: at least 1.5 times PyTorch's speed
     relu_1152             a ReLU RNN, 128 steps of 4 rows of 1,152 units: at least 3.5 times
     lstm_256_ragged       64 rows of 20 to 200 steps of 256 units: at least 1.5 times
-    lstm_512_bfloat16     at least 1.3 times
+    lstm_512_bfloat16     lstm_512 in bfloat16: at least 1.3 times
     attention[_causal]    forward and backward of scaled dot-product attention, batch 4, 8 heads, 1,024 tokens of width
                           64: at least 1.2 times
-    attention_bfloat16    the same of bfloat16: at least 1.2 times
+    attention_bfloat16    the same in bfloat16: at least 1.2 times
     decoder_step          a training step of 4 layers of width 256 with rotary positions, batch 8, 256 tokens: at least
                           1.2 times
-    generation            tokens of the same decoder one by one, with a key-value cache: at least twice
-    lstm_generation       tokens of two LSTM layers of 512 units one by one: at least twice
-    bound                 the scans of each case of float32, forward and back, as a fraction of the speed that measured
+    generation            token-by-token generation with the same decoder and a key-value cache: at least 2 times
+    lstm_generation       token-by-token generation with two LSTM layers of 512 units: at least 2 times
+    bound                 forward and backward scans of each float32 case, as a fraction of the speed that the measured
                           multiply-adds and the caches that hold the weights allow: at least 0.6
-    scan_ways             the scan against one product a time step, repeated or unrolled, in the engine itself: training
-                          and inference of LSTMs of 64 to 1,024 units and of a ReLU RNN, 1 to 256 rows; the time of the
-                          faster other way divided by the scan's: at least 1
+    scan_ways             the scan compared with one product per time step, repeated or unrolled, in the engine itself:
+                          training and inference of LSTMs of 64 to 1,024 units and of a ReLU RNN, 1 to 256 rows; the
+                          time of the faster alternative divided by the scan's: at least 1
     attention_memory      memory of causal attention, forward and backward, at 4,096 tokens relative to 1,024: at most
-                          4.2, so linear in tokens
+                          4.2, which is linear in tokens
     attention_layers      largest difference of outputs and gradients of MultiheadAttention, encoder and decoder layers
-                          from PyTorch's in float64: at most 1e-9 (the ratio is that by the difference)
-    float32_spread        distance of recurrent layers' weights (LSTM, GRU, RNN; also ragged, bidirectional and of two
-                          layers) after 20 training steps in float32 from PyTorch's in float64, in multiples of the
-                          distance of PyTorch's own in float32: at most 3 (the ratio is that by the distance)
+                          from PyTorch's in float64: at most 1e-9 (the ratio is 1e-9 divided by the difference)
+    float32_spread        distance of the weights of recurrent layers (LSTM, GRU, RNN; also ragged, bidirectional and
+                          two-layer) after 20 training steps in float32 from PyTorch's in float64, in multiples of the
+                          distance of PyTorch's float32 weights: at most 3 (the ratio is 3 divided by the multiple)
 
-A step is forward, backward and an optimizer's update, traced here. PyTorch's is the best of its ways
-(`workloads/sequences.py`, `workloads/attention.py`), its threads waiting by either policy; it comes from the
-environment of `--peer-python`. Both get as many threads.
+A step is forward, backward and optimizer update; the engine's is traced. PyTorch's is the fastest of its ways
+(`workloads/sequences.py`, `workloads/attention.py`) and of the OpenMP wait policies; it comes from the environment of
+`--peer-python`. Both sides use the same number of threads.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ ATTENTION_BARS = {
     "generation": 2.0,
 }
 ROUNDS = 15
-"""Of cases with attention and of generation: of 7 rounds of three calls of attention, the quartiles of a ratio of 1.34
-were 1.08 and 1.37. Its seven products alone are at 0.8 to 0.9 of the peak of two threads, so what differs from round to
-round is the machine.
+"""Rounds of attention and generation cases. With 7 rounds of three calls of attention, the quartiles of a ratio of 1.34
+were 1.08 and 1.37. Its seven products alone reach 0.8 to 0.9 of the peak of two threads, so the machine causes the
+differences between rounds.
 """
 WAYS = {
     **dict.fromkeys(("decoder_step", "generation"), ("", "_compiled")),
     "lstm_generation": ("_layers", "_cells", "_compiled"),
 }
-"""Endings of what PyTorch is asked for, where there are several ways to compute a case."""
+"""Suffixes of the requests to PyTorch, for cases that it can compute in several ways."""
 OF_THE_BOUND = 0.6
 LINEAR = 4.2
 EQUAL = 1e-9
@@ -74,24 +74,24 @@ SPREAD = 3.0
 
 @functools.cache
 def ours(script: str = RECURRENT) -> Companion:
-    """The engine."""
+    """Returns the process of the engine."""
     return Companion(sys.executable, "-P", script, "trainer")
 
 
 @functools.cache
 def in_torch(python: str, script: str = RECURRENT) -> BestPolicy:
-    """PyTorch, its threads waiting by either policy."""
+    """Returns the processes of PyTorch, one per OpenMP wait policy."""
     threads = str(available_threads())
     return BestPolicy(python, "-P", script, "torch", OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads)
 
 
 def step(case: str, bar: float) -> Figure:
-    """A training step against PyTorch's."""
+    """A training step compared with PyTorch's."""
     return Figure(case, lambda: ours()(case), lambda python: in_torch(python)(case), bar)
 
 
 def against_ways(case: str, bar: float, script: str = ATTENTION) -> Figure:
-    """A case against the fastest of PyTorch's ways."""
+    """A case compared with the fastest of PyTorch's ways."""
     ways = [case + ending for ending in WAYS.get(case, ("",))]
     return Figure(
         case, lambda: ours(script)(case), lambda python: min(in_torch(python, script)(way) for way in ways), bar,
@@ -100,12 +100,12 @@ def against_ways(case: str, bar: float, script: str = ATTENTION) -> Figure:
 
 
 def bound(case: str) -> Figure:
-    """A scan against the machine."""
+    """The speed of a scan, as a fraction of the speed that the machine allows."""
     return Figure(f"bound/{case}", lambda: ours()(f"bound {case}"), bar=OF_THE_BOUND, better="higher", unit="of 1")
 
 
 def ways(cell: str, units: int, batch: int, kept: str) -> Figure:
-    """A scan against the other ways to walk the same layer over time."""
+    """A scan compared with the other ways to run the same layer over time."""
     case = f"{cell} {units} {batch} {kept}"
     return Figure(
         f"scan_ways/{cell}_{units}_{batch}_{kept}",
@@ -116,7 +116,7 @@ def ways(cell: str, units: int, batch: int, kept: str) -> Figure:
 
 
 def held_against_torch(name: str, allowed: float, script: str, request: str) -> Figure:
-    """What the engine finds of arrays that PyTorch wrote, at most `allowed`."""
+    """The difference of the engine's results from arrays that PyTorch wrote, at most `allowed`."""
 
     def found(python: str) -> float:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,13 +1,13 @@
-"""A step on any number of threads, simulated from the times of its tasks on one: what the thread pool's runtime does.
+"""Simulates a step in the thread pool on any number of threads, from the times of its tasks on one thread.
 
-Threads claim the tasks of a launch one after another, each as soon as it is free; where launches wait, all meet at a
-barrier; a launch of one task runs on the calling thread. What is assumed beyond the measured costs of two threads:
+Each thread that is free claims the next task of a launch. A launch that waits starts with a barrier of all threads; a
+launch of one task runs on the calling thread. Assumptions beyond the measured costs of two threads:
 
-- a barrier takes longer in proportion to the threads, which take turns at its counter;
-- claims take turns too, each as long as between two threads;
-- a launch's bytes take longer by what threads that share the bandwidth lose of it, which grows in proportion to them up
-  to a limit; bytes that one thread had no time to move came from caches, and are left out;
-- cores neither slow each other down nor lose speed as more of them work.
+- the time of a barrier is proportional to the number of threads, which take turns at its counter;
+- claims also take turns, each as long as between two threads;
+- a launch's memory traffic slows down when threads share the bandwidth, which grows in proportion to their number up to
+  a limit; bytes that one thread had no time to move came from caches and are ignored;
+- cores neither slow each other down nor lose speed when more of them work.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch as one thread ran it.
+    """A launch, measured on one thread.
 
     Args:
-        name: of the report.
+        name: name in the report.
         tasks: seconds of each task.
-        waits: whether all threads meet before it.
+        waits: whether a barrier of all threads precedes it.
         nbytes: bytes that it reads and writes, each counted once.
-        meetings: barriers inside it, as a repeat has.
+        meetings: number of barriers inside it, as in a repeat.
     """
 
     name: str
@@ -44,14 +44,14 @@ class Launch:
 
 @dataclass(frozen=True)
 class Costs:
-    """What threads cost: seconds, and bytes a second.
+    """Costs of threads in seconds, and bandwidths in bytes per second.
 
     Args:
-        barrier: two threads meet.
-        claim: a thread claims a task while another does.
-        waking: from the call of a step until another thread works.
-        alone, together: bytes a second that one thread moves, and two.
-        limit: bytes a second that any number of threads moves at most.
+        barrier: time of a barrier of two threads.
+        claim: time to claim a task while another thread claims one.
+        waking: time from the call of a step until another thread works.
+        alone, together: bandwidth of one thread, and of two.
+        limit: maximum bandwidth of any number of threads.
     """
 
     barrier: float
@@ -66,20 +66,20 @@ class Costs:
         return self.barrier * threads / 2 if threads > 1 else 0.0
 
     def bandwidth(self, threads: int) -> float:
-        """Bytes a second."""
+        """Bytes per second of `threads` threads together."""
         return self.alone if threads == 1 else min(max(self.limit, self.together), self.together * threads / 2)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Seconds of a program, and by how much each launch moved its end."""
+    """Seconds of a program, and the seconds by which each launch delayed its end."""
 
     seconds: float
     launches: tuple[float, ...]
 
 
 def predicted(launches: Sequence[Launch], threads: int, costs: Costs) -> Prediction:
-    """The time of a program on `threads` threads, by simulation."""
+    """Predicts the time of a program on `threads` threads, by simulation."""
     clocks = [0.0] + [costs.waking] * (threads - 1)
     ends, end = [], 0.0
     for launch in launches:
@@ -96,7 +96,7 @@ def predicted(launches: Sequence[Launch], threads: int, costs: Costs) -> Predict
 
 
 def _claimed(launch: Launch, clocks: Sequence[float], costs: Costs) -> list[float]:
-    """When each thread is through with a launch that it may begin at `clocks`."""
+    """Returns when each thread finishes a launch that it may begin at `clocks`."""
     slower, free = slowdown(launch, len(clocks), costs), 0.0
     waiting = [(clock, thread) for thread, clock in enumerate(clocks)]
     heapq.heapify(waiting)
@@ -105,13 +105,13 @@ def _claimed(launch: Launch, clocks: Sequence[float], costs: Costs) -> list[floa
         free = max(begin, free) + costs.claim
         heapq.heappush(waiting, (free + task * slower, thread))
     through = list(clocks)
-    for clock, thread in sorted(waiting):  # each finds that nothing is left
+    for clock, thread in sorted(waiting):  # each thread finds no task left
         free = through[thread] = max(clock, free) + costs.claim
     return through
 
 
 def slowdown(launch: Launch, threads: int, costs: Costs) -> float:
-    """By how much longer tasks take while others move bytes too."""
+    """Returns the factor by which tasks take longer while other threads move bytes, too."""
     sharing = min(threads, len(launch.tasks))
     if not launch.seconds:
         return 1.0

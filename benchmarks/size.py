@@ -1,6 +1,6 @@
-"""How much the required set takes on disk: a fresh virtual environment with nothing but `pip install .`.
+"""Disk space of a plain installation: a fresh virtual environment with only `pip install .`.
 
-pip itself and what it compiles to bytecode are counted, since users get them too.
+The size includes pip itself and the bytecode that it compiles, since users get them, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_MEGABYTES = 450.0
 
 @functools.cache
 def installed_megabytes() -> float:
-    """Size of the files below the environment's `lib`, in units of 10^6 bytes. Installs once a process."""
+    """Size of the files below the environment's `lib`, in units of 10^6 bytes. Installs once per process."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         command = [f"{folder}/bin/python", "-m", "pip", "install", "--quiet", str(ROOT)]

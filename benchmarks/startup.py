@@ -1,8 +1,8 @@
-"""How long one waits: for help, a check, the first sign of a run, its first step. Wall time, warm page cache.
+"""Startup times: help, check, a run's first output, and its first step. Wall time with a warm page cache.
 
     python benchmarks/startup.py [name …] [--json] [--rounds N]
 
-Each figure is held against a fixed bound; there is no peer.
+Each figure has a fixed bound; there is no peer.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def check_ms() -> float:
 
 
 def import_ms() -> float:
-    """`import trainer`, over what a bare interpreter takes just before."""
+    """Time of `import trainer`, minus the time of a bare interpreter, measured just before."""
     bare = command_seconds([sys.executable, "-c", "pass"])
     return 1e3 * (command_seconds([sys.executable, "-c", "import trainer"]) - bare)
 
 
 def first_line_ms() -> float:
-    """From the command to the first line of a run without a terminal."""
+    """Time from the command to the first line of a run without a terminal."""
     return 1e3 * _seconds_until(lambda line: True, "--plain")
 
 
@@ -46,13 +46,13 @@ def first_step_warm_s() -> float:
 
 
 def first_step_cold_s() -> float:
-    """The same with an empty kernel cache."""
+    """Time from the command to the first training metric, with an empty kernel cache."""
     with tempfile.TemporaryDirectory() as cache:
         return _seconds_until(_is_metric, "--json", TRAINER_CACHE_DIR=cache)
 
 
 def first_frame_ms() -> float:
-    """From the command to a dashboard frame with the run's name, on a terminal of 160x50."""
+    """Time from the command to a dashboard frame with the run's name, on a terminal of 160x50."""
     import fcntl
     import pty
     import struct
@@ -81,7 +81,7 @@ def first_frame_ms() -> float:
 
 
 def digits_s() -> float:
-    """The whole main job with cold kernels. Fails when the test accuracy misses 0.99."""
+    """Time of the whole recipe `digits` with an empty kernel cache. Fails if the test accuracy is below 0.99."""
     with tempfile.TemporaryDirectory() as folder:
         environment = checkout_environment(TRAINER_CACHE_DIR=str(Path(folder) / "cache"))
         start = time.perf_counter()
@@ -105,7 +105,7 @@ def _is_metric(line: str) -> bool:
 
 
 def _seconds_until(found: Callable[[str], bool], form: str, **variables: str) -> float:
-    """From starting a run of digits to the first line that is looked for; the run is ended then."""
+    """Returns the seconds from starting a run of digits to the first line that `found` accepts, then stops the run."""
     with tempfile.TemporaryDirectory() as folder:
         environment = checkout_environment(**variables)
         start = time.perf_counter()
@@ -117,14 +117,14 @@ def _seconds_until(found: Callable[[str], bool], form: str, **variables: str) ->
             for line in process.stdout:
                 if found(line):
                     return time.perf_counter() - start
-            raise RuntimeError(f"the run ended with {process.wait()} before the line that was looked for")
+            raise RuntimeError(f"the run ended with {process.wait()} before the expected line")
         finally:
             _stop(Path(folder) / "runs" / "digits")
             process.communicate(timeout=PATIENCE_SECONDS)
 
 
 def _stop(run: Path) -> None:
-    """End a run that has outlived its dashboard."""
+    """Stops a run that outlives its dashboard."""
     subprocess.run(
         [*TRAINER, "stop", str(run), "--abort"], env=checkout_environment(), capture_output=True, check=False
     )

@@ -1,18 +1,18 @@
-"""Half an hour of steady training, all of its processes watched: memory that grows, and what is never given back.
+"""Memory growth and resource leaks of all processes of a training in half an hour.
 
 python benchmarks/steady.py [memory_growth leaks] [--minutes 30] [--json] [--table FILE]
 
-A run with two loader workers, validation, reports, samples, metrics folded aside, background tuning and a checkpoint
-every few seconds; it is read by the command that started it, by `trainer watch --plain` and by a dashboard on a
-terminal of 160x50. Every few seconds each process is looked at:
+The run has two loader workers, validation, reports, samples, metrics folded in a separate process, background tuning
+and a checkpoint every few seconds. Its readers are the command that started it, `trainer watch --plain` and a dashboard
+on a terminal of 160x50. Every few seconds, each process is sampled:
 
-    memory     its own pages, and its share of memory that it has in common with others; not those of files (programs,
-               libraries), whose share changes with every other process that has them
+    memory     its private pages and its share of shared memory, without pages of files (programs, libraries), whose
+               share changes with every other process that maps them
     threads, files, maps, children;  shared memory of the system (/dev/shm)
 
-memory_growth is by how much the sum of all is more in the last fifth of the second half than in the first fifth of it,
-in percent (medians); leaks is how many threads, files, maps, children and shared blocks were there at the end that were
-not when that half began (the least of each fifth counts, for a checkpoint that is written has files open).
+memory_growth is the growth of total memory from the first to the last fifth of the second half, in percent (medians).
+leaks is the number of threads, files, maps, children and shared blocks that the last fifth of the second half has more
+than its first fifth. The minimum of each fifth counts, because a process that writes a checkpoint has files open.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PATIENCE_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Look:
-    """What one process had at one moment; `memory` in bytes, `seconds` since the watch began."""
+    """One sample of one process; `memory` in bytes, `seconds` since the watch began."""
 
     seconds: float
     process: str
@@ -62,17 +62,17 @@ class Look:
 
 @dataclass(frozen=True)
 class Watched:
-    """All looks at all processes, and how many shared blocks the system had at each round of them."""
+    """All samples of all processes, and the number of shared blocks in the system at each round of samples."""
 
     looks: tuple[Look, ...]
     blocks: tuple[tuple[float, int], ...]
 
 
 def look(name: str, process: psutil.Process, seconds: float) -> Look:
-    """At one process.
+    """Samples one process.
 
     Raises:
-        psutil.NoSuchProcess, OSError: it is gone.
+        psutil.NoSuchProcess, OSError: the process has ended.
     """
     with open(f"/proc/{process.pid}/smaps_rollup", encoding="ascii") as file:
         memory = sum(int(line.split()[1]) << 10 for line in file if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
@@ -84,7 +84,7 @@ def look(name: str, process: psutil.Process, seconds: float) -> Look:
 
 
 def watch(roots: dict[str, psutil.Process], seconds: float) -> Watched:
-    """Watch processes and all their children for a number of seconds."""
+    """Samples processes and all their children for a number of seconds."""
     looks: list[Look] = []
     blocks: list[tuple[float, int]] = []
     names: dict[int, str] = {}
@@ -101,7 +101,7 @@ def watch(roots: dict[str, psutil.Process], seconds: float) -> Watched:
 
 
 def name_of(process: psutil.Process, known: dict[int, str]) -> str:
-    """What a process is, by the module that it runs, with a number where there are several."""
+    """Names a process by the module that it runs and a number that tells several of them apart."""
     words = process.cmdline()
     module = words[words.index("-m") + 1] if "-m" in words else Path(words[0]).name if words else "?"
     same = sum(1 for name in known.values() if name.partition(" ")[0] == module)
@@ -110,7 +110,7 @@ def name_of(process: psutil.Process, known: dict[int, str]) -> str:
 
 @contextlib.contextmanager
 def on_a_terminal(words: Sequence[str], folder: Path, environment: dict[str, str]) -> Iterator[psutil.Process]:
-    """A command on a pseudo-terminal that somebody reads."""
+    """Runs a command on a pseudo-terminal whose output is read."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
     environment = {**environment, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
@@ -130,14 +130,14 @@ def on_a_terminal(words: Sequence[str], folder: Path, environment: dict[str, str
 
 
 def _drain(descriptor: int) -> None:
-    with contextlib.suppress(OSError):  # the other end is closed: Linux says EIO
+    with contextlib.suppress(OSError):  # the other end is closed: Linux raises EIO
         while os.read(descriptor, 1 << 16):
             pass
 
 
 @functools.cache
 def watched(minutes: float, table: Path | None) -> Watched:
-    """The run and its readers, looked at from their first step on."""
+    """Starts the run and its readers, and samples them from the first checkpoint on."""
     folder = Path(tempfile.mkdtemp(prefix="trainer-benchmark-"))
     environment = checkout_environment(TRAINER_CACHE_DIR=str(folder / "cache"))
     config = shutil.copytree(WORKLOAD, folder / "steady", ignore=shutil.ignore_patterns("__pycache__")) / "config.yaml"
@@ -184,20 +184,20 @@ def _wait_for_a_checkpoint(run: Path, training: subprocess.Popen[bytes], output:
 
 
 def fifths(moments: Sequence[float]) -> tuple[float, float]:
-    """Until when the first fifth of the second half goes, and when the last begins."""
+    """Returns when the first fifth of the second half ends, and when its last fifth begins."""
     end = max(moments)
     return 0.6 * end, 0.9 * end
 
 
 def of_first_and_last(looks: Sequence[Look]) -> tuple[list[Look], list[Look]]:
-    """The looks of the first and of the last fifth of the second half."""
+    """Returns the samples of the first and of the last fifth of the second half."""
     until, since = fifths([one.seconds for one in looks])
     half = max(one.seconds for one in looks) / 2
     return [one for one in looks if half <= one.seconds <= until], [one for one in looks if one.seconds >= since]
 
 
 def total_memory(looks: Sequence[Look]) -> float:
-    """The median, over moments, of what all processes together have."""
+    """Returns the median, over time, of the total memory of all processes."""
     sums: dict[float, int] = {}
     for one in looks:
         sums[one.seconds] = sums.get(one.seconds, 0) + one.memory
@@ -205,18 +205,18 @@ def total_memory(looks: Sequence[Look]) -> float:
 
 
 def memory_growth(found: Watched) -> float:
-    """Percent."""
+    """Growth of total memory in percent."""
     first, last = of_first_and_last(found.looks)
     return 100 * (total_memory(last) / total_memory(first) - 1)
 
 
 def leaks(found: Watched) -> float:
-    """How many of what is counted were not given back."""
+    """Number of counted resources that were not released."""
     return float(sum(max(0, after - before) for _, _, before, after in counts(found)))
 
 
 def counts(found: Watched) -> list[tuple[str, str, int, int]]:
-    """(process, what, least in the first fifth, least in the last); a process that came later had none of anything."""
+    """Returns (process, resource, minimum in the first fifth, minimum in the last); later processes begin with 0."""
     first, last = of_first_and_last(found.looks)
     counted = []
     for name in dict.fromkeys(one.process for one in (*first, *last)):
@@ -231,7 +231,7 @@ def counts(found: Watched) -> list[tuple[str, str, int, int]]:
 
 
 def by_process(found: Watched) -> Iterator[str]:
-    """A line a process: its memory at both ends of the second half, and what it has more of."""
+    """Yields a line per process: its memory at both ends of the second half, and changes of its resources."""
     first, last = of_first_and_last(found.looks)
     more = [(name, f"{after - before:+} {what}") for name, what, before, after in counts(found) if after != before]
     for name in dict.fromkeys(one.process for one in (*first, *last)):

@@ -1,4 +1,4 @@
-"""Whole training steps compared with PyTorch: their time, their memory, and the time until the first of them."""
+"""Whole training steps compared with PyTorch: time, memory, and time until the first step ends."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ OTHERS = {"resnet50_inference_1": 10, "resnet50_inference_8": 2, "resnet18": 1}
 
 REPEATS = STEPS | OTHERS
 VARIANTS = ("", "--channels-last", "--compiled", "--channels-last --compiled")
-"""How PyTorch may run a step, each with both policies of OpenMP; the fastest is the peer."""
+"""PyTorch's ways to run a step, each with both OpenMP wait policies; the fastest is the peer."""
 
 TRIALS = 3
 HEADLINES = ("resnet50", "pix2pix", "lsgan", "mlp")
 HEADLINE, FAST, FASTER = 1.5, 1.8, 1.3
-"""Multiples of PyTorch's speed: of headline steps in float32 and bfloat16, of those with `numerics: {class: fast}`, and
-of a chain of layers.
+"""Minimum speeds relative to PyTorch: of headline steps in float32 and bfloat16, of headline steps with
+`numerics: {class: fast}`, and of a chain of layers.
 """
 
 
 def command(workload: str, *options: str) -> list[str]:
-    """Our side of a workload."""
+    """Returns the command of our side of a workload."""
     return [sys.executable, str(FOLDER / "ours.py"), workload, *fixed(workload), *options]
 
 
 def fixed(workload: str) -> tuple[str, ...]:
-    """What both sides are told: how many steps an answer takes, and how many threads there are."""
+    """Returns the options of both sides: the number of steps per answer, and the number of threads."""
     return f"--steps={REPEATS[workload]}", f"--threads={available_threads()}"
 
 
 def ours(workload: str, measure: str = "step_ms", *options: str) -> Callable[[], float]:
-    """A measure of a step on our engine, its milliseconds by default."""
+    """Returns a function that measures a step on our engine, by default in milliseconds."""
     return Companion(*command(workload, "--measure", measure, *options))
 
 
 class FastestWay:
-    """A peer that can run in several ways, each with both policies of OpenMP: the fastest, found at the first call.
+    """A peer that can run in several ways, each with both OpenMP wait policies. The first call finds the fastest way.
 
     Args:
-        name: what standard error says was measured.
-        ways: for each way, the words after the interpreter.
-        refinement: words that are added to the fastest way, which makes one more.
+        name: name of the workload on standard error.
+        ways: arguments after the interpreter, by way.
+        refinement: arguments that are added to the fastest way, to try one more.
     """
 
     def __init__(self, name: str, ways: Mapping[str, Sequence[str]], refinement: Sequence[str] = ()) -> None:
@@ -71,7 +71,7 @@ class FastestWay:
         return self._companion()
 
     def close(self) -> None:
-        """End the process of the fastest way."""
+        """Ends the process of the fastest way."""
         if self._companion is not None:
             self._companion.close()
 
@@ -92,7 +92,7 @@ class FastestWay:
 
 
 class TorchPeer(FastestWay):
-    """A step in PyTorch, run in whichever way is best at it."""
+    """A step in PyTorch, run in the fastest way."""
 
     def __init__(self, workload: str, *options: str) -> None:
         words = (str(FOLDER / "torch_peer.py"), workload, *fixed(workload))
@@ -100,18 +100,18 @@ class TorchPeer(FastestWay):
 
 
 def first_step_seconds(cache: str) -> float:
-    """ResNet-50 from its first call to the end of its first step, with the kernels that folder `cache` holds."""
+    """Seconds from the first call of ResNet-50 to the end of its first step, with the kernels in folder `cache`."""
     return _once("first_step", cache)
 
 
 def cold_seconds() -> float:
-    """The first step where no kernel was ever compiled."""
+    """Seconds of the first step with an empty kernel cache."""
     with tempfile.TemporaryDirectory() as folder:
         return first_step_seconds(folder)
 
 
 class SecondRun:
-    """A second process after one that filled the cache; asked several times, it is the third, fourth, …"""
+    """A second process after one that filled the cache; further calls start a third, a fourth, …"""
 
     def __init__(self, measure: str) -> None:
         self._measure = measure
@@ -125,7 +125,7 @@ class SecondRun:
 
 
 def second_signature() -> float:
-    """The first step of ResNet-18 with a batch twice as large as before, where no kernel was ever compiled."""
+    """ResNet-18's first step with a doubled batch, relative to its very first step, with an empty kernel cache."""
     with tempfile.TemporaryDirectory() as folder:
         return _once("second_signature", folder, "resnet18")
 

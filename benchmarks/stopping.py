@@ -1,10 +1,10 @@
-"""How long a run takes to stop: from the interrupt to the exit, with a checkpoint written. The documentation says ten
+"""Seconds that a run takes to stop, from the interrupt to the exit, including a checkpoint. The documentation says ten
 seconds at most.
 
     python benchmarks/stopping.py [training/digits compiling/clothes …] [--json] [--rounds N]
 
-    training/NAME     a recipe that has begun to train
-    compiling/NAME    one whose training step is being traced and compiled, with nothing compiled before
+    training/NAME     interrupts a recipe that has begun to train
+    compiling/NAME    interrupts a recipe that is tracing and compiling its training step, with an empty kernel cache
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BEGINS_WITHIN = 120.0
 
 
 def has_begun(event: Event, moment: str) -> bool:
-    """Whether an event is the first of a moment to interrupt."""
+    """Returns whether an event marks the moment to interrupt."""
     if moment == "training":
         return isinstance(event, MetricEvent) and event.split == "train"
     return isinstance(event, PhaseEvent) and event.name == "compile"
@@ -60,7 +60,7 @@ def seconds_to_stop(moment: str, name: str) -> float:
 
 
 def wait_for(process: subprocess.Popen[bytes], moment: str, events: Path) -> None:
-    """Return when a run's events have the moment."""
+    """Waits until a run's events mark the moment."""
     began = time.perf_counter()
     while not (events.exists() and any(has_begun(record.event, moment) for record in read_events(events))):
         if process.poll() is not None or time.perf_counter() - began > BEGINS_WITHIN:

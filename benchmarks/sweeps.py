@@ -1,4 +1,4 @@
-"""Sweeps: killed and continued, their cost per trial, and TPE against random draws.
+"""Sweeps: killed and resumed, their cost per trial, and TPE compared with random draws.
 
 python benchmarks/sweeps.py [NAME …] [--json] [--trials N] [--seeds N]
 
@@ -32,11 +32,11 @@ TIMED_TRIALS = 6
 DRAWS = 40
 """Trials of each search on the surface."""
 LEAST_WINS = 0.75
-"""Fraction of seeds: by chance alone, 15 of 20 or more have a probability of 2 %."""
+"""Minimum fraction of seeds that TPE wins; 15 or more of 20 have a probability of 2 % by chance alone."""
 
 
 def killed(place: str = "local") -> float:
-    """How many trials are as they were to be, after the sweep's command was killed three times."""
+    """Returns the number of correct trials after the sweep's command was killed three times."""
     with tempfile.TemporaryDirectory(prefix="trainer-sweeps-") as folder:
         sweep = KilledSweep(Path(folder), CHOSEN.trials, place=place)
         sweep.run(KILLS)
@@ -45,7 +45,7 @@ def killed(place: str = "local") -> float:
 
 @contextmanager
 def local_ray() -> Iterator[str]:
-    """A Ray cluster of two processors on this machine; the value of `--on`."""
+    """Runs a Ray cluster of two processors on this machine; yields the value of `--on`."""
     import ray
 
     context = ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
@@ -61,7 +61,7 @@ def killed_on_ray() -> float:
 
 
 def overhead(place: str = "local") -> float:
-    """Median seconds from the end of a run to the first event of the next one, less those that any run takes to it."""
+    """Median seconds from the end of a run to the first event of the next one, minus the startup time of any run."""
     with tempfile.TemporaryDirectory(prefix="trainer-sweeps-") as folder:
         sweep = KilledSweep(Path(folder), TIMED_TRIALS, place=place, parallel=1)
         sweep.run(0)

@@ -1,11 +1,11 @@
-"""Transforms: one chain compared with the same work in Pillow alone, and a table of what each takes.
+"""Transforms: one chain compared with the same work in Pillow alone, and a table of the time of each transform.
 
 python benchmarks/transforms.py [augmentation] [--json] [--rounds N]
 python benchmarks/transforms.py --table
 
-The figure is an image of 640x480 to 224x224 by a random resized crop, a flip and color jitter in one process, ours
-from array to array, Pillow's from its image to an array. The table has microseconds an item, from 640x480 and at 224
-x 224, with an image and its label, with eight boxes, and with eight boxes and masks.
+The figure is the time to transform a 640x480 image to 224x224 by a random resized crop, a flip and color jitter in one
+process: ours from array to array, Pillow's from its image to an array. The table has microseconds per item for 640x480
+and 224x224 images: with a label, with eight boxes, and with eight boxes and masks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIZES = ((480, 640), (224, 224))
 
 
 class Made:
-    """Smooth pictures in memory."""
+    """Smooth images in memory."""
 
     class_names = tuple("abcdefghij")
 
@@ -75,7 +75,7 @@ JITTER = 0.4
 
 
 def _timed(make, calls: int = 60) -> float:
-    """Microseconds a call, calls numbered from 0."""
+    """Returns microseconds per call; calls are numbered from 0."""
     start = time.perf_counter()
     for number in range(calls):
         make(number)
@@ -139,7 +139,7 @@ EACH = [
 
 
 def table() -> None:
-    """Microseconds an item, by transform, size and annotations."""
+    """Prints microseconds per item, by transform, size and annotations."""
     kinds = [{}, {"boxes": True}, {"boxes": True, "masks": True}]
     data = [Made(size, **kind) for size in SIZES for kind in kinds]
     heads = [f"{width}x{height} {kind}" for height, width in SIZES for kind in ("image", "boxes", "masks")]

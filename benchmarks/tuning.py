@@ -1,8 +1,8 @@
-"""Tuning against none and against all of it: what the cost model leaves, what tuning costs, what it brings.
+"""Background tuning compared with none and with full tuning up front: loss of the untuned defaults, cost, benefit.
 
 python benchmarks/tuning.py [defaults_vs_upfront 200_steps_background_vs_off …] [--json] [--rounds N]
 
-Figures of ResNet-50 and pix2pix take minutes and are measured when they are named.
+Figures of ResNet-50 and pix2pix take minutes and are measured only if they are named.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STEPS = {"conv_bn_relu_conv": 5, "mlp": 50, "resnet50": 1, "pix2pix": 1}
 
 
 def ask(workload: str, mode: str, measure: str, *options: str, **environment: str) -> float:
-    """One measure, by a process of its own."""
+    """Returns one measurement by a separate process."""
     command = (sys.executable, str(SCRIPT), workload, mode, measure, *options)
     done = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, text=True, env=checkout_environment(**environment)
@@ -29,12 +29,12 @@ def ask(workload: str, mode: str, measure: str, *options: str, **environment: st
 
 
 def once(workload: str, mode: str, measure: str, *options: str) -> Callable[[], float]:
-    """A measure that takes a process of its own each time."""
+    """Returns a function that measures in a new process at each call."""
     return lambda: ask(workload, mode, measure, *options)
 
 
 def second_run(workload: str) -> Callable[[], float]:
-    """What is left to do in the first step of a second run, after one that began with nothing and decided all."""
+    """Measures the tuning left to the first step of a second run, after one that began with nothing and decided all."""
 
     def run() -> float:
         with tempfile.TemporaryDirectory() as folder:
@@ -46,13 +46,13 @@ def second_run(workload: str) -> Callable[[], float]:
 
 
 def step(workload: str, mode: str) -> Companion:
-    """Milliseconds of a step when everything is decided."""
+    """Returns a process that measures a step in milliseconds, once everything is decided."""
     options = ("--steps", str(STEPS[workload]), "--share", "1")
     return Companion(sys.executable, str(SCRIPT), workload, mode, "step_ms", *options)
 
 
 def against(name: str, ours: Callable[[], float], peer: Callable[[], float], most: float, rounds: int = 7) -> Figure:
-    """a figure with an upper bound relative to another of our own."""
+    """Returns a figure with an upper bound relative to another measurement of ours."""
     return Figure(name, ours, lambda _: peer(), bar=1 / most, needs_peer_python=False, rounds=rounds)
 
 
@@ -88,7 +88,7 @@ ON_REQUEST = [*figures("resnet50", "_resnet50", 3), *figures("pix2pix", "_pix2pi
 
 
 def wanted(arguments: Sequence[str]) -> list[Figure]:
-    """The figures of a command line: those that take minutes where it names them."""
+    """Returns the figures of a command line; those that take minutes only if it names them."""
     return [*ALWAYS, *(figure for figure in ON_REQUEST if figure.name in arguments)]
 
 

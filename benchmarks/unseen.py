@@ -5,25 +5,25 @@ python benchmarks/unseen.py NETWORK --launches --peer-python PATH [--bfloat16] [
 python benchmarks/unseen.py --drawn [mobilenet_v2 drawn_training …]
 python benchmarks/unseen.py --draw
 
-A network's name stands for all of its figures:
+A network's name selects all of its figures:
 
     NAME_train, NAME_train_bfloat16         a training step; families: training, training_bfloat16
     NAME_train_fast                         a training step, ours with `numerics: {class: fast}`; family: training_fast
     NAME_train_tiles                        a training step in bfloat16, ours with `numerics: {bfloat16: tiles}`, on a
                                             processor with AMX; family: training_tiles
     NAME_inference_1, NAME_inference_32     a batch of 1 and of 32 in evaluation mode; family: inference
-    NAME_losses, NAME_losses_bfloat16       largest relative difference of five losses from PyTorch's, the former of
-                                            steps in float64 on both sides
-    NAME_first_step_cold, …_warm            seconds of the first training step, kernels compiled or cached
+    NAME_losses, NAME_losses_bfloat16       largest relative difference of five losses from PyTorch's, with both sides
+                                            in float64 or both in bfloat16
+    NAME_first_step_cold, …_warm            seconds of the first training step, with kernels compiled or cached
 
-PyTorch runs contiguous, channels-last, and the faster of both compiled (that needs a C++ compiler); the fastest counts.
-Measuring a network takes several minutes: with `--record` a run that ends early is taken up again.
+PyTorch runs contiguous, channels-last, and the faster of both compiled (this needs a C++ compiler); the fastest counts.
+Measuring a network takes several minutes; with `--record`, repeat an interrupted run to measure the missing figures.
 
-`--launches` tells where the time of a training step goes: each launch with its share, its fraction of the roofline and
-its module, and of each module PyTorch's time, the largest possible gains first.
+`--launches` lists the launches of a training step, largest possible gains first: each with its share of the time, its
+fraction of the roofline, its module, and PyTorch's time of that module.
 
-The ten networks were fixed by name before any was measured. OTHERS are twenty more, of which `--draw` names the five
-that are measured once, with `--drawn`, when the kernels are final; their families begin with `drawn_`.
+The ten networks were fixed by name before any was measured. OTHERS lists twenty more. `--draw` prints five of them,
+which `--drawn` measures once, when the kernels are final; the names of their families begin with `drawn_`.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ DRAWN, SEED = 5, 20261123
 
 MEAN_BAR, TRAINING_BAR, INFERENCE_BAR = 1.5, 1.2, 1.1
 LOSS_BARS = {"": ("float64", 1e-2), "_bfloat16": ("bfloat16", 5e-2)}
-"""By the figure's ending the precision, and the largest relative difference of five losses from PyTorch's. In float32
-sums in another order grow apart: by 8e-3 in the hourglass and the DCGAN between PyTorch in float32 and in float64.
+"""By suffix of the figure, the precision and the maximum relative difference of five losses from PyTorch's. In float32,
+sums in a different order diverge: PyTorch's float32 and float64 differ by 8e-3 in the hourglass and the DCGAN.
 """
 
 COLD_SECONDS, WARM_SECONDS = 3.0, 1.0
@@ -69,17 +69,17 @@ ROUNDS = 5
 
 
 def draw() -> list[str]:
-    """The five other networks that are measured once, at the end."""
+    """Returns the five other networks that are measured once, at the end."""
     return sorted(random.Random(SEED).sample(OTHERS, DRAWN))
 
 
 def words(network: str, framework: str, *options: str) -> tuple[str, ...]:
-    """A side of a workload, without its interpreter."""
+    """Returns the command of one side of a workload, without its interpreter."""
     return SCRIPT, network, framework, f"--threads={available_threads()}", *options
 
 
 def timed(network: str, name: str, bar: float, *options: str) -> Figure:
-    """Milliseconds of a step on both sides."""
+    """A figure of the milliseconds of a step on both sides."""
     ours = Companion(sys.executable, *words(network, "trainer", *options))
     ways = {way: words(network, "torch", *options, *more) for way, more in WAYS.items()}
     peer = FastestWay(name, ways, refinement=("--compiled",))
@@ -87,7 +87,7 @@ def timed(network: str, name: str, bar: float, *options: str) -> Figure:
 
 
 class Alternating:
-    """Our side of a figure; ends both sides' processes before the next figure's begin, which need the memory."""
+    """Our side of a figure. Before another figure starts, ends the processes of both sides to free their memory."""
 
     running: Alternating | None = None
 
@@ -116,7 +116,7 @@ def losses(python: str, network: str, framework: str, *options: str) -> list[flo
 
 
 def loss_difference(python: str, network: str, *options: str) -> float:
-    """The largest relative difference of a loss from PyTorch's; NaN where one is NaN."""
+    """The largest relative difference of a loss from PyTorch's; NaN if one is NaN."""
     ours, theirs = (
         losses(each, network, framework, *options)
         for each, framework in ((sys.executable, "trainer"), (python, "torch"))
@@ -125,7 +125,7 @@ def loss_difference(python: str, network: str, *options: str) -> float:
 
 
 def first_step(network: str, cache: str) -> float:
-    """Seconds of the first training step, with the kernels that folder `cache` holds."""
+    """Seconds of the first training step, with the kernels in folder `cache`."""
     environment = checkout_environment(TRAINER_CACHE_DIR=cache)
     command = (sys.executable, *words(network, "trainer", "--measure=first_step"))
     return float(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout)
@@ -143,7 +143,7 @@ def warm(network: str) -> float:
 
 
 def figures(python: str | None, networks: Sequence[str] = NETWORKS, prefix: str = "") -> list[Figure | Family]:
-    """Families of timed figures, their names after `prefix`, and figures of losses and first steps."""
+    """Returns families of timed figures, named with `prefix`, and figures of losses and first steps."""
 
     def family(name: str, parts: Sequence[tuple[str, tuple[str, ...]]], bar: float) -> Family:
         return Family(
@@ -184,13 +184,13 @@ def figures(python: str | None, networks: Sequence[str] = NETWORKS, prefix: str 
 
 
 def names_of(network: str, listed: Sequence[Figure | Family]) -> list[str]:
-    """The figures of a network."""
+    """Returns the names of a network's figures."""
     found = [part.name for each in listed for part in (each.figures if isinstance(each, Family) else (each,))]
     return [name for name in found if name.startswith(f"{network}_")]
 
 
 def profiled(python: str, network: str, framework: str, *options: str) -> dict[str, Any]:
-    """What `--measure=profile` prints."""
+    """Returns the output of `--measure=profile`."""
     command = (python, *words(network, framework, "--measure=profile", *options))
     answer = subprocess.run(command, env=checkout_environment(), check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(answer.stdout)
@@ -198,10 +198,10 @@ def profiled(python: str, network: str, framework: str, *options: str) -> dict[s
 
 
 def launch_table(ours: dict[str, Any], theirs: dict[str, float] | None, count: int) -> Iterator[str]:
-    """Lines about the launches of a step, those first that lose most against the roofline.
+    """Yields the lines of a table of a step's launches, sorted by the time that they lose relative to the roofline.
 
-    of module: the time of all launches of the same module; launches that several modules share have none. Modules of
-    two networks with the same path count together.
+    The column `of module` has the time of all launches of the same module, and a dash for launches that several modules
+    share. Modules of two networks with the same path are added up.
     """
 
     def seconds(launch: dict[str, Any]) -> float:
@@ -228,7 +228,7 @@ def launch_table(ours: dict[str, Any], theirs: dict[str, float] | None, count: i
 
 
 def print_launches(network: str, python: str | None, rows: int, options: Sequence[str]) -> None:
-    """The table of a network's training step, next to the faster of PyTorch's layouts."""
+    """Prints the launches of a network's training step, with the times of the faster of PyTorch's layouts."""
     ours = profiled(sys.executable, network, "trainer", *options)
     theirs = [profiled(python, network, "torch", *options, *more) for more in WAYS.values()] if python else []
     fastest = min(theirs, key=lambda seconds: sum(seconds.values())) if theirs else None
@@ -250,7 +250,7 @@ def main() -> int:
     if own.launches:
         known = (*NETWORKS, *draw())
         if len(others) != 1 or others[0] not in known:
-            parser.error(f"--launches is of one network, found {' '.join(others) or 'none'}: {', '.join(known)}")
+            parser.error(f"--launches needs one network, found {' '.join(others) or 'none'}: {', '.join(known)}")
         print_launches(others[0], own.peer_python, own.rows, ["--precision=bfloat16"] if own.bfloat16 else [])
         return 0
     networks = draw() if own.drawn else NETWORKS

@@ -1,7 +1,7 @@
 """The project's language: phrases that stay out of texts, and names that stay out of code.
 
-A text is a config description, a string, docstring or comment of the package, or a line of Markdown. A phrase is a
-regular expression, matched without case and across line breaks, with what to say instead.
+A text is a config description, a string, docstring or comment of the package or a benchmark, or a line of Markdown. A
+phrase is a regular expression, matched without case and across line breaks, with what to say instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PHRASES: Mapping[str, str] = {
     r"\b(is|are|was|were|be|been) told (of|about|to|how)\b": "receives, is reported",
     r"\b(tell|tells|telling) of\b": "report",
     r"\btold of\b": "reported",
-    r"\bbeside\b": "next to, with, in addition to, relative to",
+    r"(?<!--)\bbeside\b": "next to, with, in addition to, relative to",
     r"\bby the (former|latter|first)\b": "relative to; name the quantity",
     r"\bof the former\b": "of the previous",
     r"\bwith settings of their own\b": "with different settings",
@@ -219,10 +219,10 @@ def test_config_descriptions_are_understood_alone() -> None:
     assert not found, "\n".join(found)
 
 
-def test_texts_of_the_package_have_no_banned_phrase() -> None:
+def test_texts_of_the_package_and_of_benchmarks_have_no_banned_phrase() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {problem}"
-        for path in package_files()
+        for path in [*package_files(), *sorted((ROOT / "benchmarks").rglob("*.py"))]
         for line, text in texts_of(path)
         if " " in text
         for problem in problems(text, str(path.relative_to(ROOT)))

@@ -1,15 +1,15 @@
-"""Attention, a decoder's training step and its generation: answers each line of standard input, the name of a case,
-with milliseconds (median of several), or another measure of it.
+"""Times attention, a decoder's training step and its token generation. Each line of standard input names a case; the
+answer is the milliseconds of a call (median of several), or another measure of the case.
 
 Usage: attention.py trainer|torch
 
     attention[_causal]    forward and backward, batch 4, 8 heads, 1,024 tokens of width 64
-    attention_bfloat16    the same of bfloat16
+    attention_bfloat16    the same in bfloat16
     decoder_step          4 pre-norm layers of width 256 with 8 heads and rotary positions, batch 8, 256 tokens, AdamW
-    generation            a token of the same decoder after another, with a key-value cache, batch 1
-    arena_1024, _4096     MB between launches of attention's forward and backward pass
-    layers FILE           torch: writes layers' weights, inputs, outputs and gradients, in float64. trainer: the largest
-                          difference from these
+    generation            one token after another from the same decoder, with a key-value cache, batch 1
+    arena_1024, _4096     MB of the arena of attention's forward and backward pass: memory between launches
+    layers FILE           torch: writes layers' weights, inputs, outputs and gradients, in float64. trainer: the maximum
+                          absolute difference from them
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BATCH, HEADS, TOKENS, WIDTH = 4, 8, 1024, 64
 LAYERS, MODEL, LENGTH, SEQUENCES, VOCABULARY = 4, 256, 256, 8, 128
 PROMPT, GENERATED, CAPACITY = 16, 64, 256
 SECONDS = 1.0
-"""Of one measurement."""
+"""Time budget of one measurement."""
 
 ENCODER = {"d_model": 12, "nhead": 3, "dim_feedforward": 20, "dropout": 0.0, "batch_first": True}
 LAYER_CASES = {
@@ -52,7 +52,7 @@ def tokens(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def options_of(name: str) -> dict[str, Any]:
-    """How a layer of `LAYER_CASES` is made."""
+    """Returns the constructor arguments of a layer of `LAYER_CASES`."""
     if name == "attention":
         return {"embed_dim": 12, "num_heads": 3, "batch_first": True}
     return {**ENCODER, "norm_first": name != "encoder_post", "activation": "gelu" if name == "decoder" else "relu"}
@@ -139,7 +139,7 @@ class OfTrainer:
         return run
 
     def layers(self, file: str) -> float:
-        """The largest difference of outputs and gradients from those in the file."""
+        """Returns the maximum absolute difference of outputs and gradients from those in the file."""
         engine, differences = self.engine, list[float]()
         with np.load(file) as held:
             for name, kind in LAYER_CASES.items():
@@ -159,7 +159,7 @@ class OfTrainer:
                 pairs = [(y, own["y"]), (found[0], own["gradient/x"])]
                 pairs += [(g, own[f"gradient/{key}"]) for key, g in zip(parameters, found[1:], strict=True)]
                 differences += [float(np.abs(a.numpy() - b).max()) for a, b in pairs]
-        return float(np.max(differences))  # NaN where one is
+        return float(np.max(differences))  # NaN if any is
 
     def answer(self, request: str) -> Callable[[], float]:
         if request.startswith("layers "):
@@ -177,7 +177,7 @@ class OfTrainer:
 
 
 class OfTorch:
-    """PyTorch: eager, or compiled where a case's name ends with that."""
+    """PyTorch: compiled if the case's name ends with `_compiled`, otherwise eager."""
 
     def __init__(self) -> None:
         import torch
@@ -225,7 +225,7 @@ class OfTorch:
                     places = first + torch.arange(count)
                     cache[0].index_copy_(2, places, key)
                     cache[1].index_copy_(2, places, value)
-                    if end is None:  # static: all of the cache, and a mask
+                    if end is None:  # static shapes: the whole cache, and a mask
                         key, value = cache
                         mask = torch.arange(capacity)[None, :] <= places[:, None]
                     else:
@@ -285,7 +285,7 @@ class OfTorch:
         return run
 
     def layers(self, file: str) -> float:
-        """Write what the engine is compared with."""
+        """Writes the reference values for the engine."""
         torch = self.torch
         torch.manual_seed(0)
         held: dict[str, np.ndarray] = {}
@@ -326,8 +326,8 @@ class OfTorch:
 
 
 def timed(call: Case) -> Callable[[], float]:
-    """What measures milliseconds of a call: their median, of attention's of about seven (of three, the middle half of
-    the rounds' ratios reached from 1.08 to 1.46).
+    """Returns a function that measures the median milliseconds of a call. For attention, the median is over about seven
+    calls (with three calls, the middle half of the rounds' ratios ranged from 1.08 to 1.46).
     """
     call()  # compiles, or warms up
 

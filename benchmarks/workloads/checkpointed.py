@@ -1,4 +1,4 @@
-"""Trains a network of 100 million parameters with checkpoints, and prints what they cost, a JSON object a checkpoint.
+"""Trains a network of 100 million parameters, and prints the cost of each checkpoint as a JSON object.
 
 python benchmarks/workloads/checkpointed.py [--steps 200] [--every 50] [--folder DIR]
 """

@@ -1,16 +1,16 @@
-"""A rank of a ResNet-50 step in shards: where its time goes without an exchange, what sums cost, and the real step.
+"""Times one rank of a sharded ResNet-50 step: the computation without an exchange, the sums, and the complete step.
 
 Usage: mpiexec -n N python benchmarks/workloads/clustered.py [--images N] [--pixels N] [--rounds N]
 
 Rank 0 prints one JSON object:
 
-    marks      what happens in a step, in order: ["begin", number, bytes of each value] of an exchange, and
-               ["finish", number] before something reads its sums
-    seconds    [sample, mark + 1]: of each rank and round, seconds of computing before each mark and after the last,
-               measured without an exchange in all ranks at once
-    share      of a processor that ranks had while they computed: below 1 where others ran, too
-    steps      seconds of the same step with its exchange, of each round
-    sums       [bytes, median seconds, seconds of the fastest tenth]: of a sum of one array; with two ranks only
+    marks      events of a step, in order: ["begin", number, bytes of each value] starts an exchange, and
+               ["finish", number] comes before its sums are read
+    seconds    [sample, mark + 1], a sample per rank and round: seconds of computation before each mark and after the
+               last, measured without an exchange, in all ranks at the same time
+    share      CPU time of the ranks as a fraction of the computation's time: below 1 if other processes also ran
+    steps      seconds of the same step with its exchange, for each round
+    sums       [bytes, median seconds, 10th percentile of the seconds] of the sum of one array; only with two ranks
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from trainer.learner.ranks import Group
 
 WARM_STEPS = 2
 SIZES = [1 << shift for shift in range(6, 27, 2)]
-"""Bytes of the sums that are measured: up to 64 MB."""
+"""Bytes of the measured sums: up to 64 MB."""
 
 
 class Metered(Group):
-    """A group that, while `is_metering`, notes when a step begins and needs an exchange, and exchanges nothing."""
+    """A group that exchanges nothing while `is_metering`: it records when a step begins and needs each exchange."""
 
     def __init__(self, communicator: Any) -> None:
         super().__init__(communicator)
@@ -55,8 +55,8 @@ class Metered(Group):
 
 
 def metered_step(group: Metered, run: Callable[[], object]) -> tuple[list[float], float]:
-    """Seconds of computing before each mark of a step without its exchange, and after the last; the share of a
-    processor that this process had.
+    """Returns the seconds of computation before each mark of a step without its exchange and after the last, and the
+    process's CPU time as a fraction of the step's time.
     """
     group.marks, group.is_metering = [], True
     processor, group.times = time.process_time(), [time.perf_counter()]
@@ -67,7 +67,7 @@ def metered_step(group: Metered, run: Callable[[], object]) -> tuple[list[float]
 
 
 def sum_seconds(group: Group, world: Any, nbytes: int) -> tuple[int, float, float]:
-    """Bytes, median seconds and those of the fastest tenth of sums of one array over the ranks."""
+    """Returns the bytes, and the median and 10th percentile of the seconds, of sums of one array over the ranks."""
     array, found = np.ones(nbytes // 4, np.float32), []
     for _ in range(max(8, min(100, (1 << 25) // nbytes))):
         array[:] = 1
@@ -80,7 +80,7 @@ def sum_seconds(group: Group, world: Any, nbytes: int) -> tuple[int, float, floa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=4, help="of each rank")
+    parser.add_argument("--images", type=int, default=4, help="number of images per rank")
     parser.add_argument("--pixels", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=8)
     options = parser.parse_args()
@@ -90,7 +90,7 @@ def main() -> None:
     for _ in range(WARM_STEPS):
         run()
     own, steps = [], []
-    for _ in range(options.rounds):  # alternately, so that other work on the machine disturbs both
+    for _ in range(options.rounds):  # alternates, so that other load affects both
         world.Barrier()
         own.append(metered_step(group, run))
         world.Barrier()

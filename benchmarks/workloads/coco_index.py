@@ -1,4 +1,4 @@
-"""Indexes a COCO file once, in a process of its own: prints seconds, and the most memory that it needed in MB.
+"""Indexes a COCO file once, in a separate process; prints the seconds and the increase of the peak memory in MB.
 
 python benchmarks/workloads/coco_index.py ours|peer FILE
 python benchmarks/workloads/coco_index.py write FILE [IMAGES ANNOTATIONS]
@@ -21,7 +21,7 @@ OUTLINES = 2000
 
 
 def write(path: Path, images: int = IMAGES, annotations: int = ANNOTATIONS) -> None:
-    """A file like COCO's instances_train2017.json: the same fields, polygons of 8 to 40 points, 540 bytes each."""
+    """Writes a file like COCO's instances_train2017.json: same fields, polygons of 8 to 39 points, 540 bytes each."""
     draws = np.random.default_rng(0)
     outlines = [
         json.dumps([draws.uniform(0, 400, 2 * points).round(2).tolist()]) for points in draws.integers(8, 40, OUTLINES)
@@ -52,7 +52,7 @@ def write(path: Path, images: int = IMAGES, annotations: int = ANNOTATIONS) -> N
 
 
 def main(who: str, path: Path) -> None:
-    """Index the file, print what it took."""
+    """Indexes the file; prints the seconds and the memory."""
     if who == "ours":
         from trainer.datasets.readers import index_coco as index
     else:

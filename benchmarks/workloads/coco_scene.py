@@ -1,5 +1,5 @@
-"""A data set and detections of COCO's size, made from a fixed seed: 5,000 images, 36,000 truths, 150,000 detections in
-80 categories whose frequencies fall as 1/rank."""
+"""A data set and detections of COCO's size, generated from a fixed seed: 5,000 images, 36,000 ground-truth objects and
+150,000 detections in 80 categories whose frequencies fall as 1/rank."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from trainer.metrics.coco import Detections, Kind, Scene, Truths, area_of
 IMAGES, TRUTHS, DETECTIONS, CATEGORIES = 5000, 36_000, 150_000, 80
 HEIGHT, WIDTH = 480, 640
 CORNERS = 24
-"""Of a mask's outline: what COCO's have on average."""
+"""Number of points of a mask's outline: COCO's average."""
 
 
 def coco_scene(kind: Kind, seed: int = 0) -> tuple[Scene, Truths, Detections]:
-    """Half of the detections are truths moved by 8 % of their size (standard deviation), the others lie anywhere."""
+    """Half of the detections are truths with noise of 8 % of their size (standard deviation), the others are random."""
     draws = np.random.default_rng(seed)
     frequency = 1 / np.arange(1, CATEGORIES + 1)
     frequency /= frequency.sum()
@@ -47,7 +47,7 @@ def coco_scene(kind: Kind, seed: int = 0) -> tuple[Scene, Truths, Detections]:
 
 
 def _outlined(boxes: np.ndarray) -> list[dict[str, object]]:
-    """An ellipse with waves in each box, as RLE."""
+    """Returns a wavy ellipse in each box, as RLE."""
     angle = np.linspace(0, 2 * np.pi, CORNERS, endpoint=False)
     radius = 0.5 - 0.08 * (1 + np.sin(5 * angle))
     shape = 0.5 + radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -56,7 +56,7 @@ def _outlined(boxes: np.ndarray) -> list[dict[str, object]]:
 
 
 def in_batches(scene: Scene, truths: Truths, detections: Detections, size: int = 50) -> list[dict[str, np.ndarray]]:
-    """The same boxes as a step hands them to the metric `coco`: batches of images, filled up with class -1."""
+    """Returns the same boxes as a step passes them to the metric `coco`: batches of images, padded with class -1."""
     found = _by_image(scene, detections, score=detections.score.astype(np.float32))
     true = _by_image(scene, truths, area=truths.area.astype(np.float32), crowd=truths.crowd)
     names = {"image_id": scene.images, "classes": found["class"], "scores": found["score"], "boxes": found["boxes"],
@@ -67,7 +67,7 @@ def in_batches(scene: Scene, truths: Truths, detections: Detections, size: int =
 
 
 def _by_image(scene: Scene, rows: Truths | Detections, **columns: np.ndarray) -> dict[str, np.ndarray]:
-    """Columns as [images, most objects of an image, …]."""
+    """Returns the columns as [images, maximum number of objects per image, …]."""
     assert rows.boxes is not None
     columns["class"] = rows.category.astype(np.int32) - 1
     columns["boxes"] = np.concatenate([rows.boxes[:, :2], rows.boxes[:, :2] + rows.boxes[:, 2:]], axis=1).astype(

@@ -1,6 +1,6 @@
-"""Contractions of a checkout: reads a line `KIND NUMBER …` and answers with the milliseconds of one call.
+"""Times contractions of a checkout: answers each line `KIND NUMBER …` with the milliseconds of one call.
 
-Usage: contraction.py     (PYTHONPATH has the checkout and its folder `benchmarks`, where `contractions.py` is)
+Usage: contraction.py     (PYTHONPATH contains the checkout and its folder `benchmarks`, with `contractions.py`)
 """
 
 from __future__ import annotations

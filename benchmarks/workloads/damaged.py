@@ -1,4 +1,4 @@
-"""Checkpoints damaged in every way that disks, copies and people know, and whether it is noticed."""
+"""Damages checkpoints in all the ways that disks, copies and people do, and checks that it is detected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Way = Callable[["Damage", Path], Path | None]
 
 
 class Damage:
-    """A run of three checkpoints below `folder`, whose newest is damaged again and again; `seed` decides how."""
+    """A run with three checkpoints below `folder`; the newest is damaged repeatedly, and `seed` decides how."""
 
     def __init__(self, folder: Path, seed: int = 0) -> None:
         self.paths, self.random = RunPaths(folder), random.Random(seed)
@@ -43,11 +43,11 @@ class Damage:
         return sorted(folder.iterdir())
 
     def once(self) -> str:
-        """Damage the newest checkpoint, read the run, and mend it: in words what was not noticed, "" if all was."""
+        """Damages the newest checkpoint, reads the run, and repairs it; returns what was not detected, or ""."""
         name, way = self.random.choice(list(WAYS.items()))
         file = self.random.choice(self.files(self.newest))
         changed = way(self, file)
-        while changed is None:  # nothing is changed by it
+        while changed is None:  # it leaves this file unchanged
             changed = way(self, file := self.random.choice(self.files(self.newest)))
         try:
             return self._problem(f"{name} of {file.name}", changed)
@@ -66,7 +66,7 @@ class Damage:
         warnings: list[str] = []
         found, checkpoint = read_newest(self.paths.root, warnings.append)
         if found.name != self.older.name or first_difference(checkpoint, self.whole) is not None:
-            return f"{what}: no fallback to the one before"
+            return f"{what}: no fallback to the previous checkpoint"
         return "" if str(file) in warnings[0] else f"{what}: the warning names another file: {warnings[0]}"
 
 
@@ -105,7 +105,7 @@ def _missing(damage: Damage, file: Path) -> Path | None:
 
 
 def _exchanged_within(damage: Damage, file: Path) -> Path | None:
-    """With another file of the same checkpoint. The one that is read first is the one that is named."""
+    """Swaps the file with another one of its checkpoint; returns the one that is read first, which the error names."""
     other = damage.random.choice([one for one in damage.files(file.parent) if one != file])
     content, others = file.read_bytes(), other.read_bytes()
     file.write_bytes(others)
@@ -118,7 +118,7 @@ def _exchanged_within(damage: Damage, file: Path) -> Path | None:
 
 
 def _exchanged_between(damage: Damage, file: Path) -> Path | None:
-    """The file of that name of another checkpoint, which itself stays whole."""
+    """Replaces the file with the file of the same name in another checkpoint, which stays intact."""
     other = damage.paths.checkpoints / f"step-{damage.random.choice(STEPS[:-1])}" / file.name
     if other.read_bytes() == file.read_bytes():
         return None
@@ -127,14 +127,14 @@ def _exchanged_between(damage: Damage, file: Path) -> Path | None:
 
 
 def _whole_exchanged(damage: Damage, file: Path) -> Path | None:
-    """The whole checkpoint by another one."""
+    """Replaces the whole checkpoint with another one."""
     shutil.rmtree(damage.newest)
     shutil.copytree(damage.older, damage.newest)
     return damage.newest / "manifest.json"
 
 
 def _arrays_exchanged(damage: Damage, file: Path) -> Path | None:
-    """Two arrays of one file, whose form stays right."""
+    """Swaps two arrays of one file; the file stays well-formed."""
     if file.suffix != ".safetensors":
         return None
     content = bytearray(file.read_bytes())

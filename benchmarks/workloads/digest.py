@@ -1,9 +1,9 @@
-"""Prints a digest of what training steps compute: SHA-256 of every loss, and of all parameters and buffers at the end.
+"""Prints a digest of the results of training steps: SHA-256 of every loss, and of all final parameters and buffers.
 
 Usage: digest.py WORKLOAD [--bfloat16] [--steps N]
 
-WORKLOAD is `digits`, the recipe, or one of `ours.py`. PYTHONPATH has the checkout and its `benchmarks/workloads`. The
-script runs in older checkouts too, so it uses public names only.
+WORKLOAD is the recipe `digits` or a workload of `ours.py`. PYTHONPATH contains the checkout and its
+`benchmarks/workloads`. The script also runs in older checkouts, so it uses only public names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trainer.engine import nn
 
 
 def digits(steps: int) -> tuple[list[float], list[np.ndarray]]:
-    """Losses, and states at the end, of the recipe's first steps."""
+    """Returns the losses and the final states of the recipe's first steps."""
     overrides = {
         "seed": 0,
         "data.workers": 0,
@@ -36,7 +36,7 @@ def digits(steps: int) -> tuple[list[float], list[np.ndarray]]:
 
 
 def traced(name: str, precision: str, steps: int) -> tuple[list[float], list[np.ndarray]]:
-    """The same of a workload of the checkout's own `ours.py`."""
+    """Returns the losses and the final states of a workload in the checkout's `ours.py`."""
     import ours
 
     workload = ours.WORKLOADS[name]()
@@ -47,7 +47,7 @@ def traced(name: str, precision: str, steps: int) -> tuple[list[float], list[np.
 
 
 def networks(step: Callable[..., Any]) -> list[nn.Module]:
-    """The modules that a step, or a function in it, refers to, each once."""
+    """Returns each module that a step, or a function in it, refers to, once."""
     found: dict[int, nn.Module] = {}
     for value in inspect.getclosurevars(step).nonlocals.values():
         inner = networks(value) if inspect.isfunction(value) else [value] if isinstance(value, nn.Module) else []
@@ -56,10 +56,10 @@ def networks(step: Callable[..., Any]) -> list[nn.Module]:
 
 
 def digest(losses: Sequence[float], states: Iterable[np.ndarray]) -> str:
-    """The digest, which neither the states' names nor their order change.
+    """Returns the digest, which does not depend on the names or the order of the states.
 
     Raises:
-        ValueError: a number is not finite, or there is none.
+        ValueError: a number is not finite, or there are no losses or no states.
     """
     arrays = list(states)
     if not len(losses) or not arrays:

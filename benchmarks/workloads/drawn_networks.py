@@ -1,7 +1,7 @@
-"""The five networks that `unseen.py --draw` names, written once for both frameworks like those of
+"""The five networks that `unseen.py --draw` selects, written once for both frameworks like those of
 `untuned_networks.py`.
 
-Without dropout, whose random numbers differ between frameworks.
+They have no dropout, because its random numbers differ between frameworks.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from untuned_networks import Arrays, Network, classified, classify, conv, head, 
 # --- ConvLSTM (Shi et al. 2015) --------------------------------------------------------------------------------------
 
 FRAMES, PATCHES = 10, (16, 16, 16)
-"""Frames that are read, and as many that are predicted: 64 x 64 pixels as 16 x 16 patches of 16."""
+"""Number of input frames, which is also that of predicted frames; a frame's 64x64 pixels as 16x16 patches of 16."""
 
 
 class ConvLSTMCell(nn.Module):
-    """Without peepholes; a forecaster's first cell has no input (into = 0)."""
+    """A cell without peepholes; a forecaster's first cell has no input (into = 0)."""
 
     def __init__(self, into: int, hidden: int) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class ConvLSTMCell(nn.Module):
 
 
 class ConvLSTM(nn.Module):
-    """Two layers read the frames [N, T, C, H, W]; two that begin with their states predict the following ones."""
+    """Two layers read the frames [N, T, C, H, W]; two layers that start from their states predict the next frames."""
 
     def __init__(self, hidden: int = 64) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ def squeezenet(classes: int = 1000) -> list[Any]:
 
 
 class StyledLayer(nn.Module):
-    """A convolution (but for the first layer), fixed noise, and an instance norm with scale and shift of the style."""
+    """Convolution (except in the first layer), fixed noise, and instance norm with scale and shift from the style."""
 
     def __init__(self, into: int, out: int, size: int, style: int) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class StyledLayer(nn.Module):
 
 
 class Synthesis(nn.Module):
-    """Images of 64 x 64 pixels from styles [N, 512]."""
+    """Generates images of 64x64 pixels from styles [N, 512]."""
 
     def __init__(self, widths: tuple[int, ...] = (512, 512, 512, 256, 128), style: int = 512) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ def synthesize(trained: Any, style: Any, target: Any) -> Any:
 
 
 class Causal(nn.Module):
-    """A convolution with weight norm that reads the present and earlier steps."""
+    """A convolution with weight norm over the current and earlier steps."""
 
     def __init__(self, into: int, out: int, window: int, dilation: int) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""Operations on few numbers without a trace: answers each line of standard input, the name of a case, with the
-microseconds that it takes (median of several).
+"""Times operations on small arrays without a trace. Each line of standard input names a case; the answer is the
+microseconds of a call (median of several batches of calls).
 
 Usage: few_numbers.py trainer|numpy|torch     (this script also runs in older checkouts)
 """
@@ -19,14 +19,14 @@ import numpy as np
 MODULES = {"trainer": "trainer.engine", "numpy": "numpy", "torch": "torch"}
 BATCHES, REPETITIONS = 15, 40
 ROWS = 4096
-"""Rows to index: together they fit into a second-level cache, and no library remembers as many of them."""
+"""Number of rows to index: together they fit into an L2 cache, and no library caches the results for this many rows."""
 
 STEP = 2.0**-18
-"""From one number to the next: float32 tells them apart."""
+"""Difference between successive numbers: they stay distinct in float32."""
 
 
 def cases(library: Any) -> dict[str, Callable[[], object]]:
-    """What is timed, by name; each case reads its result as a NumPy array, but for `unread`."""
+    """Returns the timed calls by name; each reads its result as a NumPy array, except `unread`."""
     x, y = (library.asarray(np.linspace(low, 1.0, 16, dtype=np.float32)) for low in (0.5, 0.9))
     rows = library.asarray(np.random.default_rng(0).standard_normal((ROWS, 16), dtype=np.float32))
     count = itertools.count(1)
@@ -64,12 +64,12 @@ def cases(library: Any) -> dict[str, Callable[[], object]]:
 
 
 def reading(call: Callable[[], Any]) -> Callable[[], object]:
-    """`call`, and its result read."""
+    """Returns a function that calls `call` and reads its result."""
     return lambda: np.array(result) if isinstance(result := call(), np.ndarray | np.generic) else result.numpy()
 
 
 def microseconds(call: Callable[[], object]) -> float:
-    """Of one call: the median over batches of their means."""
+    """Returns the microseconds of one call: the median of the batches' means."""
     call()
     times = []
     for _ in range(BATCHES):

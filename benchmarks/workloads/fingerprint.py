@@ -1,10 +1,9 @@
-"""Prints a digest of what a short training of a recipe computes: two epochs on a tenth of its data, evaluation
-included.
+"""Prints a digest of the results of a short training of a recipe: two epochs on a tenth of its data, with evaluation.
 
     fingerprint.py RECIPE
 
-SHA-256 of every metric that is reported, of each step's loss on, and of the networks' states at the end, averaged
-weights included. Equal digests of two checkouts say that the change between them left the recipe's numbers alone.
+The digest is the SHA-256 of every reported metric, including each step's loss, and of the networks' final states,
+including averaged weights. Two checkouts with the same digest compute the same numbers for the recipe.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ OVERRIDES = (
 )
 RECIPES = "trainer.recipes."
 CLOCKED = ("samples_per_second",)
-"""Metrics that a clock decides."""
+"""Metrics that depend on the clock."""
 
 FIRST_NAMES = {"discriminator_output": "judgement", "center_heatmap": "nearness"}
-"""Metrics that were renamed, and their names in the first fingerprints: a name is none of the numbers."""
+"""Renamed metrics, and their names in the first fingerprints: a new name must not change the digest."""
 
 
 def tenth(splits: Mapping[str, Dataset], *given: Any, **options: Any) -> dict[str, Loader]:
-    """The loaders of every tenth item of each split."""
+    """Returns loaders of every tenth item of each split."""
     shorter = {name: Subset(split, range(0, len(split), TENTH)) for name, split in splits.items()}
     return loaders(shorter, *given, **options)
 
 
 def fingerprint(recipe: str) -> str:
-    """The digest.
+    """Returns the digest of a recipe.
 
     Raises:
         TrainerError: the training failed.
@@ -57,7 +56,7 @@ def fingerprint(recipe: str) -> str:
     loaded = load(recipe, OVERRIDES)
     task = getattr(loaded.task.import_module(), loaded.task.class_name)
     modules = [sys.modules[base.__module__] for base in task.__mro__ if base.__module__.startswith(RECIPES)]
-    (module,) = (module for module in modules if hasattr(module, "loaders"))  # the task's, or of one that it extends
+    (module,) = (module for module in modules if hasattr(module, "loaders"))  # the task's or its base class's module
     module.loaders = tenth  # type: ignore[attr-defined]
     values: list[str] = []
 
@@ -86,7 +85,7 @@ def _first_name(metric: str) -> str:
 
 
 def digests_of(training: Training, prefix: str) -> list[str]:
-    """A line for each of the model's states."""
+    """Returns one line per state of the model."""
     return [
         f"{prefix}{name} {array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
         for name, state in model_states(training.parts).items()

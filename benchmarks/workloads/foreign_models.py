@@ -1,7 +1,7 @@
-"""Exported models that are damaged, hostile or something else, and whether reading takes them for what they are.
+"""Reads exported models that are damaged, hostile or in another format, and checks that each is handled safely.
 
-Each is read, and one that can be read predicts: either works, or one `TrainerError` names the file. Meanwhile no code
-is run, no module imported, no other file opened, and no more memory taken than allowed.
+Each file is read, and a readable one predicts. Either this works, or one `TrainerError` names the file. Meanwhile no
+code is run, no module is imported, no other file is opened, and memory stays within the limit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.ma  # which NumPy would import late
+import numpy.ma  # NumPy would import it lazily
 from hostile import NAMES, Marker
 
 from tests.learner.exported.models import PIPELINES, pictures, predicted, written
@@ -42,9 +42,9 @@ from trainer.learner.inference.sequences import SequencePipeline
 from trainer.learner.inference.steps import _KINDS
 
 MEMORY_BYTES = 500_000_000
-"""What a model may take; the process may grow by twice as much."""
+"""Memory limit of a model; the process may grow by twice as much."""
 LONGEST_LINE = 500
-"""Characters of an error's first line, without the file's path."""
+"""Maximum characters of an error's first line, without the file's path."""
 
 JUNK: tuple[Any, ...] = (
     None, True, -1, 0, 1, 3, 64, 2**31, 2**63, 10**400, 0.5, 1e308, "", "x", "../../etc/passwd", "uint8", "int64", [],
@@ -59,7 +59,7 @@ FORBIDDEN = frozenset(
     {"exec", "compile", "import", "marshal.loads", "pickle.find_class", "os.system", "os.exec", "os.fork",
      "os.posix_spawn", "os.remove", "os.rename", "os.mkdir", "subprocess.Popen", "socket.connect", "ctypes.dlopen"}
 )  # fmt: skip
-"""Audit events of the interpreter that reading a model has no reason for."""
+"""Audit events of the interpreter that reading a model must not cause."""
 
 _watched: list[tuple[str, str]] | None = None
 _allowed_file = ""
@@ -74,7 +74,7 @@ def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 class ForeignModels:
-    """Makes one file after the other in `folder` and reads it; `seed` decides how each is changed."""
+    """Writes changed files to `folder`, one after another, and reads each; `seed` decides the changes."""
 
     def __init__(self, folder: Path, seed: int = 0) -> None:
         self.folder, self.random = folder, random.Random(seed)
@@ -83,16 +83,16 @@ class ForeignModels:
         for kind in (*PIPELINES, *SEQUENCES):
             (written if kind in PIPELINES else written_sequence)(folder / kind, kind)
             self.originals.append((folder / kind).read_bytes())
-            read_and_predict(folder / kind)  # which imports all that reading needs
+            read_and_predict(folder / kind)  # imports all modules that reading needs
         engine.save_program(folder / "program", lambda x: x * 2, np.zeros((1, 3), np.float32), any_batch=True)
         self.program = (folder / "program").read_bytes()
         self._peak = _peak_bytes() + 2 * MEMORY_BYTES
         for kind in (*_KINDS.values(), *map(class_of, _TRANSFORMS), SequenceManifest):
-            hints_of(kind)  # Python evaluates their annotations once
+            hints_of(kind)  # Python evaluates their annotations only once
         sys.addaudithook(_on_event)
 
     def once(self) -> str:
-        """One more file: in words what is wrong with how it was taken, "" if nothing is."""
+        """Writes and reads one more file; returns the problem in words, or "" if there is none."""
         name, make = self.random.choice(WAYS)
         path = self.folder / "foreign.model"
         path.write_bytes(make(self))
@@ -108,18 +108,18 @@ class ForeignModels:
             problem = f"{events[0]}"
         if self.marker.exists():
             self.marker.unlink()
-            problem = "code in it was run"
+            problem = "code in the file was run"
         if _peak_bytes() > self._peak:
-            problem, self._peak = f"it took the process to {_peak_bytes() / 1e9:.1f} GB", _peak_bytes()
+            problem, self._peak = f"the process's memory rose to {_peak_bytes() / 1e9:.1f} GB", _peak_bytes()
         if problem:
             (self.folder / f"kept-{len(list(self.folder.iterdir()))}").write_bytes(path.read_bytes())
         return f"{name}: {problem}" if problem else ""
 
 
 def read_and_predict(path: Path) -> None:
-    """What a command does with a model, on the device that compiles nothing."""
+    """Reads a model and predicts with it as a command does, on the device that compiles nothing."""
     file = load_programs(path, memory=MEMORY_BYTES)
-    with engine.device("reference"), warnings.catch_warnings(action="ignore"):  # of weights that are no longer numbers
+    with engine.device("reference"), warnings.catch_warnings(action="ignore"):  # changed weights may be NaN
         if SEQUENCE in file.metadata:
             _predict_sequence(read_sequence(file, parsed(file.metadata[SEQUENCE], str(path)), str(path))[1], str(path))
             return
@@ -139,7 +139,7 @@ def _predict_sequence(pipeline: SequencePipeline, path: str) -> None:
             list(model.generate("ab", tokens=2, beams=2))
         else:
             model.classify(["ab", "abcd" * 2])
-    except TrainerError as error:  # of the text, or of logits that are not numbers
+    except TrainerError as error:  # about the text, or about logits that are not numbers
         error.where = error.where or path
         raise
 
@@ -147,7 +147,7 @@ def _predict_sequence(pipeline: SequencePipeline, path: str) -> None:
 def _unclear(said: str, path: str) -> str:
     first = said.splitlines()[0] if said else ""
     if path not in said:
-        return f"the file is not named: {said[:300]}"
+        return f"the message does not name the file: {said[:300]}"
     if len(first.replace(path, "")) > LONGEST_LINE or "Traceback" in said:
         return f"not one sentence: {said[:300]}"
     return ""
@@ -193,7 +193,7 @@ def _longer(models: ForeignModels) -> bytes:
 
 
 def _headed(models: ForeignModels) -> bytes:
-    """Another header: lengths, offsets and shapes that promise more, or the same bytes twice."""
+    """Changes the header: lengths, offsets and shapes beyond the data, or the same bytes twice."""
     whole, chance = chance_of(models), models.random
     length = int.from_bytes(whole[:8], "little")
     header = json.loads(whole[8 : 8 + length])
@@ -219,7 +219,7 @@ def _headed(models: ForeignModels) -> bytes:
 
 
 def _described(models: ForeignModels) -> bytes:
-    """Another manifest or program: values exchanged, left out and added."""
+    """Changes the manifest or the program: replaces, removes and adds values."""
     chance = models.random
     arrays, metadata = decoded(chance_of(models), "")
     for _ in range(chance.choice((1, 1, 2, 5))):
@@ -241,7 +241,7 @@ def _described(models: ForeignModels) -> bytes:
 
 
 def _stepped(models: ForeignModels) -> bytes:
-    """Steps of models of images that were not meant: other names, versions, parameters."""
+    """Makes steps of image models invalid: other names, versions, parameters."""
     chance = models.random
     arrays, metadata = decoded(chance.choice(models.originals[: len(PIPELINES)]), "")
     manifest = json.loads(metadata[ENTRY])
@@ -266,7 +266,7 @@ def _stepped(models: ForeignModels) -> bytes:
 
 
 def _foreign(models: ForeignModels) -> bytes:
-    """A file of another kind, some of which would run code where they are at home."""
+    """Returns a file in another format; some of them run code if their own library reads them."""
     chance, content = models.random, io.BytesIO()
     marker = pickle.dumps(Marker(models.marker))
     kind = chance.randrange(8)
@@ -278,7 +278,7 @@ def _foreign(models: ForeignModels) -> bytes:
             archive.writestr("../../escaped", b"x")
         return content.getvalue()
     if kind == 2:
-        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:  # a bomb
+        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:  # a zip bomb
             archive.writestr("model.json", bytes(10**7))
         return content.getvalue()
     if kind == 3:
@@ -289,14 +289,14 @@ def _foreign(models: ForeignModels) -> bytes:
     if kind == 5:
         return models.program
     if kind == 6:
-        return b"\x08\x07\x12\x07pytorch" + chance.randbytes(400)  # as ONNX begins
+        return b"\x08\x07\x12\x07pytorch" + chance.randbytes(400)  # the first bytes of an ONNX file
     return chance.choice(
         (b"", b"\x89HDF\r\n\x1a\n" + bytes(100), b"#!/bin/sh\ntouch MARKER\n", b"\xff\xd8\xff" + bytes(64))
     )
 
 
 def _nested(models: ForeignModels) -> bytes:
-    """JSON that is deep, large, or no JSON of the standard's."""
+    """Returns a file with JSON that is deeply nested, large, or not standard JSON."""
     chance = models.random
     arrays, metadata = decoded(chance_of(models), "")
     key = chance.choice(list(metadata))
@@ -308,7 +308,7 @@ def _nested(models: ForeignModels) -> bytes:
 
 
 def chance_of(models: ForeignModels) -> bytes:
-    """One of the whole files."""
+    """Returns one of the undamaged files."""
     return models.random.choice(models.originals)
 
 

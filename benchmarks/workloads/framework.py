@@ -1,4 +1,4 @@
-"""The engine under the names that the untuned networks are written with; `torch_framework.py` has PyTorch's."""
+"""The engine's functions under the names that the untuned networks use; `torch_framework.py` is PyTorch's version."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def parameter(*shape: int) -> Any:
 
 
 class Trained:
-    """Networks with an optimizer each, and the precision of their products: what a step in `Network.step` is given.
+    """Networks with one optimizer each, and the precision of their products: the first argument of `Network.step`.
 
-    precision: float32, bfloat16 (mixed) or float64 (of parameters and inputs, too).
+    precision: float32, bfloat16 (mixed) or float64 (also of parameters and inputs).
     """
 
     def __init__(self, networks: list[nn.Module], optimizer: str, precision: str) -> None:
@@ -61,16 +61,16 @@ class Trained:
         self.dtype = engine.float64 if precision == "float64" else engine.float32
 
     def apply(self, x: Any, number: int = 0) -> Any:
-        """Outputs of a network in float32, or float64."""
+        """Returns the outputs of a network in float32 or float64."""
         with engine.autocast(self.mixed):
             outputs = self.networks[number](x)
         wide = [y.astype(self.dtype) for y in (outputs if isinstance(outputs, tuple) else (outputs,))]
         return tuple(wide) if isinstance(outputs, tuple) else wide[0]
 
     def frozen(self, number: int) -> contextlib.AbstractContextManager[None]:
-        """Gradients of a network's parameters are not computed: they never are where no optimizer asks for them."""
+        """Skips the gradients of a network's parameters: the engine only computes those that an optimizer requests."""
         return contextlib.nullcontext()
 
     def minimize(self, loss: Tensor, number: int = 0) -> None:
-        """Update a network's parameters, and no other's."""
+        """Updates the parameters of one network only."""
         self.optimizers[number].minimize(loss)

@@ -1,5 +1,5 @@
-"""A traced step with 200 parameters and little arithmetic, so that checking its guards counts: answers each line of
-standard input with the milliseconds of one call (median of several).
+"""Times a traced step with 200 parameters and little arithmetic, where guard checks are a visible part of the time:
+answers each line of standard input with the milliseconds of one call (median of several).
 
 Usage: guarded.py [--threads N] [--steps N]
 """
@@ -24,11 +24,11 @@ except ImportError:  # this script also runs in older checkouts
 
 LAYERS, WIDTH, BATCH = 100, 8, 4
 BRANCH_SCALE = 0.1  # keeps activations and gradients near 1 through all layers
-LEARNING_RATE = 1e-6  # keeps the loss away from 0, and gradients from denormal numbers, in however many calls
+LEARNING_RATE = 1e-6  # keeps the loss away from 0, and gradients from denormal numbers, in any number of calls
 
 
 def guarded() -> Callable[[], float]:
-    """100 residual linear layers of width 8 on a batch of 4, mean square error, plain gradient descent."""
+    """100 residual linear layers of width 8 on a batch of 4, mean squared error, plain gradient descent."""
     layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS))
     parameters = layers.parameters()
     x, y = np.random.default_rng(0).standard_normal((2, BATCH, WIDTH), dtype=np.float32)

@@ -1,7 +1,7 @@
-"""Files that are damaged or mean harm, of every kind that a command reads, and whether it takes them for what they are.
+"""Runs commands on damaged and malicious files of every kind that they read, and checks that each is handled safely.
 
-Each is read by the command itself, in a process that may have a gigabyte: it may refuse the file or read what is whole.
-It may not end with a traceback, print what a terminal obeys, run code, or take more memory.
+The command itself reads each file, in a process limited to a gigabyte. It may refuse the file or read its intact parts.
+It must not end with a traceback, print terminal control characters, run code, or use more memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RUN = """\
 
 
 class Marker:
-    """What a pickle makes when code in it is run."""
+    """An object that creates `file` when it is unpickled, which shows that code was run."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -49,14 +49,14 @@ class Marker:
 
 
 class Hostile:
-    """Makes one file after the other in `folder` and has it read; `seed` decides how each is changed."""
+    """Writes changed files to `folder`, one after another, and runs a command on each; `seed` decides the changes."""
 
     def __init__(self, folder: Path, seed: int = 0) -> None:
         self.folder, self.random = folder, random.Random(seed)
         self.marker = folder / "MARKER"
 
     def once(self) -> str:
-        """One more file: in words what is wrong with how it was taken, "" if nothing is."""
+        """Writes and reads one more file; returns the problem in words, or "" if there is none."""
         name, make = self.random.choice(list(KINDS.items()))
         words = self.random.choice(make(self))
         reader = () if words[0] == "-c" else ("-m", "trainer.cli")
@@ -76,7 +76,7 @@ class Hostile:
         page.unlink(missing_ok=True)
         if self.marker.exists():
             self.marker.unlink()
-            return "code in it was run"
+            return "code in the file was run"
         if "Traceback" in said:
             return f"a traceback: {said[-600:]}"
         if any((ord(each) < 32 and each not in "\n\t") or each in "\x7f\x9b\u202e" for each in shown):
@@ -84,7 +84,7 @@ class Hostile:
         return "" if code in (0, 1, 2) else f"ended with {code}: {said[-300:]}"
 
     def changed(self, content: bytes) -> bytes:
-        """The content whole, cut, or with bytes exchanged, inserted or zeroed."""
+        """Returns the content unchanged, truncated, or with bytes replaced, inserted or zeroed."""
         chance, changed = self.random, bytearray(content)
         for _ in range(chance.choice((0, 1, 1, 4))):
             at = chance.randrange(len(changed) + 1) if changed else 0
@@ -100,7 +100,7 @@ class Hostile:
         return bytes(changed)
 
     def write(self, name: str, content: bytes) -> str:
-        """Write a changed file; its name."""
+        """Writes a changed file and returns its name."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.changed(content))
@@ -146,7 +146,7 @@ def _numpy(hostile: Hostile) -> list[list[str]]:
     if chance.random() < 0.5:
         np.savez(content, **{"a": np.zeros(4), "b": np.array([Marker(hostile.marker)], dtype=object)})
     else:
-        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:  # a bomb, and a header that promises more
+        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:  # a zip bomb; the header claims more
             shape = chance.choice(((10**12,), (2**20, 2**20), (4,)))
             head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
             archive.writestr(
@@ -160,7 +160,7 @@ def _picture(hostile: Hostile) -> bytes:
     pixels = np.frombuffer(chance.randbytes(32 * 32 * 3), np.uint8).reshape(32, 32, 3)
     Image.fromarray(pixels).save(content, chance.choice(("PNG", "JPEG", "BMP", "GIF")))
     whole = content.getvalue()
-    if chance.random() < 0.2 and whole[:4] == b"\x89PNG":  # a header that promises a picture of a terabyte
+    if chance.random() < 0.2 and whole[:4] == b"\x89PNG":  # a header that claims a picture of a terabyte
         whole = whole[:16] + struct.pack(">II", 2**20, 2**20) + whole[24:]
     return whole
 
@@ -264,7 +264,7 @@ def _run(hostile: Hostile) -> list[list[str]]:
     report = {"kind": chance.choice(("coco", "curve", "per_class", "x")), "stats": {"AP": "nan"}, "classes": [{}]}
     hostile.write(f"{folder}/reports/r.json", json.dumps(report).encode())
     lock = hostile.write(f"{folder}/run.lock", b'{"pid": 1, "host": "x\\u001b[31m"}')
-    os.utime(hostile.folder / lock, (0, 0))  # a dead owner's: whoever watches the run would wait for more
+    os.utime(hostile.folder / lock, (0, 0))  # stale: the owner is dead, so `watch` does not wait for more
     return [["runs"], ["runs", "--json"], ["report", folder, "-o", "page.html"], ["compare", folder, folder],
             ["watch", folder, "--plain"], ["runs", "export", folder, "--to", "csv"]]  # fmt: skip
 

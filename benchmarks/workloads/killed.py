@@ -1,7 +1,7 @@
-"""Runs killed by SIGKILL in chosen phases and resumed, each held against one that never was.
+"""Kills runs by SIGKILL in chosen phases, resumes them, and compares each with a run that was never killed.
 
-A run is started as a cluster starts it, `trainer run … --resume auto`, killed at an instant that a seed decides, and
-started again the same way until it ends. Where it was killed is read from its events afterwards.
+A run starts as on a cluster, with `trainer run … --resume auto`, is killed at an instant that a seed decides, and
+starts again the same way until it ends. Its events show afterwards in which phase it was killed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def metrics_of(*splits: str) -> Sees:
 
 @dataclass(frozen=True)
 class Aim:
-    """How a phase is hit: a kill within `seconds` of the `most`-th event or an earlier one that is such as `sees`."""
+    """When to kill in a phase: within `seconds` after one of the first `most` events that `sees` accepts."""
 
     sees: Sees | None
     seconds: float
@@ -85,14 +85,14 @@ AIMS = {
     "evaluate": Aim(phase("evaluate"), 0.15),
     "end": Aim(metrics_of("test"), 0.01),
 }
-"""By phase; AIMS' order is that in which they come."""
+"""Aims by phase, in the order of the phases."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is run and killed: words of `trainer run`, and what changes from one run to the next without changing a bit.
+    """A command to kill: arguments of `trainer run`, and settings that vary between runs without changing a bit.
 
-    `aims` None: at any instant of the run.
+    If `aims` is None, kills come at any instant of the run.
     """
 
     words: tuple[str, ...]
@@ -106,7 +106,7 @@ DIGITS = Workload(("digits", *SETTINGS), PRECISIONS, WORKERS, AIMS)
 
 @dataclass
 class Killed:
-    """What came of a run that was killed: in which phases, and where it differs from the whole one ("": nowhere)."""
+    """The result of a killed run: the phases of the kills, and a difference from the run without kills ("": none)."""
 
     folder: Path
     phases: list[str] = field(default_factory=list)
@@ -114,7 +114,7 @@ class Killed:
 
 
 class Kills:
-    """Kills runs, whose folders and caches lie in `folder`; the instants are decided by `seed`."""
+    """Kills runs, with their folders and caches in `folder`; `seed` decides the instants."""
 
     def __init__(self, folder: Path, seed: int = 0, workload: Workload = DIGITS) -> None:
         self.folder, self._random, self._workload = folder, random.Random(seed), workload
@@ -124,7 +124,7 @@ class Kills:
         self._names = itertools.cycle(self._aims)
 
     def _seconds(self) -> float:
-        """How long a run takes that is not killed, its kernels in the cache."""
+        """Returns the seconds of a run that is not killed, with its kernels in the cache."""
         started = time.monotonic()
         for name in ("first", "second"):
             started = time.monotonic()
@@ -141,7 +141,7 @@ class Kills:
         return [sys.executable, "-P", "-m", "trainer.cli", "run", *words, "--resume", "auto", form]
 
     def run(self) -> Killed:
-        """One more run, killed once to three times; one that had ended before it could be killed does not count."""
+        """Kills one more run one to three times; a run that ends before its first kill is not counted."""
         aim = next(self._names)
         while not (killed := self._run(aim)).phases and not killed.difference:
             pass
@@ -170,7 +170,7 @@ class Kills:
         return killed
 
     def whole(self, precision: str) -> Path:
-        """The run that is never killed. One a precision: neither workers nor caches may change a bit."""
+        """Returns the run that is never killed, one per precision: workers and caches must not change a bit."""
         if precision not in self._whole:
             run = self.folder / f"whole-{precision}"
             command = self._command(run, precision, 0, in_process=True)
@@ -179,7 +179,7 @@ class Kills:
         return self._whole[precision]
 
     def _kill(self, command: list[str], paths: RunPaths, cache: Path, aim: Aim) -> str | None:
-        """Start a run and kill it: the phase in which it was, or None where it had ended before."""
+        """Starts a run and kills it; returns the phase that it was in, or None if it had ended before."""
         attempt = 1 + (paths.last_attempt if paths.root.exists() else 0)
         process = subprocess.Popen(
             command, env=cache_environment(cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -191,13 +191,13 @@ class Kills:
         except psutil.NoSuchProcess:
             children = []
         process.kill()
-        if IN_PROCESS not in command:  # a cluster kills the whole job; what is in one process must see to its own
+        if IN_PROCESS not in command:  # a cluster kills the whole job; a run in one process must end its own children
             for child in children:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     child.kill()
         was_over = process.wait() >= 0
         _, alive = psutil.wait_procs(children, timeout=PATIENCE_SECONDS)
-        assert not alive, f"{[each.cmdline() for each in alive]} outlived what started them"
+        assert not alive, f"{[each.cmdline() for each in alive]} outlived their parent"
         return None if was_over else phase_of(record.event for record in records_of(paths) if record.attempt == attempt)
 
 
@@ -206,7 +206,7 @@ def cache_environment(cache: Path) -> dict[str, str]:
 
 
 def _await(process: subprocess.Popen[bytes], paths: RunPaths, attempt: int, aim: Aim, count: int) -> None:
-    """Until `count` events of the attempt are such as is aimed at, or the process ends."""
+    """Waits until the aim accepts `count` events of the attempt, or the process ends."""
     deadline, seen = time.monotonic() + PATIENCE_SECONDS, 0
     with EventTail(paths.events) as tail:
         while aim.sees is not None and seen < count and process.poll() is None and time.monotonic() < deadline:
@@ -224,11 +224,11 @@ _WITHIN = (
     ("autotune", "autotune"), ("train", "train"), ("resume", "data"), ("model", "data"), ("data", "data"),
     ("load", "load"),
 )  # fmt: skip
-"""Phases of events, the inner before the outer, and what they are called here."""
+"""Phases of events and their names here, inner phases before outer ones."""
 
 
 def phase_of(events: Iterable[Event]) -> str:
-    """In which phase an attempt was that has told so much."""
+    """Returns the phase of an attempt that has reported these events."""
     running, unwritten, last, is_tuning = set[str](), 0, "", False
     for event in events:
         if isinstance(event, PhaseEvent):
@@ -242,16 +242,16 @@ def phase_of(events: Iterable[Event]) -> str:
             last = "end"
     if last or unwritten:
         return last or "checkpoint"
-    if not is_tuning:  # the tuner has found all its decisions in the cache so far
+    if not is_tuning:  # so far, the tuner has found all decisions in the cache
         running.discard("autotune")
     return next((name for known, name in _WITHIN if known in running), "start-up")
 
 
-# --- whether two runs are the same ------------------------------------------------------------------------------------
+# --- comparison of two runs -------------------------------------------------------------------------------------------
 
 
 def difference(whole: RunPaths, killed: RunPaths) -> str:
-    """Where a run that was killed differs from the whole one, in words; "": nowhere."""
+    """Describes the first difference between a killed run and the run without kills; "" if they are equal."""
     return next(_differences(whole, killed), "")
 
 
@@ -277,10 +277,10 @@ def _differences(whole: RunPaths, killed: RunPaths) -> Iterator[str]:
 
 
 def reported(paths: RunPaths) -> dict[tuple[str, int], list[str]]:
-    """All numbers of a run's events as JSON, in which NaN equals NaN, by split and step, without what a clock decides.
+    """Returns all numbers of a run's events that do not depend on the clock, by split and step.
 
-    A metric that is computed in a process of its own is reported with others or later, as the clock decides: each
-    metric is an entry of its own.
+    They are JSON, in which NaN equals NaN. Each metric is a separate entry, because the clock decides whether a metric
+    that another process computes is reported with others or later.
     """
     found: dict[tuple[str, int], list[object]] = {}
     for record in read_events(paths.events):

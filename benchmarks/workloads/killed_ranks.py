@@ -1,10 +1,10 @@
-"""Trainings in several processes of which one is killed by SIGKILL, again and again, until they end with the bits of
-one that never was.
+"""Kills one process of multi-process trainings by SIGKILL, repeatedly, until they end, and checks that the results have
+the same bits as a training that was never killed.
 
     start with 2 or 4 processes → kill one → start with 1, 2 or 4 → … → one process, or an end before the kill → compare
 
-Most of the time of an attempt is its start, so each attempt but the last is one more kill. Which process is killed and
-when follow from a seed and the number of the training, so that an interrupted series continues as the same one.
+An attempt spends most of its time starting, so each attempt except the last is killed. A seed and the number of the
+training decide which process is killed and when, so that an interrupted series resumes as the same one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from killed import PATIENCE_SECONDS, SETTINGS, cache_environment, difference, ph
 from trainer.rundir import EndEvent, RunPaths
 
 LONGEST_SECONDS = 10.0
-"""From the kill to the end of the command, with the lost rank named."""
+"""Maximum time from the kill to the end of the command, which must name the lost rank."""
 
 PROCESSES = (1, 2, 4)
 WORDS = ("digits", *SETTINGS, "data.valid_batch_size=128", "train.shards=4", "data.workers=0", "autotune.mode=off")
@@ -34,11 +34,11 @@ RANK, RANK_VARIABLE = "trainer.cli.rank", "PMI_RANK"
 
 @dataclass(frozen=True)
 class KilledRank:
-    """What came of a kill: no difference where the attempt ended in time and the training came to the same bits.
+    """The result of a kill. There is no difference if the attempt ended in time and the training has the same bits.
 
     Attributes:
-        training: its number. processes: how many trained. phase: in which one was killed.
-        seconds: from the kill to the end of the command.
+        training: number of the training. processes: number of ranks. phase: phase of the kill.
+        seconds: time from the kill to the end of the command.
     """
 
     training: int
@@ -49,7 +49,7 @@ class KilledRank:
 
 
 class KilledRanks:
-    """Kills of ranks; runs and caches lie in `folder`."""
+    """Kills ranks, with runs and caches in `folder`."""
 
     def __init__(self, folder: Path, seed: int = 0) -> None:
         self._folder, self._seed = folder, seed
@@ -59,7 +59,7 @@ class KilledRanks:
             raise RuntimeError(f"the run that is not killed ended with {code}: {self._whole.root}")
 
     def kills(self, training: int) -> list[KilledRank]:
-        """The kills of one more training; none if it ended before the first."""
+        """Returns the kills of one more training; none if it ended before the first kill."""
         chance = random.Random(f"{self._seed} {training}")
         run = RunPaths(self._folder / f"killed-{training}")
         kills: list[KilledRank] = []
@@ -87,7 +87,7 @@ class KilledRanks:
         return self._start(run, processes).wait()
 
     def _life(self, processes: int) -> float:
-        """How many seconds the ranks of a training live that is not killed, its kernels in the cache."""
+        """Returns the lifetime in seconds of the ranks of a training without kills, with its kernels in the cache."""
         for name in () if processes in self._lives else ("first", "whole"):
             started = self._start(self._folder / f"{name}-{processes}", processes)
             _ranks(started, processes)
@@ -97,7 +97,7 @@ class KilledRanks:
         return self._lives[processes]
 
     def _killed(self, training: int, run: RunPaths, processes: int, chance: random.Random) -> KilledRank | None:
-        """One kill, without what comes of the training; None where that had ended before."""
+        """Kills once, without comparing the training's result; returns None if the training had ended before."""
         instant, place = chance.uniform(0, self._life(processes)), chance.randrange(processes)
         before = run.last_attempt if run.root.exists() else 0
         started = self._start(run.root, processes)
@@ -128,18 +128,18 @@ class KilledRanks:
         elif left:
             problem = f"left behind: {[process.pid for process in left]}"
         elif ended and not _names(str(ended[-1].reason), place):
-            problem = f"process {victim.pid} was killed, and the end says: {ended[-1].reason}"
+            problem = f"process {victim.pid} was killed, but the end event reports: {ended[-1].reason}"
         phase = phase_of(record.event for record in records if record.time <= killed_at)
         return KilledRank(training, processes, phase, round(seconds, 2), problem)
 
 
 def _names(reason: str, rank: int) -> bool:
-    """Whether the reason of an end names a rank."""
+    """Returns whether the reason of an end names a rank."""
     return f"rank {rank} " in reason
 
 
 def _ranks(started: subprocess.Popen[bytes], processes: int) -> list[psutil.Process]:
-    """The processes that train, by their ranks, once all of them exist; fewer where the command ends before."""
+    """Waits for all processes that train and returns them by rank; fewer if the command ends before all exist."""
     found: dict[int, psutil.Process] = {}
     deadline = time.monotonic() + PATIENCE_SECONDS
     while started.poll() is None and len(found) < processes and time.monotonic() < deadline:
@@ -151,7 +151,7 @@ def _ranks(started: subprocess.Popen[bytes], processes: int) -> list[psutil.Proc
 
 
 def _is_rank(process: psutil.Process) -> bool:
-    """Whether a process trains: the launcher, its shells and the command itself have other words."""
+    """Returns whether a process trains: the launcher, its shells and the command itself have other arguments."""
     try:
         words = process.cmdline()
     except psutil.Error:
@@ -160,7 +160,7 @@ def _is_rank(process: psutil.Process) -> bool:
 
 
 def series(kills: KilledRanks, count: int, known: Path | None) -> Iterator[KilledRank]:
-    """`count` kills: those in the file `known`, and new ones, which are added to it."""
+    """Yields `count` kills: those in the file `known`, then new ones, which are appended to it."""
     lines = known.read_text(encoding="utf-8").splitlines() if known is not None and known.exists() else []
     found = [KilledRank(**json.loads(line)) for line in lines]
     yield from found[:count]

@@ -1,4 +1,4 @@
-"""Sweeps whose command is killed by SIGKILL and started again, each held against the trials that it should have."""
+"""Kills the command of sweeps by SIGKILL, starts it again, and compares each sweep with its expected trials."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class KilledSweep:
     """A sweep of `digits` in `folder`, on two workers.
 
     Args:
-        place: of the option `--on`.
+        place: value of the option `--on`.
     """
 
     def __init__(self, folder: Path, trials: int, *, place: str = "local", parallel: int = 2, seed: int = 0) -> None:
@@ -50,7 +50,7 @@ class KilledSweep:
         self._command = [sys.executable, "-P", "-m", "trainer.cli", *words]
 
     def run(self, kills: int) -> None:
-        """Runs the sweep to its end; the command is killed after numbers of trials that the seed decides."""
+        """Runs the sweep to its end, and kills the command after numbers of trials that the seed decides."""
         for complete in sorted(self._random.sample(range(1, self._trials - 2), kills)):
             with self._started() as process:
                 deadline = time.monotonic() + PATIENCE_SECONDS
@@ -66,7 +66,7 @@ class KilledSweep:
                 raise RuntimeError(f"the sweep ended with exit code {code}")
 
     def sound_trials(self) -> int:
-        """How many trials there are that were to be: their values, one complete training, and a result."""
+        """Returns the number of correct trials: with the expected values, one complete training, and a result."""
         expected = self._expected()
         state = read_state(self.paths)
         problems = [
@@ -79,12 +79,12 @@ class KilledSweep:
         return len(expected) - len(problems)
 
     def overheads(self) -> list[float]:
-        """Seconds from the end of each run but the last to the first event of the next one, on one worker."""
+        """Returns the seconds from the end of each run except the last to the next run's first event, on one worker."""
         heads = [self._times(trial.number) for trial in read_state(self.paths).trials]
         return [later[0] - earlier[1] for earlier, later in itertools.pairwise(heads)]
 
     def start_seconds(self) -> float:
-        """Seconds from the start of the command to the first event of one such run, without a sweep."""
+        """Returns the seconds from the start of the command to the first event of one such run, without a sweep."""
         words = ["run", str(self.paths.best), "--run-dir", "alone", "--plain"]
         began = time.time()
         subprocess.run(
@@ -94,12 +94,12 @@ class KilledSweep:
         return next(iter(read_events(self.folder / "alone" / "events.jsonl"))).time - began
 
     def _times(self, number: int) -> tuple[float, float]:
-        """The times of a run's first and last event."""
+        """Returns the times of a run's first and last events."""
         records = list(read_events(self.paths.run(number, 0, 1).events))
         return records[0].time, records[-1].time
 
     def _problem(self, state: SweepState, number: int | None, values: object) -> str:
-        """What is wrong with a trial; empty if nothing is."""
+        """Describes the problem of a trial; empty if there is none."""
         if number is None or values is None:
             return f"trial {number} instead of {values}"
         trial = state.trials[number]
@@ -114,7 +114,7 @@ class KilledSweep:
         return ""
 
     def _expected(self) -> Sequence[object]:
-        """The values that a sweep draws that is never killed."""
+        """Returns the values that a sweep draws if it is never killed."""
         config = configs.load(str(self.folder / "search.yaml")).config
         assert config.sweep is not None
         (self.folder / "never-killed").mkdir(exist_ok=True)

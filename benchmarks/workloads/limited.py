@@ -1,4 +1,4 @@
-"""Runs in a control group with a memory limit, versions 1 and 2 of Linux."""
+"""Runs commands in a Linux control group (version 1 or 2) with a memory limit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 class MemoryLimit:
-    """A control group of this process's machine whose processes have `limit` bytes together. Needs the rights to make
-    one.
-    """
+    """A control group on this machine whose processes share `limit` bytes of memory. Creating it needs permission."""
 
     def __init__(self, limit: int) -> None:
         is_second = (ROOT / "cgroup.controllers").exists()
@@ -34,7 +32,7 @@ class MemoryLimit:
         self._group.rmdir()
 
     def run(self, command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-        """Runs a command in the group, without swapping."""
+        """Runs a command in the group."""
         script = f'echo $$ > {self._group}/cgroup.procs && exec "$@"'
         return subprocess.run(
             ["sh", "-c", script, "sh", *command], cwd=folder, env=checkout_environment(), capture_output=True,
@@ -43,6 +41,6 @@ class MemoryLimit:
 
     @property
     def kills(self) -> int:
-        """How many processes the system killed because memory ran out."""
+        """Number of processes that the system killed because memory ran out."""
         lines = (self._group / self._events).read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))

@@ -1,10 +1,10 @@
-"""Loads an epoch of JPEG files of 640x480 as augmented batches of 224x224 for each line of input: images a second.
+"""Loads an epoch of 640x480 JPEG files as augmented 224x224 batches for each line of input; prints images per second.
 
 python benchmarks/workloads/loading.py same|ours|scaled|peer FOLDER PILLOW
 python benchmarks/workloads/loading.py write FOLDER
 
-same: our loader and the very function that the peer's data set calls; ours: our reader and transforms; scaled: these
-with scaled decoding; peer: PyTorch's DataLoader. PILLOW is a folder with Pillow in it, so that all use the same.
+same: our loader with the same function that the peer's data set calls; ours: our reader and transforms; scaled: these
+with scaled decoding; peer: PyTorch's DataLoader. PILLOW is a folder that contains Pillow, so that all use the same one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def write(folder: Path) -> None:
 
 
 def augmented(path: Path, draws: random.Random) -> Any:
-    """Decoding, random resized crop, flip and jitter by Pillow: uint8 [224, 224, 3]."""
+    """Returns uint8 [224, 224, 3]: decoding, random resized crop, flip and jitter with Pillow."""
     import numpy as np
     from PIL import Image, ImageEnhance
 
@@ -58,7 +58,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 class SameWork:
-    """For our loader: the items that the peer makes."""
+    """A data set for our loader with the same items as the peer's."""
 
     class_names = ("0", "1")
 
@@ -82,7 +82,7 @@ class SameWork:
 
 
 def our_epochs(kind: str, folder: Path) -> Iterator[Any]:
-    """Epochs of our loader."""
+    """Yields epochs of our loader."""
     from trainer.configs import RunConfig
     from trainer.datasets import Pipeline, loaders
     from trainer.datasets.readers.image_folder import ImageFolder
@@ -108,7 +108,7 @@ def our_epochs(kind: str, folder: Path) -> Iterator[Any]:
 
 
 def peer_epochs(folder: Path) -> Iterator[Any]:
-    """Epochs of PyTorch's DataLoader, whose workers stay from one to the next, as ours do."""
+    """Yields epochs of PyTorch's DataLoader; its workers persist between epochs, as ours do."""
     import torch
     from torch.utils.data import DataLoader, Dataset
 

@@ -1,10 +1,10 @@
-"""Measures what metrics cost a training: processor time of the loop's thread a step, outside the program.
+"""Measures the cost of metrics in a training: CPU time of the loop's thread per step, outside the program.
 
 python benchmarks/workloads/measured.py METRICS [--blocks N]
 
-METRICS is a comma between names of the configuration's. The task is the recipe digits at a batch of 64. A training with
-them and one without take turns in one process, for what a step costs outside the program depends on how fast the
-machine is at the moment, up to threefold.
+METRICS is a comma-separated list of metric names as in the configuration. The task is the recipe digits with a batch
+size of 64. A training with the metrics and one without alternate in one process, because a step's cost outside the
+program varies up to threefold with the machine's current speed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from trainer.recipes.digits.task import Digits
 
 
 class Outside:
-    """Adds up the thread's processor time of steps, without that of running programs."""
+    """Measures the thread's CPU time of steps, without the time of running programs."""
 
     def __init__(self, training: Any) -> None:
         self.training, self.inside = training, 0.0
 
     def watch(self) -> None:
-        """Count what the programs that there are now take, apart."""
+        """Starts to measure the time of the current programs separately."""
         for program in self.training.traced_step().step.programs:
             program.run = self._counted(program.run)
 
@@ -47,7 +47,7 @@ class Outside:
         return counted
 
     def step(self, batch: Any) -> float:
-        """Microseconds of one step."""
+        """Runs one step and returns its microseconds outside the programs."""
         self.inside = 0.0
         started = time.thread_time()
         self.training.step(iter([batch]))
@@ -55,18 +55,18 @@ class Outside:
 
 
 STEPS = 50
-"""Of one training, before the other's turn: the first ones of a turn find the caches full of the other."""
+"""Steps of one training before the other's turn: in the first steps of a turn, the caches hold the other's data."""
 
 
 class Arm:
-    """A training of the recipe digits, with metrics of these names."""
+    """A training of the recipe digits with these metrics."""
 
     def __init__(self, names: list[str]) -> None:
         loaded = load("digits", {"metrics": {"train": names, "valid": []}, "autotune.mode": "off"})
         self.training = Learner(Digits, loaded.config, loaded.options)._prepare()
 
     def prepare(self) -> None:
-        """Compile the step, and have the processes that fold started."""
+        """Compiles the step, and starts the processes that fold metrics."""
         self.training.prepare()
         self.batches = [self.training.splits.train.batch(0, number) for number in range(20)]
         self.training.step(iter([self.batches[0]]))
@@ -75,11 +75,11 @@ class Arm:
         self.outside.watch()
 
     def block(self) -> float:
-        """The median cost of steps, in microseconds."""
+        """Returns the median cost of a step in microseconds."""
         return statistics.median(self.outside.step(self.batches[number % 20]) for number in range(STEPS))
 
     def close(self) -> None:
-        """Wait for what is still being folded, and end the processes."""
+        """Waits until all metrics are folded, and ends the processes."""
         try:
             self.training.measuring.train.take().wait(aside=True)
         finally:
@@ -87,7 +87,7 @@ class Arm:
 
 
 def main() -> None:
-    """Print medians over blocks as JSON."""
+    """Prints medians over blocks as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("metrics")
     parser.add_argument("--blocks", type=int, default=12)

@@ -1,6 +1,6 @@
-"""Configurations changed at random, and what reading them comes to: a config, or problems with places, and soon.
+"""Changes configurations at random, and checks that reading each soon gives a config, or errors with their locations.
 
-A mutation that must be refused says at which line. The rest may be either, but never a traceback.
+A mutation that must be refused specifies the line of the error. Others may be valid, but never cause a traceback.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from trainer import TrainerError
 from trainer.configs import dump_resolved, load
 
 SECONDS = 2.0
-"""Of processor time: what one may take, in one process or by the command, whatever else the machine does."""
+"""Maximum CPU time of one configuration, in one process or by the command, at any load of the machine."""
 LONGEST_MESSAGE = 60_000
-"""Characters: twenty problems of at most 2,000 each, and a count."""
+"""Maximum characters of a message: twenty errors of at most 2,000 each, a count, and a margin."""
 
 BASE = """\
 extends: digits
@@ -52,8 +52,8 @@ NUMBER = re.compile(r"^( *)(seed|batch_size|prefetch|warmup_steps|epochs|log_eve
 
 @dataclass
 class Mutant:
-    """A changed configuration: its text, words of the command line, and the line at which it must be refused (0: may
-    be good)."""
+    """A changed configuration: its text, command-line arguments, and the line of the error that it must cause (0: it
+    may be valid; -1: any line)."""
 
     text: str
     words: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ Way = Callable[[random.Random], Mutant]
 
 
 def _numbered(text: str, chance: random.Random, value: str) -> tuple[str, int]:
-    """The text with the value of one whole number replaced, and its line."""
+    """Returns the text with the value of one integer field replaced, and the line of the field."""
     lines = text.splitlines()
     at = chance.choice([number for number, line in enumerate(lines) if NUMBER.match(line)])
     lines[at] = NUMBER.sub(lambda found: f"{found[1]}{found[2]}: {value}", lines[at])
@@ -99,7 +99,7 @@ def _unknown_keys(chance: random.Random) -> Mutant:
     heads = [number for number, line in enumerate(lines) if line.endswith(":")]
     at = chance.choice(heads) + 1
     added = [f"  unknown{number}: {number}" for number in range(count)]
-    first = at + 1 if count < 19_900 else 0  # more values than a file may have
+    first = at + 1 if count < 19_900 else 0  # too many values for a file
     return Mutant("\n".join([*lines[:at], *added, *lines[at:]]) + "\n", line=first)
 
 
@@ -166,13 +166,13 @@ WAYS: tuple[Way, ...] = (
 
 
 class Mutants:
-    """Changed configurations, written below `folder`; `seed` decides which."""
+    """Writes changed configurations below `folder` and reads them; `seed` decides the changes."""
 
     def __init__(self, folder: Path, seed: int = 0) -> None:
         self._file, self._random = folder / "config.yaml", random.Random(seed)
 
     def once(self, *, by_command: bool) -> str:
-        """One more: in words what is wrong with how it was taken, "" if nothing is."""
+        """Reads one more configuration; returns the problem in words, or "" if there is none."""
         way = self._random.choice(WAYS)
         mutant = way(self._random)
         self._file.write_bytes(mutant.text.encode("utf-8", "surrogateescape"))

@@ -1,6 +1,6 @@
-"""NumPy's matrix products: reads a line `product ROWS DEPTH COLUMNS` and answers with the milliseconds of one call.
+"""Times NumPy's matrix products: answers each line `product ROWS DEPTH COLUMNS` with the milliseconds of one call.
 
-Usage: numpy_products.py THREADS     (OpenBLAS takes its threads from OPENBLAS_NUM_THREADS)
+Usage: numpy_products.py     (OpenBLAS reads its number of threads from OPENBLAS_NUM_THREADS)
 """
 
 from __future__ import annotations

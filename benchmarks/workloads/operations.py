@@ -1,5 +1,5 @@
-"""Operations of arrays and networks: answers each line of standard input, the name of a case, with the milliseconds
-that it takes (median of several).
+"""Times operations of arrays and networks. Each line of standard input names a case; the answer is the milliseconds of
+a call (median of several).
 
 Usage: operations.py trainer|numpy|torch
 """
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 LEAST_CALLS, MOST_CALLS, SECONDS = 3, 40, 0.25
-"""Minimum and maximum number of calls that are timed for an answer, and maximum seconds."""
+"""Minimum and maximum number of timed calls for an answer, and maximum seconds."""
 
 Cases = dict[str, Callable[[], Callable[[], object]]]
-"""What makes the data of a case, and gives what is timed."""
+"""By name, a function that creates the data of a case and returns the timed call."""
 
 EINSUMS: dict[str, tuple[str, tuple[tuple[int, ...], ...]]] = {
     "einsum_transposed": ("ij,kj->ik", ((512, 768), (640, 768))),
@@ -41,7 +41,7 @@ def whole(limit: int, *shape: int, seed: int = 0) -> np.ndarray:
 
 
 def places(*shape: int) -> np.ndarray:
-    """A grid that turns and shakes the picture a little."""
+    """Returns a sampling grid of uniform random positions in -1 to 1."""
     return np.random.default_rng(1).uniform(-1, 1, (*shape, 2)).astype(np.float32)
 
 
@@ -232,7 +232,7 @@ def of_torch() -> Cases:
 
 
 def milliseconds(call: Callable[[], object], seconds: float = SECONDS) -> float:
-    """The median time of one call, of LEAST_CALLS or of those that begin within some seconds."""
+    """Returns the median time of one call: of LEAST_CALLS calls, or of those that begin within `seconds`."""
     times: list[float] = []
     begin = time.perf_counter()
     while len(times) < LEAST_CALLS or (len(times) < MOST_CALLS and time.perf_counter() - begin < seconds):

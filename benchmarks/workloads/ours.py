@@ -1,11 +1,11 @@
-"""Training steps on our engine: answers each line of standard input with the milliseconds of one step (median of
+"""Times training steps on our engine: answers each line of standard input with the milliseconds of one step (median of
 several), or another measure of it.
 
 Usage: ours.py WORKLOAD [--measure NAME] [--threads N] [--steps N] [--bfloat16] [--numerics exact|fast] [--batch N]
                [--device cuda]
 
-Before the first answer, standard error says what the first step took and where a step's time goes. With
-`--measure first_step`, `compiled` or `second_signature` there is one answer, and no line is waited for.
+Before the first answer, the script prints the first step's time and a breakdown of a step's time to standard error.
+`--measure first_step`, `compiled` and `second_signature` give one answer without waiting for a line.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Workload:
     precision: str = "float32"
 
     def __call__(self) -> float:
-        """Run a step; its loss."""
+        """Runs a step and returns its loss."""
         return float(self.submit().item())
 
     def submit(self) -> Tensor:
-        """Run a step; its loss, which an asynchronous device may not have yet."""
+        """Runs a step and returns its loss, which an asynchronous device may not have computed yet."""
         with engine.autocast(self.precision):
             return self.traced(*self.arguments)
 
@@ -106,7 +106,7 @@ def resnet50(batch: int = 8) -> Workload:
 
 
 def inference(batch: int) -> Workload:
-    """ResNet-50 on `batch` x 3x224x224, as in an evaluation."""
+    """ResNet-50 on `batch` x 3x224x224 in evaluation mode."""
     network = ResNet().eval()
     x = np.random.default_rng(0).standard_normal((batch, 3, 224, 224), dtype=np.float32)
     return Workload(engine.trace(lambda image: engine.max(network(image))), (x,))
@@ -136,7 +136,7 @@ def resnet18() -> Workload:
 
 
 def second_signature(workload: Workload) -> float:
-    """What the first step with a batch twice as large takes, as a share of the very first step."""
+    """Returns the time of the first step with a batch twice as large, as a fraction of the very first step's time."""
     seconds = []
     for copies in (1, 2):
         arguments = tuple(np.concatenate([argument] * copies) for argument in workload.arguments)
@@ -191,7 +191,7 @@ WORKLOADS = {function.__name__: function for function in STEPS}
 
 
 def submitted_ms(run: Workload, steps: int) -> float:
-    """Milliseconds of a step, of several of which the last is read: a device that computes later is not waited for."""
+    """Milliseconds of a step, averaged over several. Only the last is read, so an asynchronous device can lag."""
     start = time.perf_counter()
     for _ in range(steps - 1):
         run.submit()
@@ -200,7 +200,7 @@ def submitted_ms(run: Workload, steps: int) -> float:
 
 
 def python_share(run: Callable[[], object], steps: int) -> float:
-    """Percent of a step's time that is spent outside the compiled program."""
+    """Percentage of a step's time that is spent outside the compiled program."""
     whole = step_ms(run, steps)
     pool = targets.current().pool
     launch, pool.run = pool.run, lambda *arguments, **options: None
@@ -211,7 +211,7 @@ def python_share(run: Callable[[], object], steps: int) -> float:
 
 
 def stamped(run: Callable[[], object], steps: int) -> float:
-    """How many times as long a step takes while its launches are stamped, as two are for each `step` event."""
+    """Ratio of a step's time with timestamped launches to that without; each `step` event has two timestamped steps."""
     walk = Program.walk
     times: dict[bool, list[float]] = {False: [], True: []}
 
@@ -229,7 +229,7 @@ def stamped(run: Callable[[], object], steps: int) -> float:
 
 
 def kept_beside_busy(run: Callable[[], object], steps: int) -> float:
-    """The share of its speed that a step keeps while another process uses a whole core."""
+    """Fraction of its speed that a step keeps while another process uses a whole core."""
     alone = step_ms(run, steps)
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
@@ -240,7 +240,7 @@ def kept_beside_busy(run: Callable[[], object], steps: int) -> float:
 
 
 def peak_memory(run: Callable[[], object], steps: int) -> float:
-    """Megabytes that the process has held at most."""
+    """Peak memory of the process in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -259,7 +259,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--bfloat16", action="store_true")
     parser.add_argument("--numerics", choices=("exact", "fast"), default="exact")
-    parser.add_argument("--batch", type=int, default=None, help="of resnet50 and lsgan")
+    parser.add_argument("--batch", type=int, default=None, help="batch size of resnet50 and lsgan")
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     is_cpu = arguments.device == "cpu"
@@ -271,7 +271,7 @@ def main() -> None:
     began = time.perf_counter()
     make: Callable[..., Workload] = WORKLOADS[arguments.workload]
     workload = make() if arguments.batch is None else make(arguments.batch)
-    if not is_cpu:  # as PyTorch has them
+    if not is_cpu:  # `torch_peer.py` also keeps its inputs on the device
         moved = tuple(engine.asarray(each).to_device(device) for each in workload.arguments)
         workload = replace(workload, arguments=moved)
     if arguments.bfloat16:

@@ -1,4 +1,4 @@
-"""Photographs for benchmarks of decoding, the same every time."""
+"""Photographs for decoding benchmarks, the same in every run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def photographs(count: int, width: int, height: int) -> Iterator[Any]:
-    """Different windows of two photographs, at different scales, as a camera would have them: Pillow images."""
+    """Yields Pillow images like those of a camera: different crops of two photographs, at different scales."""
     from PIL import Image
     from sklearn.datasets import load_sample_images
 

@@ -1,4 +1,4 @@
-"""Predicts a folder of JPEG files of a megapixel for each line of input: images a second.
+"""Predicts a folder of one-megapixel JPEG files for each line of input; prints images per second.
 
 python benchmarks/workloads/predicting.py write FOLDER
 python benchmarks/workloads/predicting.py export resnet50|detection MODEL
@@ -6,9 +6,9 @@ python benchmarks/workloads/predicting.py ours MODEL FOLDER
 python benchmarks/workloads/predicting.py peer resnet50|detection FOLDER PILLOW
 python benchmarks/workloads/predicting.py first MODEL FILE
 
-Both decode at full resolution and have 2 threads. The peer is PyTorch in inference mode behind its DataLoader with 2
-workers, in the layout in which it is faster. PILLOW is a folder with Pillow in it, so that both use the same. `first`
-predicts one file and ends.
+Both decode at full resolution and use 2 threads. The peer is PyTorch in inference mode with a DataLoader of 2 workers,
+in the faster of two memory layouts. PILLOW is a folder that contains Pillow, so that both use the same one. `first`
+predicts one file and exits.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from photographs import photographs
 
 IMAGES, BATCH, WORKERS, THREADS = 500, 8, 2, 2
 WIDTH, HEIGHT = 1152, 868
-"""A megapixel."""
+"""Size of the images in pixels: one megapixel."""
 SIZES = {"resnet50": (224, 224), "detection": (288, 384)}
 CLASSES = {"resnet50": 1000, "detection": 3}
 CANDIDATES, LEAST_SCORE, IOU_THRESHOLD, MOST = 300, 0.02, 0.6, 100
-"""Of the recipe `detection`, whose own values are checked against these."""
+"""Settings of the recipe `detection`; the script checks that the recipe has these values."""
 
 
 def write(folder: Path) -> None:
@@ -39,7 +39,7 @@ def write(folder: Path) -> None:
 
 
 def export(kind: str, file: Path) -> None:
-    """A model with the weights that it has before training."""
+    """Writes a model with its untrained initial weights."""
     from trainer.learner.exported import Card, write_exported
 
     pipeline = resnet_pipeline() if kind == "resnet50" else detection_pipeline()
@@ -70,7 +70,9 @@ def detection_pipeline() -> Any:
     options = task.options
     found = (options.candidates, options.score_threshold, options.iou_threshold, options.detections)
     if found != (CANDIDATES, LEAST_SCORE, IOU_THRESHOLD, MOST):
-        raise SystemExit(f"the recipe detects with {found}, the peer with other numbers")
+        raise SystemExit(
+            f"the recipe detects with {found}, the peer with {(CANDIDATES, LEAST_SCORE, IOU_THRESHOLD, MOST)}"
+        )
     pipeline = task.pipeline()
     _, *others = pipeline.prepare
     return replace(pipeline, prepare=(inference.Decode(), *others))  # at full resolution
@@ -152,7 +154,7 @@ def torch_detector() -> Any:
 
 
 def results_of(kind: str, outputs: Any, size: tuple[int, int]) -> Iterator[Any]:
-    """Arrays of each picture: probabilities, or boxes in pixels of the file, scores and classes."""
+    """Yields the arrays of each image: probabilities, or boxes in pixels of the file, scores and classes."""
     import torch
 
     if kind == "resnet50":
@@ -174,7 +176,7 @@ def results_of(kind: str, outputs: Any, size: tuple[int, int]) -> Iterator[Any]:
 
 
 def greedy(boxes: Any, classes: Any) -> Any:
-    """Which boxes stay, the best first, of those of a class that overlap (plain PyTorch has no such function)."""
+    """Returns the indices of the boxes that NMS per class keeps, best first (plain PyTorch has no such function)."""
     import torch
 
     corners = (

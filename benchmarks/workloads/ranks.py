@@ -1,11 +1,11 @@
-"""Processes that answer the questions of `scale.py`: rank 0 reads a line of standard input and prints a number.
+"""Answers the requests of `scale.py` in several processes: rank 0 reads a line of standard input and prints a number.
 
 Usage: [mpiexec -n N] ranks.py --shards S --threads T --batch N --pixels N
 
 step             milliseconds of a training step of ResNet-50 with batch norm and SGD, on this process's shards
-waited           the share of such a step, in percent, that rank 0 waits for the others
+waited           percentage of such a step that rank 0 waits for the others
 all_reduce       milliseconds of a sum of 100 MB over the processes
-mpi_all_reduce   the same by mpi4py's in-place all-reduce
+mpi_all_reduce   the same with mpi4py's in-place all-reduce
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trainer.learner.ranks import ALONE, Group
 
 REDUCED_BYTES = 100_000_000
 REST_SECONDS = 0.005
-"""Between two looks for a question: waiting processes would otherwise take the processors from what is measured."""
+"""Sleep between two polls for a request; without it, waiting processes would take CPU time from the measured one."""
 
 WARM_UP = 2
 OPTIONS = argparse.ArgumentParser()
@@ -33,7 +33,7 @@ for name in ("shards", "threads", "batch", "pixels"):
 
 
 def group() -> Group:
-    """The processes that mpiexec has started, or this one."""
+    """Returns the group of the processes that mpiexec started, or of this process."""
     from mpi4py import MPI
 
     return Group(MPI.COMM_WORLD) if MPI.COMM_WORLD.Get_size() > 1 else ALONE
@@ -41,7 +41,7 @@ def group() -> Group:
 
 @functools.cache
 def warm_step() -> Callable[[], object]:
-    """A step that is traced and compiled."""
+    """Returns a traced and compiled step."""
     run = resnet_step(CHOSEN.shards, CHOSEN.batch, CHOSEN.pixels, CHOSEN.threads, RANKS)
     for _ in range(WARM_UP):
         run()
@@ -50,12 +50,12 @@ def warm_step() -> Callable[[], object]:
 
 @functools.cache
 def array() -> np.ndarray:
-    """What is summed."""
+    """Returns the array to sum."""
     return np.ones(REDUCED_BYTES // 4, np.float32)
 
 
 def milliseconds(run: Callable[[], object]) -> float:
-    """Of one call."""
+    """Returns the milliseconds of one call."""
     started = time.perf_counter()
     run()
     return 1000 * (time.perf_counter() - started)
@@ -88,11 +88,11 @@ QUESTIONS: dict[str, Callable[[], float]] = {
 
 STEPS = ("step", "waited")
 TAG = 1000
-"""Of messages with questions."""
+"""MPI tag of messages with requests."""
 
 
 def questions() -> Iterator[str]:
-    """Each line of rank 0's standard input, in all processes; others sleep until there is one."""
+    """Yields each line of rank 0's standard input in all processes; the other ranks sleep until it arrives."""
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD

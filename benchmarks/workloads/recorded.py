@@ -1,16 +1,16 @@
-"""Training steps of a recipe, recorded so that another framework can do the same ones.
+"""Records training steps of a recipe, so that another framework can repeat them.
 
     record("digits", folder, steps=20, dtype="float64")
 
-runs the recipe's own task through the learner's traced step and writes into `folder`:
+runs the recipe's task through the learner's traced step and writes to `folder`:
 
-    config.json       the resolved configuration, with the task's own options
+    config.json       the resolved configuration, with the task's options
     weights.npz       every parameter and buffer before the first step, by the names of the task's modules
-    step-N.npz        of step N (from 0): "batch/FIELD", the batch as the loader gave it; "mask/PATH/DRAW", bool, what
-                      each dropout layer kept at its so-manyth call; "normal/NAME/DRAW", what the step drew from the
+    step-N.npz        step N (from 0): "batch/FIELD", the batch from the loader; "mask/PATH/DRAW", bool, the elements
+                      that each dropout layer kept in its n-th call; "normal/NAME/DRAW", the step's draws from the
                       normal distribution; "rate/NAME", each optimizer's learning rate
-    losses.json       what the step told as metrics, an object a step
-    test-N.npz        with `tested`: the batches of the test split; `metrics.json` has what was measured there
+    losses.json       the metrics of each step, one object per step
+    test-N.npz        with `tested`: the batches of the test split; `metrics.json` has their metrics
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def record(
     overrides: Sequence[str] = (),
     tested: bool = False,
 ) -> list[dict[str, float]]:
-    """The metrics of each of the first `steps` steps (None: of as many as the recipe takes), which `folder` then holds.
+    """Records the first `steps` steps (None: all steps of the recipe) in `folder`; returns the metrics of each step.
 
     Args:
-        dtype: of the networks' parameters and so of all that is computed from them.
-        overrides: values of the configuration, "seed=1".
-        tested: evaluate the test split at the end, too.
+        dtype: dtype of the networks' parameters, and so of all values computed from them.
+        overrides: values of the configuration, such as "seed=1".
+        tested: whether to evaluate the test split at the end.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with prepared(recipe, overrides, DTYPES[dtype]) as training:
@@ -61,7 +61,7 @@ def record(
 
 
 def evaluated(recipe: str, overrides: Sequence[str], weights: Path) -> dict[str, float]:
-    """The recipe's own metrics on the test split with the weights of a file, which are named as the task's."""
+    """Returns the recipe's metrics on the test split with the weights of a file, which have the task's names."""
     with prepared(recipe, overrides) as training:
         values = np.load(weights)
         for name, state in model_states(training.parts).items():
@@ -73,7 +73,7 @@ def evaluated(recipe: str, overrides: Sequence[str], weights: Path) -> dict[str,
 
 @contextmanager
 def prepared(recipe: str, overrides: Sequence[str], dtype: DType = engine.float32) -> Iterator[Training]:
-    """The recipe's training, not yet begun."""
+    """Prepares the recipe's training without starting it."""
     loaded = load(recipe, ["autotune.mode=off", "data.workers=0", *overrides])
     task_class = getattr(loaded.task.import_module(), loaded.task.class_name)
     with engine.device(device_for(loaded.config)):
@@ -85,7 +85,7 @@ def prepared(recipe: str, overrides: Sequence[str], dtype: DType = engine.float3
 
 
 def _in(dtype: DType, task_class: type[Task]) -> type[Task]:
-    """The task with networks of another dtype, from the moment that they are its attributes."""
+    """Returns the task class with networks of another dtype, converted when they become its attributes."""
 
     class Typed(task_class):  # type: ignore[misc, valid-type]
         def __setattr__(self, name: str, value: Any) -> None:
@@ -120,8 +120,8 @@ def _recorded(training: Training, folder: Path, steps: int | None, tested: bool)
 
 
 def _watched(training: Training) -> dict[str, Callable[[np.ndarray], engine.Tensor]]:
-    """Fills up, while the step is traced, with what each random draw was, as a function of the random state's counter:
-    dropout's as "mask/PATH/DRAW", the normal distribution's as "normal/PATH/DRAW".
+    """Returns a mapping that is filled while the step is traced. It has each random draw as a function of the random
+    state's counter: those of dropout as "mask/PATH/DRAW", those of the normal distribution as "normal/PATH/DRAW".
     """
     random, draws = training.state.random, dict[str, Callable[[np.ndarray], engine.Tensor]]()
     bernoulli, normal = random.bernoulli, random.normal

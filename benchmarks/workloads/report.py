@@ -1,4 +1,4 @@
-"""How near a step comes to the processor's peak, and where its time goes."""
+"""Reports a step's fraction of the processor's peak, and a breakdown of its time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEPS = 3
 
 
 def describe(workload: Any) -> str:
-    """Two lines about a workload that has run before."""
+    """Describes, in two lines, a workload that has run before."""
     program = workload.traced.programs[-1]
     profile = engine.profile(workload, steps=STEPS, warm_up=0)
     operations = 1e-9 * sum(row.operations or 0 for row in profile.rows)

@@ -1,4 +1,4 @@
-"""A training step of ResNet-50 in shards, for what measures shards and processes."""
+"""A sharded training step of ResNet-50, for benchmarks of shards and processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainer.recipes.parts.resnet import Bottleneck, ResNet
 
 
 def resnet_step(shards: int, batch: int, pixels: int, threads: int, group: Group = ALONE) -> Callable[[], object]:
-    """A training step of ResNet-50 with batch norm and SGD, on this process's part of `batch` random images."""
+    """Returns a training step of ResNet-50 with batch norm and SGD, on this process's part of `batch` random images."""
     local = shards // group.size
     parts = Shards(shards, group.rank * local, local, group if group.size > 1 else None)
     net = ResNet((3, 4, 6, 3), Bottleneck, classes=1000)

@@ -1,12 +1,12 @@
-"""Ways to walk a recurrent layer over time: answers each line of standard input, "WAY CELL UNITS BATCH PASS", with the
-milliseconds of STEPS time steps (median of several), each kernel chosen by measurement beforehand.
+"""Times ways to run a recurrent layer over time: answers each line of standard input, "WAY CELL UNITS BATCH PASS", with
+the milliseconds of STEPS time steps (median of several). Each kernel is chosen by measurement beforehand.
 
-    scan        the scan of `nn.LSTM` and `nn.RNN`: packed weights stay with their threads, gates are fused
-    products    one product a time step, then the gates, recorded once and repeated (`engine.scan`)
+    scan        the scan of `nn.LSTM` and `nn.RNN`: each thread keeps its packed weights, gates are fused
+    products    one product per time step, then the gates, recorded once and repeated (`engine.scan`)
     loop        the same, unrolled into the program
 
-PASS is `forward`, of what a layer infers, or `train`: forward, backward, update. All ways multiply all inputs in one
-product before, and form the weights' gradients as one product afterwards.
+PASS is `forward` (inference) or `train` (forward, backward, update). All ways first multiply all inputs in one product,
+and at the end compute the weights' gradients as one product.
 
 Usage: scan_ways.py
 """
@@ -32,7 +32,7 @@ GATES = {"lstm": 4, "relu": 1}
 
 
 def cell(kind: str, x: Any, states: list[Any], w: Any) -> list[Any]:
-    """The states after a step, from the input's product x [B, G·H], the states [B, H] and the weights [G·H, H]."""
+    """Returns the states after a step from the input product x [B, G·H], states [B, H] and weights [G·H, H]."""
     h, units = states[0], states[0].shape[1]
     product = engine.matmul(h, engine.matrix_transpose(w))
     if kind == "relu":
@@ -43,7 +43,7 @@ def cell(kind: str, x: Any, states: list[Any], w: Any) -> list[Any]:
 
 
 def walked(way: str, kind: str, x: Any, w: Any) -> Any:
-    """The outputs [T, B, H] of all steps from zeros."""
+    """Returns the outputs [T, B, H] of all steps, starting from zeros."""
     first = [engine.zeros((x.shape[1], w.shape[1])) for _ in range(2 if kind == "lstm" else 1)]
     if way == "products":
 
@@ -60,7 +60,7 @@ def walked(way: str, kind: str, x: Any, w: Any) -> Any:
 
 
 def outputs_and_update(way: str, kind: str, units: int, batch: int, *, trains: bool) -> Callable[[], object]:
-    """A call that runs STEPS time steps by one of the ways."""
+    """Returns a function that runs STEPS time steps in one of the ways."""
     options = {"nonlinearity": "relu"} if kind == "relu" else {}
     layer = getattr(nn, {"lstm": "LSTM", "relu": "RNN"}[kind])(units, units, bias=False, **options)
     draw = np.random.default_rng(0).standard_normal((2, STEPS, batch, units), dtype=np.float32)
@@ -99,5 +99,5 @@ if __name__ == "__main__":
             way, kind, units, batch, kept = line.split()
             if line not in known:
                 known[line] = outputs_and_update(way, kind, int(units), int(batch), trains=kept == "train")
-                known[line]()  # decides on kernels
+                known[line]()  # chooses kernels
             print(milliseconds(known[line]), flush=True)

@@ -1,7 +1,7 @@
-"""The detection recipe on a data set that is drawn here: small enough to be killed and resumed a hundred times.
+"""The detection recipe on a synthetic data set, small enough to kill and resume it a hundred times.
 
-Colored rectangles on noise, in COCO's form. Worker processes read them, transforms are random, validations evaluate the
-averaged weights by COCO's rules, and the best checkpoint is chosen by that.
+The images are colored rectangles on noise, in COCO format. Worker processes read them, transforms are random, and
+validations evaluate the averaged weights by COCO's rules; this metric selects the best checkpoint.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ WORKERS = (("data.workers=2", "data.worker_kind=process"), ("data.workers=1", "d
 
 
 def detection(folder: Path, seed: int = 0) -> Workload:
-    """The recipe on a data set that is drawn into `folder`."""
+    """Returns the recipe on a synthetic data set, which it writes to `folder`."""
     draw(folder, seed)
     return Workload(("detection", f"data.root={folder}", *SETTINGS), ("float32",), WORKERS, None)
 
 
 def draw(folder: Path, seed: int) -> None:
-    """Pictures with up to three rectangles of two classes, and their annotations."""
+    """Writes images with up to three rectangles of two classes, and their annotations."""
     random = np.random.default_rng(seed)
     (folder / "images").mkdir(parents=True)
     (folder / "annotations").mkdir()

@@ -1,11 +1,11 @@
-"""Training steps of recurrent layers (forward, backward, SGD): answers each line of standard input, the name of a case,
-with the milliseconds of a step (median of several). `bound NAME` gives, of the engine's scans forward and back, the
-fraction of the speed that the machine's multiply-adds and caches, measured just before, would allow.
+"""Times training steps of recurrent layers (forward, backward, SGD). Each line of standard input names a case; the
+answer is the milliseconds of a step (median of several). `bound NAME`: the speed of the engine's forward and backward
+scans, as a fraction of the speed that the machine's multiply-adds and caches, measured for this answer, would allow.
 
-`lstm_generation` gives the milliseconds of one of GENERATED tokens, each the likeliest after the one before, by two
-LSTM layers between an embedding and a linear layer. `spread FILE`: PyTorch writes the weights of layers before and
-after TRAINED steps in float64 and in float32; the engine, which takes the same steps in float32, answers with the
-largest distance of its weights from those of float64, in multiples of the distance of PyTorch's own in float32.
+`lstm_generation`: milliseconds per token of greedy generation of GENERATED tokens, by two LSTM layers between an
+embedding and a linear layer. `spread FILE`: PyTorch writes the weights of layers before and after TRAINED steps in
+float64 and in float32. The engine takes the same steps in float32, and answers with the maximum distance of its weights
+from the float64 weights, as a multiple of the distance of PyTorch's float32 weights.
 
 Usage: sequences.py trainer|torch
 """
@@ -34,12 +34,12 @@ SPREAD_KINDS = {
     "relu": ("RNN", {"nonlinearity": "relu"}),
 }
 SPREAD_LENGTHS = np.array([17, 30, 1, 9, 24])
-"""Of the rows of the ragged cases, which are bidirectional and of two layers; the others have one layer."""
+"""Row lengths of the ragged cases, which are bidirectional with two layers; the others have one layer."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A layer of as many inputs as units, and its batch; `shortest`: of rows of different lengths."""
+    """A layer with as many inputs as units, and its batch. `shortest`: minimum row length if lengths differ."""
 
     kind: str
     units: int
@@ -96,8 +96,8 @@ def in_trainer(case: Case) -> Callable[[], object]:
 
 
 def in_torch(case: Case) -> list[Callable[[], object]]:
-    """Every way that may be the fastest: of rows of different lengths packed, and padded, which gives the same loss; in
-    bfloat16 a layer of such weights, and autocast. (`torch.compile` leaves recurrent layers to the same kernels.)
+    """Returns every way that may be the fastest. Rows of different lengths: packed, and padded, with the same loss.
+    bfloat16: bfloat16 weights, and autocast. (`torch.compile` leaves recurrent layers to the same kernels.)
     """
     import torch
 
@@ -134,8 +134,8 @@ def in_torch(case: Case) -> list[Callable[[], object]]:
 
 
 def fraction_of_bound(case: Case) -> float:
-    """The least time of the scans, every multiply-add at the peak and the weights read by their threads once a step,
-    divided by the time that they take.
+    """Returns the minimum time of the scans, with every multiply-add at the peak and the weights read by their threads
+    once per step, divided by their measured time.
     """
     from trainer import engine
     from trainer.engine.targets.cpu.peaks import measure, read_bandwidth
@@ -176,7 +176,7 @@ def generation_in_trainer() -> Callable[[], float]:
 
 
 def generated_ms(step: Callable[..., Any], token: Any, state: Any) -> float:
-    """Milliseconds of a token; each is read before the next step."""
+    """Returns the milliseconds per token; each token is read before the next step."""
     h, c, start = state, state, time.perf_counter()
     for _ in range(GENERATED):
         token, h, c = step(token, h, c)
@@ -185,7 +185,7 @@ def generated_ms(step: Callable[..., Any], token: Any, state: Any) -> float:
 
 
 def generation_in_torch(way: str) -> Callable[[], float]:
-    """By "layers", "cells", which are faster on one token, or these "compiled"."""
+    """Returns a timed generation by "layers", by "cells", which are faster on one token, or by "compiled" cells."""
     import torch
 
     embedding, head = torch.nn.Embedding(VOCABULARY, WIDTH), torch.nn.Linear(WIDTH, VOCABULARY)
@@ -217,7 +217,7 @@ def spread_options(*, ragged: bool) -> dict[str, Any]:
 
 
 def spread_in_torch(file: str) -> None:
-    """Write the weights before and after, and the inputs."""
+    """Writes the inputs, and the weights before and after training."""
     import torch
 
     torch.manual_seed(0)
@@ -253,7 +253,7 @@ def spread_in_torch(file: str) -> None:
 
 
 def spread_in_trainer(file: str) -> float:
-    """The largest distance from PyTorch in float64, in multiples of that of PyTorch in float32."""
+    """Returns the maximum distance from PyTorch in float64, as a multiple of the distance of PyTorch in float32."""
     from trainer import engine
     from trainer.engine import nn
 
@@ -279,7 +279,7 @@ def spread_in_trainer(file: str) -> float:
                 exact = {key: held[f"{case}/float64/{key}"] for key in found}
                 own = {key: held[f"{case}/float32/{key}"] for key in found}
                 ratios.append(_distance(found, exact) / _distance(own, exact))
-    return float(np.max(ratios))  # NaN where one is
+    return float(np.max(ratios))  # NaN if any is
 
 
 def _distance(weights: dict[str, Any], others: dict[str, np.ndarray]) -> float:
@@ -287,7 +287,7 @@ def _distance(weights: dict[str, Any], others: dict[str, np.ndarray]) -> float:
 
 
 def measurement(peer: str, request: str) -> Callable[[], float]:
-    """The function that measures what a request names."""
+    """Returns the function that measures the requested case."""
     asked, _, name = request.rpartition(" ")
     if asked == "bound":
         return lambda: fraction_of_bound(CASES[name])

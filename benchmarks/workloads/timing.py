@@ -1,4 +1,4 @@
-"""The time of a step, in any environment."""
+"""Measures the time of a step, in any environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def step_ms(run: Callable[[], object], steps: int) -> float:
-    """Milliseconds of a step: the median of several."""
+    """Returns the milliseconds of a step: the median of several."""
     times = []
     for _ in range(steps):
         start = time.perf_counter()

@@ -1,9 +1,9 @@
-"""A backbone of torchvision or timm with random weights: its state dictionary, outputs and gradients, in float64.
+"""Writes the state dictionary, outputs and gradients of a torchvision or timm backbone with random weights in float64.
 
 python torch_backbones.py FOLDER LIBRARY NAME CLASSES
 
-Writes FOLDER/weights.pth with `torch.save`, and FOLDER/values.npz: `images`, `factors` of the logits in the loss; and
-for each mode of the network, train and eval: `MODE logits`, `MODE gradient NAME`, `MODE buffer NAME` after the step.
+The files are FOLDER/weights.pth, by `torch.save`, and FOLDER/values.npz: `images`, `factors` of the logits in the loss,
+and for each mode, train and eval, `MODE logits`, `MODE gradient NAME`, and `MODE buffer NAME` after the step.
 """
 
 import sys
@@ -16,9 +16,9 @@ SIDE, ROWS = 64, 2
 
 
 def made(library: str, name: str, classes: int) -> torch.nn.Module:
-    """The network without dropout and stochastic depth, whose random numbers no other library has.
+    """Returns the network without dropout and stochastic depth: no other library has the same random numbers.
 
-    Hardsigmoid is written out: the gradient of PyTorch's own has the factor 1/6 in float32.
+    It replaces Hardsigmoid, because the gradient of PyTorch's own has the factor 1/6 in float32.
     """
     if library == "timm":
         import timm
@@ -36,7 +36,7 @@ def made(library: str, name: str, classes: int) -> torch.nn.Module:
 
 
 def randomize(network: torch.nn.Module) -> None:
-    """Random numbers for all parameters and buffers: initial values such as 0, 1 and 1e-6 would hide differences."""
+    """Sets parameters and buffers to random numbers: initial values such as 0, 1 and 1e-6 would hide differences."""
     for name, value in network.state_dict().items():
         if not value.is_floating_point():
             continue

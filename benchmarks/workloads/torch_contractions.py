@@ -1,7 +1,7 @@
-"""PyTorch's contractions: reads a line `KIND NUMBERS…` and answers with the milliseconds of one call.
+"""Times PyTorch's contractions: answers each line `KIND NUMBERS…` with the milliseconds of one call.
 
-Kinds: forward, input_gradient, weight_gradient (images channels size filters window stride padding, perhaps groups;
-whichever is faster of contiguous and channels-last) and product, left_gradient, right_gradient (rows depth columns).
+Kinds: forward, input_gradient, weight_gradient (images channels size filters window stride padding, optionally groups;
+the faster of contiguous and channels-last) and product, left_gradient, right_gradient (rows depth columns).
 
 Usage: torch_contractions.py THREADS
 """

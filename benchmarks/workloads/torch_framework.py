@@ -1,4 +1,4 @@
-"""PyTorch under the names that the untuned networks are written with."""
+"""PyTorch's functions under the names that the untuned networks use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parameter(*shape: int) -> nn.Parameter:
 
 
 class Trained:
-    """Networks with an optimizer each, and the precision of their products: what a step in `Network.step` is given."""
+    """Networks with one optimizer each, and the precision of their products: the first argument of `Network.step`."""
 
     def __init__(self, networks: list[nn.Module], optimizer: str, precision: str, compiled: bool) -> None:
         self.networks = networks
@@ -43,20 +43,20 @@ class Trained:
         self.dtype = torch.float64 if precision == "float64" else torch.float32
 
     def apply(self, x: Any, number: int = 0) -> Any:
-        """Outputs of a network in float32, or float64."""
+        """Returns the outputs of a network in float32 or float64."""
         with torch.autocast("cpu", torch.bfloat16, enabled=self.is_mixed):
             outputs = self.called[number](x)
         return tuple(y.to(self.dtype) for y in outputs) if isinstance(outputs, tuple) else outputs.to(self.dtype)
 
     @contextlib.contextmanager
     def frozen(self, number: int) -> Iterator[None]:
-        """Gradients of a network's parameters are not computed."""
+        """Disables the gradients of a network's parameters."""
         self.networks[number].requires_grad_(False)
         yield
         self.networks[number].requires_grad_(True)
 
     def minimize(self, loss: torch.Tensor, number: int = 0) -> None:
-        """Update a network's parameters, and no other's."""
+        """Updates the parameters of one network only."""
         self.optimizers[number].zero_grad(set_to_none=True)
         loss.backward()
         self.optimizers[number].step()

@@ -1,4 +1,4 @@
-"""PyTorch's product of int8 matrices: reads "rows columns depth" lines, answers with milliseconds.
+"""Times PyTorch's product of int8 matrices: answers each line "rows columns depth" with milliseconds.
 
 python torch_int8.py THREADS
 """

@@ -1,4 +1,4 @@
-"""What the language models' twins share: the loss of the next tokens, and the optimizer."""
+"""The base class of the language models' twins, with the next-token loss and the optimizer."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class LanguageTwin(TwinBase):
         return {"loss": total / weights}
 
     def losses(self, batch: Batch) -> torch.Tensor:
-        """[N]: nats per token of each text."""
+        """Returns the nats per token of each text, [N]."""
         tokens = batch["tokens"].long()
         logits, following = self.network(tokens[:, :-1]), tokens[:, 1:]
         return F.cross_entropy(logits.transpose(1, 2), following, reduction="none").mean(1)
 
 
 def vocabulary(weights: dict[str, Any]) -> int:
-    """The number of tokens of a model with these weights."""
+    """Returns the vocabulary size of a model with these weights."""
     return len(weights["network.embedding.weight"])

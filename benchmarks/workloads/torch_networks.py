@@ -1,4 +1,4 @@
-"""ResNet-50 and the pairs of pix2pix and LSGAN in PyTorch, layer for layer those of tests/engine/networks."""
+"""ResNet-50 and the networks of pix2pix and LSGAN in PyTorch, with the same layers as in tests/engine/networks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class UNet(nn.Module):
 
 
 def patch_discriminator(filters: int = 64) -> nn.Sequential:
-    """pix2pix's PatchGAN on picture and condition."""
+    """pix2pix's PatchGAN on image and condition."""
     layers: list[nn.Module] = [nn.Conv2d(6, filters, 4, 2, 1), nn.LeakyReLU(0.2)]
     for level, stride in ((0, 2), (1, 2), (2, 1)):
         into, out = filters << level, filters << (level + 1)

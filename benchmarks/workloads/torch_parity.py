@@ -1,9 +1,9 @@
-"""PyTorch's optimizers and schedules for `parity.py`: reads what to do as JSON, answers with the numbers as JSON.
+"""Runs PyTorch's optimizers and schedules for `parity.py`: reads a request as JSON, prints the numbers as JSON.
 
     {"optimizers": {name: {"class": …, "settings": {…}}}, "schedules": {name: {"class": …, "settings": {…}}},
      "start": {parameter: values}, "targets": [{parameter: values}, …], "rate": …, "schedule_steps": …}
 
-Parameters are float64 and pulled to the targets of each step: the gradient is parameter − target.
+Parameters are float64. Each step pulls them toward its targets: the gradient is parameter − target.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 
 def optimizer_steps(order: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """The parameters after each step."""
+    """Returns the parameters after each step."""
     parameters = {key: torch.nn.Parameter(torch.tensor(value, dtype=torch.float64))
                   for key, value in order["start"].items()}  # fmt: skip
     what = order["optimizers"][name]
@@ -31,7 +31,7 @@ def optimizer_steps(order: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def schedule_rates(order: dict[str, Any], name: str) -> list[float]:
-    """The learning rate of each step."""
+    """Returns the learning rate of each step."""
     what = order["schedules"][name]
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(()))], lr=order["rate"], momentum=0.9)
     schedule = getattr(torch.optim.lr_scheduler, what["class"])(optimizer, **what["settings"])

@@ -1,10 +1,10 @@
-"""The same training steps in PyTorch: answers each line of standard input with the milliseconds of one step.
+"""Times the same training steps in PyTorch: answers each line of standard input with the milliseconds of one step.
 
 Usage: torch_peer.py WORKLOAD --threads N [--steps N] [--channels-last] [--compiled] [--bfloat16] [--peak-memory]
                      [--device cuda] [--batch N] [--tf32]
 
-`--compiled` compiles the networks with torch.compile, which needs a C++ compiler. `--peak-memory` answers with the
-megabytes that the process has held at most. On a GPU float32 is multiplied exactly, or with `--tf32` on tensor cores.
+`--compiled` compiles the networks with torch.compile, which needs a C++ compiler. `--peak-memory` answers with the peak
+memory of the process in megabytes. On a GPU, float32 products are exact by default; `--tf32` uses tensor cores.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch_networks import ResNet, UNet, lsgan_discriminator, lsgan_generator, p
 
 @dataclass(frozen=True)
 class Options:
-    """How PyTorch is to run a step."""
+    """Options of running a step in PyTorch."""
 
     channels_last: bool = False
     compiled: bool = False
@@ -33,12 +33,12 @@ class Options:
     device: str = "cpu"
 
     def network(self, network: nn.Module) -> nn.Module:
-        """The network in the wanted layout, compiled where that is wanted."""
+        """Returns the network in the chosen layout, compiled if `compiled`."""
         network = network.to(self.device, memory_format=self.layout)
         return torch.compile(network) if self.compiled else network
 
     def images(self, *shape: int) -> torch.Tensor:
-        """Random images in the wanted layout."""
+        """Returns random images in the chosen layout."""
         return torch.randn(*shape, device=self.device).contiguous(memory_format=self.layout)
 
     @property
@@ -47,7 +47,7 @@ class Options:
 
     @property
     def precision(self) -> torch.autocast:
-        """A context in which contractions run in the wanted dtype."""
+        """A context in which contractions run in the chosen dtype."""
         return torch.autocast(self.device, torch.bfloat16, enabled=self.bfloat16)
 
 
@@ -202,12 +202,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--peak-memory", action="store_true")
-    parser.add_argument("--batch", type=int, default=None, help="of resnet50 and lsgan")
+    parser.add_argument("--batch", type=int, default=None, help="batch size of resnet50 and lsgan")
     parser.add_argument("--device", default="cpu")
     for name in ("channels_last", "compiled", "bfloat16", "tf32"):
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true")
     arguments = parser.parse_args()
-    torch.set_flush_denormal(True)  # as our traced steps do; threads that begin later have it from this one
+    torch.set_flush_denormal(True)  # as our traced steps do; threads that start later inherit it
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = arguments.tf32
@@ -220,7 +220,7 @@ def main() -> None:
         if arguments.peak_memory:
             print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
             continue
-        if arguments.device != "cpu":  # steps are submitted, and the last is waited for
+        if arguments.device != "cpu":  # submits all steps, and waits only for the last
             start = time.perf_counter()
             for _ in range(arguments.steps - 1):
                 run()

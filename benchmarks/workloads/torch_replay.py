@@ -1,11 +1,11 @@
-"""Does in PyTorch the training steps that `recorded.py` wrote down, and prints what each of them told, as JSON.
+"""Repeats in PyTorch the training steps that `recorded.py` recorded, and prints the metrics of each step as JSON.
 
     torch_replay.py RECIPE FOLDER --threads N [--dtype float64] [--steps N] [--channels-last] [--tested]
 
-The recipe's twin is `Twin` in `twin_RECIPE.py`: the same networks under the same names in plain PyTorch, with its
-optimizers. With `--tested` the object has the twin's metrics on the test split, too, if it measures any, and where the
-recipe averages its weights those of the average as "ema/NAME"; `twin.npz` and `twin-ema.npz` have the weights
-themselves.
+The recipe's twin is `Twin` in `twin_RECIPE.py`: the same networks under the same names in plain PyTorch, with PyTorch's
+optimizers. With `--tested`, the JSON object also has the twin's metrics on the test split, if it computes any, and, if
+the recipe averages its weights, the metrics of the average as "ema/NAME". `twin.npz` and `twin-ema.npz` contain the
+weights.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Batch = dict[str, torch.Tensor]
 
 
 class Dropout(nn.Module):
-    """Dropout that keeps what it is told to: a mask for each call."""
+    """Dropout with a given mask for each call."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Dropout(nn.Module):
 
 
 class TwinBase(nn.Module):
-    """Base of twins. Networks are attributes named as the task's; `optimizers` has its optimizers by their names."""
+    """Base of twins. Networks are attributes with the task's names; `optimizers` has the task's optimizers by name."""
 
     optimizers: dict[str, torch.optim.Optimizer]
 
@@ -48,27 +48,27 @@ class TwinBase(nn.Module):
         super().__init__()
         self.config, self.options = config, config["options"]
         self.normal: dict[str, deque[torch.Tensor]] = {}
-        """What the step draws from the normal distribution, by the draws' names."""
+        """The step's draws from the normal distribution, by name."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the parameters; what a step makes of its batch in float32 is converted to it."""
+        """The dtype of the parameters, to which a step converts the float32 values of its batch."""
         return next(self.parameters()).dtype
 
     def make_optimizers(self) -> None:
-        """Make `optimizers`, once the networks have their weights, dtype and layout."""
+        """Creates `optimizers`, after the networks have their weights, dtype and layout."""
         raise NotImplementedError
 
     def train_step(self, batch: Batch) -> dict[str, torch.Tensor]:
-        """One step; what the task tells of it."""
+        """Runs one step; returns the metrics that the task reports."""
         raise NotImplementedError
 
     def test(self, batches: list[Batch]) -> dict[str, float]:
-        """Metrics of the batches of a split; without any, what it has learned is evaluated elsewhere."""
+        """Returns the metrics of a split's batches; none if the weights are evaluated elsewhere."""
         return {}
 
     def minimize(self, loss: torch.Tensor) -> None:
-        """A step of the only optimizer."""
+        """Runs a step of the only optimizer."""
         (optimizer,) = self.optimizers.values()
         optimizer.zero_grad()
         loss.backward()
@@ -77,7 +77,7 @@ class TwinBase(nn.Module):
         optimizer.step()
 
     def let(self, given: dict[str, np.ndarray]) -> None:
-        """Set the masks, normal draws and learning rates of a step."""
+        """Sets the masks, normal draws and learning rates of a step."""
         self.normal = {}
         for name in sorted(given):
             if name.startswith("normal/"):
@@ -93,14 +93,14 @@ class TwinBase(nn.Module):
         self.set_rates({name: float(given[f"rate/{name}"]) for name in self.optimizers})
 
     def set_rates(self, rates: dict[str, float]) -> None:
-        """Set the learning rate of each optimizer."""
+        """Sets the learning rate of each optimizer."""
         for name, optimizer in self.optimizers.items():
             for group in optimizer.param_groups:
                 group["lr"] = rates[name]
 
 
 def adam(networks: nn.Module, section: dict[str, Any], *, fused: bool = False) -> torch.optim.Optimizer:
-    """PyTorch's optimizer for a config's section of Adam or AdamW; `fused`: as one kernel, the fastest one."""
+    """Returns PyTorch's optimizer for an Adam or AdamW section of a config; `fused`: as one kernel, the fastest way."""
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[section["name"]]
     of_vectors = section["weight_decay"] if section["decay_norms_and_biases"] else 0.0
     decaying = [one for one in networks.parameters() if one.ndim >= 2]
@@ -113,7 +113,7 @@ def adam(networks: nn.Module, section: dict[str, Any], *, fused: bool = False) -
 
 
 class Average:
-    """An exponential moving average of a module's parameters by a config's section `train.ema`."""
+    """An exponential moving average of a module's parameters with the settings of a config's `train.ema`."""
 
     def __init__(self, module: nn.Module, section: dict[str, Any]) -> None:
         self.module, self.section, self.steps = module, section, 0
@@ -129,7 +129,7 @@ class Average:
 
 
 def twin_of(recipe: str, config: dict[str, Any], weights: dict[str, torch.Tensor], **known: Any) -> TwinBase:
-    """A recipe's twin, from the arguments that its class has: `config`, `weights` (the initial ones), and `known`."""
+    """Returns a recipe's twin, from the arguments that its class takes: `config`, `weights` (initial), and `known`."""
     kind = importlib.import_module(f"twin_{recipe}").Twin
     asked = inspect.signature(kind).parameters
     return kind(**{name: value for name, value in {"config": config, "weights": weights, **known}.items()
@@ -137,7 +137,7 @@ def twin_of(recipe: str, config: dict[str, Any], weights: dict[str, torch.Tensor
 
 
 def batch_of(given: dict[str, np.ndarray], layout: torch.memory_format) -> Batch:
-    """The batch among a file's arrays."""
+    """Returns the batch from a file's arrays."""
     batch = {name.partition("/")[2]: torch.from_numpy(values) for name, values in given.items()
              if name.startswith("batch/")}  # fmt: skip
     return {name: values.contiguous(memory_format=layout) if values.ndim == 4 else values
@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--tested", action="store_true")
     arguments = parser.parse_args()
-    torch.set_flush_denormal(True)  # as our traced steps do; threads that begin later have it from this one
+    torch.set_flush_denormal(True)  # as our traced steps do; threads that start later inherit it
     torch.set_num_threads(arguments.threads)
     folder = arguments.folder
     layout = torch.channels_last if arguments.channels_last else torch.contiguous_format

@@ -1,13 +1,13 @@
-"""Trains a recipe's twin in PyTorch until a time, on batches that another process makes.
+"""Trains a recipe's twin in PyTorch until a deadline, on batches that another process creates.
 
     torch_timed.py RECIPE FOLDER --threads N < STREAM
 
-The stream is pickled: first a mapping with `config`, `weights` (of the first step), `rates` (each optimizer's learning
-rate at every step of the recipe), `every` (the fraction of the time between validations), `valid` (the batches of the
-validation split) and `end` (of `time.monotonic`); then one batch after another, as the recipe's loader orders them. The
-learning rate goes by the fraction of the time that has passed, so the schedule ends with it, however many steps there
-were. Writes `FOLDER/twin.npz`, the weights that the config's `checkpoint.best` chooses, and prints JSON: the number of
-`steps`, and the `metrics` of those weights on the validation split.
+The stream is pickled: first a mapping with `config`, `weights` (before the first step), `rates` (each optimizer's
+learning rate at every step of the recipe), `every` (the fraction of the time between validations), `valid` (the batches
+of the validation split) and `end` (the deadline by `time.monotonic`); then one batch after another, in the order of the
+recipe's loader. The learning rate depends on the elapsed fraction of the time, so the schedule ends at the deadline
+after any number of steps. The script writes `FOLDER/twin.npz`, the weights selected by the config's `checkpoint.best`,
+and prints JSON: the number of `steps`, and the `metrics` of those weights on the validation split.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def tensors(arrays: dict[str, np.ndarray]) -> Batch:
 
 
 class Choice:
-    """The best weights so far: of the moving average if the metric is one of it."""
+    """The best weights so far; those of the moving average if the metric starts with `ema/`."""
 
     def __init__(self, twin: TwinBase, average: Average | None, valid: list[Batch]) -> None:
         self.twin, self.average, self.valid = twin, average, valid
@@ -58,7 +58,7 @@ class Choice:
 
 
 def train(twin: TwinBase, given: dict[str, Any], choice: Choice) -> int:
-    """Train until the time is over; returns the number of steps."""
+    """Trains until the deadline; returns the number of steps."""
     start, steps, validations = time.monotonic(), 0, 0
     counts = {name: len(rates) for name, rates in given["rates"].items()}
     while (now := time.monotonic()) < given["end"]:

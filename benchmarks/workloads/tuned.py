@@ -1,9 +1,9 @@
-"""A workload under a tuning mode: prints one measure of it, or answers each line of
-standard input with the milliseconds of a step once everything is decided (`step_ms`).
+"""Runs a workload in a tuning mode: prints one measure of it, or answers each line of standard input with the
+milliseconds of a step after all decisions are made (`step_ms`).
 
 Usage: tuned.py WORKLOAD MODE MEASURE [--share S] [--steps N] [--cache FOLDER]
 
-Decisions are kept in FOLDER, else in one of their own that begins empty; compiled kernels lie where they always do.
+Decisions are stored in FOLDER, by default a new empty one; compiled kernels are in their usual cache.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from trainer.engine.targets.cpu import native
 
 
 def first_step_ms(name: str, tuner: Tuner, steps: int) -> float:
-    """From building the network to the end of the first step, kernels read from the cache."""
+    """Time from building the network to the end of the first step, with kernels from the cache."""
     start = time.perf_counter()
     WORKLOADS[name]()()
     return 1e3 * (time.perf_counter() - start)
 
 
 def run_ms(name: str, tuner: Tuner, steps: int) -> float:
-    """So many steps after the first."""
+    """Total time of `steps` steps after the first."""
     run = WORKLOADS[name]()
     run()
     start = time.perf_counter()
@@ -42,7 +42,7 @@ def run_ms(name: str, tuner: Tuner, steps: int) -> float:
 
 
 def longest_pause_ms(name: str, tuner: Tuner, steps: int) -> float:
-    """The longest time that the tuner kept a step waiting until everything was decided."""
+    """Longest time that the tuner delays a step until all decisions are made."""
     pauses = [0.0]
     after = tuner.after
 
@@ -57,7 +57,7 @@ def longest_pause_ms(name: str, tuner: Tuner, steps: int) -> float:
 
 
 def left_to_do(name: str, tuner: Tuner, steps: int) -> float:
-    """Kernels compiled, measured or still undecided after the first step."""
+    """Number of kernels compiled, measured or still undecided after the first step."""
     WORKLOADS[name]()()
     measured = sum(record.source == "measured" for record in tuner.records)
     return native.object_counts()[0] + measured + (not tuner.done)

@@ -14,7 +14,7 @@ STRIDES = (8, 16, 32)
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions beside the identity."""
+    """Two 3x3 convolutions with a residual connection."""
 
     def __init__(self, in_channels: int, width: int, stride: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Block(nn.Module):
 
 
 class Backbone(nn.Module):
-    """A residual network's stages."""
+    """The stages of a residual network."""
 
     def __init__(self, blocks: list[int], width: int) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Backbone(nn.Module):
 
 
 class Pyramid(nn.Module):
-    """Coarse features added to fine ones."""
+    """A feature pyramid: adds coarse features to finer ones."""
 
     def __init__(self, in_channels: list[int], channels: int) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def tower(channels: int, depth: int) -> nn.Sequential:
 
 
 class Head(nn.Module):
-    """Logits and distances of all places."""
+    """Predicts class logits and box distances at all locations."""
 
     def __init__(self, channels: int, classes: int, depth: int) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Head(nn.Module):
 
 
 class Detector(nn.Module):
-    """All of it."""
+    """The complete network: backbone, pyramid and head."""
 
     def __init__(self, options: dict[str, Any], classes: int) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class Detector(nn.Module):
 
 
 class Twin(TwinBase):
-    """FCOS whose class scores learn the IoU."""
+    """FCOS with the IoU as the target of class scores."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
@@ -143,7 +143,7 @@ class Twin(TwinBase):
     def assigned(
         self, points: Tensor, strides: Tensor, levels: Tensor, boxes: Tensor, labels: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Of each place the box that it answers for, and its class or -1."""
+        """Returns the target box of each location, and its class, or -1 if it has none."""
         boxes = boxes[:, None]
         sides = torch.cat([points[:, None] - boxes[..., :2], boxes[..., 2:] - points[:, None]], -1)
         farthest = sides.amax(-1)
@@ -159,7 +159,7 @@ class Twin(TwinBase):
 
 
 def places(size: torch.Size) -> tuple[Tensor, Tensor, Tensor]:
-    """Points [L, 2], strides [L] and levels [L] of pictures of this size."""
+    """Returns points [L, 2], strides [L] and levels [L] for images of this size."""
     points, strides, levels = [], [], []
     for level, stride in enumerate(STRIDES):
         rows, columns = (-(-extent // stride) for extent in size)
@@ -171,7 +171,7 @@ def places(size: torch.Size) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def overlaps(boxes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-    """IoU and GIoU of pairs of boxes, as torchvision's losses compute them."""
+    """Returns the IoU and GIoU of pairs of boxes, as torchvision's losses compute them."""
     meet = (torch.minimum(boxes[..., 2:], others[..., 2:]) - torch.maximum(boxes[..., :2], others[..., :2])).clamp(
         min=0
     )

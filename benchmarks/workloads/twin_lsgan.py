@@ -11,7 +11,7 @@ from torch_replay import Batch, TwinBase, adam
 
 
 def generator(noise: int, widths: list[int], size: int) -> nn.Sequential:
-    """Noise to pictures, by transposed convolutions that double the size."""
+    """Maps noise to images by transposed convolutions that double the size."""
     first = size >> len(widths)
     layers: list[nn.Module] = [
         nn.Linear(noise, widths[-1] * first * first),
@@ -25,7 +25,7 @@ def generator(noise: int, widths: list[int], size: int) -> nn.Sequential:
 
 
 def discriminator(widths: list[int], size: int) -> nn.Sequential:
-    """Pictures to a number each, by convolutions that halve the size."""
+    """Maps each image to a number by convolutions that halve the size."""
     layers: list[nn.Module] = [nn.Conv2d(3, widths[0], 5, 2, 2), nn.LeakyReLU(0.2)]
     for narrow, wide in pairwise(widths):
         layers += [nn.Conv2d(narrow, wide, 5, 2, 2), nn.BatchNorm2d(wide), nn.LeakyReLU(0.2)]

@@ -112,7 +112,7 @@ def against(logits: torch.Tensor, right: float) -> torch.Tensor:
 
 
 def ssim(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Structural similarity (Wang et al. 2004) of each pair of pictures [B, C, H, W] in 0 to 1: windows of 11 by 11."""
+    """Structural similarity (Wang et al. 2004) of pairs of images [B, C, H, W] with values 0 to 1, in 11x11 windows."""
     places = torch.arange(-5, 6, dtype=x.dtype)
     window = torch.exp(-(places**2) / (2 * 1.5**2))
     window = (window / window.sum()).outer(window / window.sum())[None, None].repeat(x.shape[1], 1, 1, 1)

@@ -10,7 +10,7 @@ from torch_language import LanguageTwin, vocabulary
 
 
 class LanguageModel(nn.Module):
-    """Long short-term memory between an embedding and logits."""
+    """An LSTM between an embedding and logits."""
 
     def __init__(self, options: dict[str, Any], tokens: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class LanguageModel(nn.Module):
 
 
 class Twin(LanguageTwin):
-    """Long short-term memory."""
+    """A language model with an LSTM."""
 
     def __init__(self, config: dict[str, Any], weights: dict[str, torch.Tensor]) -> None:
         super().__init__(config)

@@ -13,7 +13,7 @@ BASE = 10_000.0
 
 
 class Block(nn.TransformerEncoderLayer):
-    """PyTorch's own, norms first, with its fused attention to earlier tokens and rotary positions."""
+    """PyTorch's pre-norm encoder layer, with its fused causal attention and rotary positions."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__(width, heads, 4 * width, dropout, "gelu", batch_first=True, norm_first=True)
@@ -62,6 +62,6 @@ class Twin(LanguageTwin):
 
 
 def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """x [N, heads, L, D] with elements i and i + D / 2 turned by an angle."""
+    """Returns x [N, heads, L, D] with elements i and i + D / 2 rotated by an angle."""
     low, high = x.chunk(2, -1)
     return torch.cat([low * cos - high * sin, high * cos + low * sin], -1)

@@ -76,7 +76,7 @@ class Twin(TwinBase):
 
 
 def cutmix(images: torch.Tensor, shares: torch.Tensor, probability: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images and class probabilities with rectangles of the images at the mirrored positions of the batch."""
+    """Returns images and class probabilities with rectangles pasted from the batch in reverse order."""
     count, _, height, width = images.shape
     side = torch.rand(count, 1, 1, 1).sqrt() * (torch.rand(count, 1, 1, 1) < probability)
     rows, columns = ((torch.arange(extent) + 0.5) / extent for extent in (height, width))

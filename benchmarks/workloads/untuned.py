@@ -1,12 +1,12 @@
-"""A network of `untuned_networks.py` or `drawn_networks.py` in the engine or in PyTorch: answers each line of standard
-input with the milliseconds of one step (median of several).
+"""Times a network of `untuned_networks.py` or `drawn_networks.py` in the engine or in PyTorch: answers each line of
+standard input with the milliseconds of one step (median of several).
 
 Usage: untuned.py NETWORK trainer|torch --threads N [--steps N] [--batch N --inference] [--precision NAME]
                   [--numerics NAME] [--sums NAME] [--channels-last] [--compiled] [--measure NAME]
 
-Measures with one answer, for which no line is waited: `losses` (of the first five steps), `first_step` (seconds from a
-ready network to its first loss, importing left out) and `profile`, as JSON: the engine's launches, or PyTorch's seconds
-of each module, forward and back.
+Three measures print one answer without waiting for a line: `losses` (of the first five steps), `first_step` (seconds
+from a ready network to its first loss, without imports) and `profile` (JSON of the engine's launches, or of PyTorch's
+seconds of each module, forward and backward).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from timing import step_ms
 COMPARED_STEPS = 5
 PROFILED_STEPS = 3
 MODULE = "module "
-"""Begins the name of a range of PyTorch's profiler, before the module's path."""
+"""Prefix of the name of a PyTorch profiler range, before the module's path."""
 
 
 def in_trainer(arguments: argparse.Namespace) -> Callable[[], float]:
-    """A step on the engine, with kernels that no tuner has chosen."""
+    """Returns a step on the engine, with kernels that no tuner has chosen."""
     import framework
     from untuned_networks import initial
 
@@ -62,7 +62,7 @@ def in_trainer(arguments: argparse.Namespace) -> Callable[[], float]:
 
 
 def in_torch(arguments: argparse.Namespace) -> Callable[[], float]:
-    """A step in PyTorch."""
+    """Returns a step in PyTorch."""
     import torch
     import torch_framework
 
@@ -81,7 +81,7 @@ def in_torch(arguments: argparse.Namespace) -> Callable[[], float]:
             if value.is_floating_point()
         }
         model.load_state_dict(values, strict=False)
-        for module in model.modules():  # compiled inference can't make tensors of arrays
+        for module in model.modules():  # compiled inference can't convert arrays to tensors
             for name, value in vars(module).items():
                 if isinstance(value, np.ndarray):
                     setattr(module, name, torch.from_numpy(value))
@@ -107,7 +107,7 @@ def in_torch(arguments: argparse.Namespace) -> Callable[[], float]:
 
 
 def named(name: str) -> Any:
-    """A network, written in the framework that is imported as `framework`."""
+    """Returns a network in the framework that is imported as `framework`."""
     import drawn_networks
     import untuned_networks
 
@@ -115,16 +115,16 @@ def named(name: str) -> Any:
 
 
 def inputs_of(network: Any, arguments: argparse.Namespace) -> list[np.ndarray]:
-    """A batch; in float64 if that is the precision."""
+    """Returns a batch, in float64 if that is the precision."""
     arrays = network.inputs(np.random.default_rng(0), arguments.batch or network.batch)
     dtypes = {"float32": arguments.precision if arguments.precision == "float64" else "float32"}
     return [array.astype(dtypes.get(array.dtype.name, array.dtype)) for array in arrays]
 
 
 def module_seconds(run: Callable[[], object], models: list[Any]) -> dict[str, float]:
-    """PyTorch's seconds of a step by innermost module, forward and back; "" is all else.
+    """Returns PyTorch's seconds of a step by innermost module, forward and backward; "" is the rest.
 
-    Modules open a range while they run, and a gradient has the sequence number of the operation that it is for.
+    Modules open a range while they run, and a gradient has the sequence number of its forward operation.
     """
     import torch
 
@@ -160,7 +160,7 @@ def module_seconds(run: Callable[[], object], models: list[Any]) -> dict[str, fl
 
 
 def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """The arguments of a command, this one's where `words` is None."""
+    """Returns the arguments of a command; of this one if `words` is None."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("network")
     parser.add_argument("framework", choices=("trainer", "torch"))
@@ -169,8 +169,8 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--batch", type=int)
     parser.add_argument("--inference", action="store_true")
     parser.add_argument("--precision", choices=("float32", "bfloat16", "float64"), default="float32")
-    parser.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="of trainer alone")
-    parser.add_argument("--sums", choices=("pairs", "tiles"), default="pairs", help="in bfloat16, of trainer alone")
+    parser.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="numerics class; trainer only")
+    parser.add_argument("--sums", choices=("pairs", "tiles"), default="pairs", help="sums in bfloat16; trainer only")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--measure", choices=("step_ms", "losses", "first_step", "profile"), default="step_ms")

@@ -1,6 +1,6 @@
-"""Ten networks that no kernel was tuned for, each written once: `framework` is the engine, or PyTorch.
+"""Ten networks for which no kernel was tuned, each written once: `framework` is the engine or PyTorch.
 
-Sizes are the published ones, with fewer blocks where a training step would take PyTorch more than about two seconds.
+They have the published sizes, but fewer blocks where a training step would take PyTorch more than about two seconds.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Arrays = tuple[np.ndarray, ...]
 class Network:
     """A network (or a generator and its discriminator), its training step and its data.
 
-    inputs: arrays of a batch, of which the first is what inference is given. step: from what `framework.Trained` offers
-    and the inputs to the loss, parameters updated.
+    inputs: arrays of a batch; inference uses only the first. step: updates the parameters of a `framework.Trained` on
+    the inputs, and returns the loss.
     """
 
     build: Callable[[], list[Any]]
@@ -34,7 +34,7 @@ class Network:
 
 
 def initial(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The value with which a parameter or buffer begins: a function of its name, for both frameworks."""
+    """Returns the initial value of a parameter or buffer: a function of its name, for both frameworks."""
     generator = np.random.default_rng(zlib.crc32(name.encode()))
     if name.endswith("running_var"):
         return np.ones(shape, np.float32)
@@ -191,7 +191,7 @@ def convnext(blocks: tuple[int, ...] = (2, 2, 6, 2), width: int = 96) -> list[An
 
 
 class WindowAttention(nn.Module):
-    """Attention within windows of `window` x `window` tokens of [N, H, W, C], every second block shifted by half."""
+    """Attention within windows of `window` x `window` tokens of [N, H, W, C]; every second block shifts by half."""
 
     def __init__(self, channels: int, size: int, heads: int, shifted: bool, window: int = 7) -> None:
         super().__init__()
@@ -242,7 +242,7 @@ class PatchMerging(nn.Module):
 
 
 class ToTokens(nn.Module):
-    """[N, C, H, W] to [N, H, W, C], or back."""
+    """Permutes [N, C, H, W] to [N, H, W, C], or back."""
 
     def __init__(self, order: tuple[int, ...] = (0, 2, 3, 1)) -> None:
         super().__init__()
@@ -323,7 +323,7 @@ class Detector(nn.Module):
 
 
 def detector_inputs(generator: np.random.Generator, batch: int) -> Arrays:
-    """Images of 320 x 320; for each of three maps 0 or 1 for each output."""
+    """Returns images of 320x320 pixels, and 0 or 1 as the target of each output of the three maps."""
     maps = (generator.random((batch, 75, 320 // stride, 320 // stride)) < 0.1 for stride in (8, 16, 32))
     return images(320)(generator, batch), *(each.astype(np.float32) for each in maps)
 
@@ -357,7 +357,7 @@ class Hourglass(nn.Module):
 
 
 class StackedHourglass(nn.Module):
-    """Two stacks of depth 4 on 64 x 64 pixels; 16 heatmaps of each."""
+    """Two stacks of depth 4 on 64x64 pixels, with 16 heatmaps each."""
 
     def __init__(self, channels: int = 192, maps: int = 16) -> None:
         super().__init__()
@@ -390,7 +390,7 @@ def locate(trained: Any, x: Any, target: Any) -> Any:
 
 
 def dcgan(filters: int = 64, noise: int = 100) -> list[Any]:
-    """Generator and discriminator of 64 x 64 pixels."""
+    """Generator and discriminator of 64x64 pixels."""
     widths = [filters << level for level in (3, 2, 1, 0)]
     up = [nn.ConvTranspose2d(noise, widths[0], 4, 1, 0, bias=False), nn.BatchNorm2d(widths[0]), f.ReLU()]
     down = [nn.Conv2d(3, filters, 4, 2, 1, bias=False), f.LeakyReLU(0.2)]
@@ -423,7 +423,7 @@ def compete(trained: Any, noise: Any, real: Any, ones: Any, zeros: Any) -> Any:
 
 
 def superresolution(channels: int = 32, blocks: int = 3) -> list[Any]:
-    """Twice the height and width."""
+    """A network that doubles height and width."""
 
     def block() -> Any:
         return Residual(
@@ -449,9 +449,7 @@ def sharpen(trained: Any, x: Any, target: Any) -> Any:
 
 
 class GatedLayer(nn.Module):
-    """A gated convolution over `dilation` steps; gives what the next layer reads (but for the last layer) and what the
-    result adds up.
-    """
+    """A gated convolution over `dilation` steps; returns the next layer's input (not the last) and the skip output."""
 
     def __init__(self, channels: int, skip: int, dilation: int, is_last: bool) -> None:
         super().__init__()

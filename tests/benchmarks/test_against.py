@@ -36,7 +36,7 @@ def test_processes_of_a_checkout_import_from_it_alone(tmp_path: Path, monkeypatc
 
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="no checkout"):
+    with pytest.raises(SystemExit, match="not a checkout"):
         check(checkout(tmp_path))
 
 

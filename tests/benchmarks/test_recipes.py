@@ -351,7 +351,7 @@ def test_a_pair_of_the_same_minutes_counts_where_nothing_else_used_the_machine(
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"), [(("vit", "threads=1"), "without threads=1"), (("clothes", "--short"), "clothes are not")]
+    ("words", "reason"), [(("vit", "threads=1"), "found threads=1"), (("clothes", "--short"), "clothes are not")]
 )
 def test_pytorch_is_trained_only_next_to_the_recipe_as_it_is(
     words: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]

@@ -1,4 +1,4 @@
-"""A small network on a slow disk: a training that does all that a training may do, on a fraction of a core."""
+"""A small network on a slow disk: a training that does everything a training can do, on a fraction of a core."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SECONDS_AN_ITEM = 0.01
 
 
 class RocAucAside(RocAuc):
-    """Folded beside the training, as detection's metrics are."""
+    """ROC AUC, folded in parallel with the training, like the metrics of detection."""
 
     folds_in: Place = "aside"
 
 
 class SlowDisk:
-    """Pictures of four classes; each takes its time to be read."""
+    """Images of four classes; reading one takes SECONDS_AN_ITEM."""
 
     class_names = ("north", "east", "south", "west")
 
@@ -47,7 +47,7 @@ class SlowDisk:
 
 
 class Steady(Task):
-    """Says at which side of a picture it is brighter."""
+    """Classifies which side of an image is brighter."""
 
     def data(self) -> DataSplits:
         return DataSplits(**loaders({"train": SlowDisk(400), "valid": SlowDisk(80)}, self.config))
