@@ -75,6 +75,9 @@ def test_what_is_composed_equals_numpy(dtype: Any) -> None:
     x, y = drawn(3, 4, 3, dtype=dtype), drawn(4, 3, dtype=dtype, seed=1)
     tensor = engine.asarray(x)
     close(linalg.cross(tensor, engine.asarray(y)), np.cross(x, y), dtype)
+    for one, other, axis in ((x, y[0], 0), (y[0], x, 0), (x, x.T, 0)):
+        found = linalg.cross(engine.asarray(one), engine.asarray(other), axis=axis)
+        close(found, np.cross(one, other, axis=axis), dtype)
     close(linalg.outer(engine.asarray(y[:, 0]), engine.asarray(y[0])), np.outer(y[:, 0], y[0]), dtype)
     for offset in (-5, -1, 0, 2, 4):
         close(linalg.diagonal(tensor, offset=offset), np.diagonal(x, offset, -2, -1), dtype)

@@ -1,4 +1,4 @@
-"""Checks a program operation by operation: each is computed as soon as it is called; finds the first NaN."""
+"""Runs a program operation by operation, each computed as soon as it is called; finds the first NaN."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Watcher:
         self.before: dict[State, np.ndarray] = {}
 
     def on_tensor(self, tensor: Tensor) -> None:
-        """Compute the value of a new tensor."""
+        """Computes the value of a new tensor."""
         pending = uncomputed([tensor.node]) if self.nan else []
         names = {node: node.name for node in pending}  # a node with a value may become a leaf
         try:
@@ -72,17 +72,17 @@ class _Watcher:
             raise _NaNError(_first(pending, names))
 
     def on_assign(self, state: State) -> None:
-        """Called before a state is assigned."""
+        """Stores a state's value before its first assignment."""
         if self.nan and state not in self.before:
             self.before[state] = state.numpy()
 
 
 @contextmanager
 def eager(*, check_nan: bool = False) -> Iterator[None]:
-    """Compute each operation as soon as it is called, inside the `with` block (in this thread).
+    """Computes each operation as soon as it is called, inside the `with` block (in this thread).
 
     Traced steps run as plain Python functions. A failing operation raises at its own line, a debugger can inspect every
-    value, and prints show numbers. It is slow: nothing is fused, and each kind of operation is compiled by itself.
+    value, and prints show numbers. It is slow: nothing is fused, and each kind of operation is compiled separately.
 
     Args:
         check_nan: raise at the first operation whose result has a NaN.
@@ -106,10 +106,10 @@ def _watched(watch: _Watcher) -> Iterator[None]:
 
 
 def find_nan(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> FoundNaN | None:
-    """The first operation of `function(*args, **kwargs)` that produces a NaN, with its line; None if there is none.
+    """The first operation of `function(*args, **kwargs)` that produces a NaN, with its line; None if no operation does.
 
-    The function, which may be a traced step, runs operation by operation (`engine.eager`) up to there, gradients
-    included. States that it assigns are restored. A NaN is found even if `where` discards it later.
+    The function, which may be a traced step, runs operation by operation (`engine.eager`) up to that one,
+    gradients included. States that it assigns are restored. A NaN is found even if `where` discards it later.
     """
     watch = _Watcher(nan=True)
     try:
@@ -133,7 +133,7 @@ def _values(node: Node) -> np.ndarray:
 
 
 def _first(order: list[Node], names: dict[Node, str]) -> FoundNaN:
-    """The node in `order` that produced the first NaN; the last node has one."""
+    """Returns the first node in `order` that has a NaN, as a report; the last node has one."""
     for node in order:
         if node.is_bundle or not node.dtype.is_float:
             continue

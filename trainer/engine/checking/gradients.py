@@ -22,7 +22,7 @@ def check_gradient(
     function: Callable[..., Any], /, *inputs: Any, order: int = 1, dtype: DType | None = float64, step: float = 1e-5,
     rtol: float = 1e-4, atol: float = 1e-6, seed: int = 0,
 ) -> None:  # fmt: skip
-    """Compare the gradients of `function` at `inputs` with central differences; returns nothing where they agree.
+    """Compares the gradients of `function` at `inputs` with central differences; returns None if they agree.
 
     Up to 32 randomly chosen elements of each floating-point input are moved one by one, then the whole input in a
     random direction. A result of any shape is reduced to a number with random weights.
@@ -105,7 +105,7 @@ def _compare(
 
 
 def _converted(value: Any, dtype: DType | None) -> Tensor:
-    """A leaf of the value, in `dtype` where it is floating-point."""
+    """Returns a leaf with the value, in `dtype` if it is floating-point."""
     tensor = as_tensor(value, operation="check_gradient")
     to = dtype if dtype is not None and tensor.dtype.is_float else tensor.dtype
     return asarray(tensor.astype(to).numpy())

@@ -1,6 +1,6 @@
 """Programs as files: a graph and its arrays in one file that contains no code, so that it need not be trusted.
 
-docs/program.md has the format.
+docs/program.md describes the format.
 """
 
 from trainer.engine.export.capture import Program, capture_program

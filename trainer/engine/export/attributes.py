@@ -1,4 +1,4 @@
-"""Attributes of primitives as JSON, and back with every check: one kind for each attribute name."""
+"""Converts attributes of primitives to JSON, and back with full checks: each attribute name has one kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _LARGEST_WEIGHT = 1.7e308
 
 Refuse = Callable[[str, object, str], TrainerError]
-"""Makes the error for (attribute, found, expected)."""
+"""Returns the error for (attribute, found, expected)."""
 
 
 class _Unfit(Exception):
@@ -26,7 +26,7 @@ class _Unfit(Exception):
 
 
 def to_json(value: Any) -> Any:
-    """An attribute as JSON: numbers, texts, lists of them; dtypes by name, what JSON has no number for by its name."""
+    """Converts an attribute to JSON: numbers, strings and lists of them; dtypes and non-finite floats by name."""
     if isinstance(value, DType):
         return value.name
     if isinstance(value, tuple):
@@ -41,10 +41,10 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> Any:
-    """The attribute `name`; `dtype` is what a `value` is of, where it is known.
+    """Converts JSON to the attribute `name`; `dtype` is the dtype of the attribute `value`, if known.
 
     Raises:
-        TrainerError: it is not of the attribute's kind.
+        TrainerError: the JSON is not of the attribute's kind.
     """
     try:
         return _number(value, dtype) if name == "value" else KINDS[name](value)
@@ -78,7 +78,7 @@ def _pairs(value: Any) -> tuple[tuple[int, ...], ...]:
 
 
 def _dtype(value: Any) -> DType:
-    """The element type of that name."""
+    """Returns the dtype of that name."""
     _need(isinstance(value, str) and value in dtypes.BY_NAME, value, ", ".join(dtypes.BY_NAME))
     return dtypes.BY_NAME[value]
 
@@ -88,7 +88,7 @@ def _precision(value: Any) -> DType | None:
 
 
 def _band(value: Any) -> tuple[Any, ...]:
-    """The rows of a banded matrix: [extent, [[start, [weights]], …]]."""
+    """Reads the rows of a banded matrix: [extent, [[start, [weights]], …]]."""
     _need(isinstance(value, list) and len(value) == 2 and isinstance(value[1], list), value, "an extent and its runs")
     return _count(value[0]), tuple(map(_run, value[1]))
 
@@ -127,7 +127,7 @@ def _flag(value: Any) -> bool:
 
 
 def _number(value: Any, dtype: DType | None) -> bool | int | float:
-    """A number that `dtype` has exactly."""
+    """Reads a number that `dtype` represents exactly."""
     if dtype is None:
         raise _Unfit(value, "a number of a known dtype")
     if dtype.is_float and isinstance(value, str):

@@ -1,6 +1,6 @@
-"""Programs for any batch size: `{"batch": k, "plus": c}` in a document stands for k times the batch size plus c.
+"""Programs for any batch size: `{"batch": k, "plus": c}` in a document means k times the batch size plus c.
 
-`at_every_batch` finds them from the same function traced at three sizes; `at_batch` puts numbers in their place.
+`at_every_batch` derives them from the same function traced at three sizes; `at_batch` replaces them by numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ other extents rarely equal.
 """
 LARGEST = 1 << 48
 VARYING_FIELDS = ("shape", "attributes")
-"""The fields of a node in which numbers may depend on the batch."""
+"""The fields of a node in which numbers may depend on the batch size."""
 
 Nodes = Sequence[dict[str, Any]]
 Lines = Sequence[str | None]
@@ -29,10 +29,10 @@ class _Differs(Exception):
 
 
 def at_every_batch(traced: Sequence[tuple[Nodes, Lines]]) -> list[dict[str, Any]]:
-    """The nodes of all batch sizes, from those at each of `SIZES` with the user's line of each node.
+    """Returns the nodes for any batch size, from those at each of `SIZES` with the user's line of each node.
 
     Raises:
-        TrainerError: they differ in anything but integers that grow linearly with the batch size.
+        TrainerError: the nodes differ in more than integers that grow linearly with the batch size.
     """
     found = []
     columns = [nodes for nodes, _ in traced]
@@ -71,7 +71,7 @@ def _refused(problem: str, found: str, line: str | None) -> TrainerError:
 
 
 def _unified(values: Sequence[Any]) -> Any:
-    """The formula that gives each value at its batch size."""
+    """Returns the formula that gives each value at its batch size."""
     first, second, third = values
     if any(type(value) is not type(first) for value in values):
         raise _Differs(*values)
@@ -95,7 +95,7 @@ def _unified(values: Sequence[Any]) -> Any:
 
 
 def at_batch(value: Any, batch: int) -> Any:
-    """`value` with the batch size in place of what depends on it; an object of other fields stays as it is.
+    """Evaluates the formulas in `value` at a batch size; an object of other fields stays as it is.
 
     Raises:
         ValueError: a factor is not a 48-bit integer.
@@ -111,12 +111,12 @@ def at_batch(value: Any, batch: int) -> Any:
 
 
 def is_varying(value: Any) -> bool:
-    """Whether it has the fields of a number that depends on the batch."""
+    """Whether `value` has the fields of a number that depends on the batch size."""
     return isinstance(value, dict) and value.keys() == {BATCH, PLUS}
 
 
 def extent_text(value: Any) -> str | int:
-    """An extent for people: `batch`, `100*batch`, `batch+1`, or the number."""
+    """Returns an extent as text for people: `batch`, `100*batch`, `batch+1`, or the number."""
     if not is_varying(value):
         return int(value)
     factor = "" if value[BATCH] == 1 else f"{value[BATCH]}*"

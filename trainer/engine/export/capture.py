@@ -1,4 +1,4 @@
-"""Captures a function's graph for inputs like the given ones, with the arrays that it reads, as in a program file."""
+"""Captures a function's graph for inputs like the given ones, with the arrays that it reads, for a program file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Program:
 
     Attributes:
         document: the content of a file; arrays: the arrays that it reads, by name. lines: the user's line of each node;
-        places: the numbers of nodes in an order that depends only on the structure.
+        places: node numbers in an order that depends only on the structure.
     """
 
     document: dict[str, Any]
@@ -45,7 +45,7 @@ class Program:
     places: tuple[int, ...]
 
     def renamed(self, names: Mapping[str, str]) -> Program:
-        """The program with its arrays under other names."""
+        """Returns the program with its arrays under other names."""
         nodes = [
             node | {"name": names[node["name"]]} if node["operation"] == ARRAY else node
             for node in self.document["nodes"]
@@ -62,7 +62,7 @@ def capture_program(
     with_updates: bool = False,
     **kwargs: Any,
 ) -> Program:
-    """The program of `function(*args, **kwargs)`; the arguments are those of `save_program`.
+    """Captures the program of `function(*args, **kwargs)`; the arguments are those of `save_program`.
 
     Raises:
         TrainerError: as `save_program` does.
@@ -74,7 +74,7 @@ def capture_program(
     try:
         for size in SIZES:
             given, named = _with_batch(size, args, kwargs)
-            like = captured[0] if captured else None  # equal constants are ordered by their creation elsewhere
+            like = captured[0] if captured else None  # otherwise equal constants are ordered by creation
             captured.append(_capture(function, given, named, with_updates=False, like=like))
     finally:
         lines.noting -= 1
@@ -85,7 +85,7 @@ def capture_program(
 
 
 def share_arrays(programs: Mapping[str, Program]) -> tuple[dict[str, Program], Arrays]:
-    """The programs and all their arrays: equal ones of the same name once, others under distinct names."""
+    """Returns the programs and all their arrays: equal ones of the same name once, others under distinct names."""
     pool: dict[str, Storage] = {}
     shared = {}
     for key, program in programs.items():
@@ -112,7 +112,7 @@ def _is_equal(first: Storage, second: Storage) -> bool:
 
 
 def _check_arrays(captured: Sequence[Program]) -> None:
-    """Refuse constants that differ between batch sizes."""
+    """Rejects constants that differ between batch sizes."""
     first, *others = captured
     for other in others:
         for (name, storage), (known, expected) in zip(other.arrays.items(), first.arrays.items(), strict=False):
@@ -131,7 +131,7 @@ def _check_arrays(captured: Sequence[Program]) -> None:
 
 
 def _with_batch(size: int, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """The arguments with placeholders of `size` items for their arrays: nothing reads their values."""
+    """Replaces arrays in the arguments by placeholders of `size` items, whose values nothing reads."""
     leaves = []
     for _, value in flatten((args, kwargs)):
         if isinstance(value, np.ndarray | np.generic | Tensor):
@@ -141,7 +141,7 @@ def _with_batch(size: int, args: Any, kwargs: Any) -> tuple[Any, Any]:
                     "save_program: every input of a program for any batch size has the batch as its first axis",
                     where=user_line(), found=f"a number, {dtype}[]",
                 )  # fmt: skip
-            if dtype is not None:  # others are refused where arguments of every traced function are
+            if dtype is not None:  # others are rejected with the arguments of traced functions
                 value = Tensor(p.buffer(Storage((size, *value.shape[1:]), dtype, name="example")))
         leaves.append(value)
     rebuilt: tuple[Any, Any] = rebuild((args, kwargs), iter(leaves))
@@ -151,7 +151,7 @@ def _with_batch(size: int, args: Any, kwargs: Any) -> tuple[Any, Any]:
 def _capture(
     function: Callable[..., Any], args: Any, kwargs: Any, *, with_updates: bool, like: Program | None = None
 ) -> Program:
-    """The function's graph; with the nodes in the order of `like`, where they correspond."""
+    """Captures the function's graph, with nodes in the order of `like` if their structures match."""
     from trainer.engine.nn.module import Module
 
     if isinstance(function, Module):
@@ -196,8 +196,7 @@ def _capture(
     for node in order:
         if node.name == "custom":
             raise TrainerError(
-                f"save_program: {node.attributes[0].name} is a custom kernel in LLVM IR, which a program file can't "
-                "not hold",
+                f"save_program: {node.attributes[0].name} is a custom kernel in LLVM IR: a program file can't hold it",
                 where=node.line or user_line(),
                 expected="operations that every target supports",
                 hint="Save the function with an equivalent composed of the engine's functions.",
@@ -205,7 +204,7 @@ def _capture(
     inputs = dict(zip(placeholders, _unique(names), strict=True))
     own = [node for node in order if node.operation.family == "leaf" and node not in inputs]
     array_names = dict(zip(own, _unique([node.attributes[0].name or "constant" for node in own]), strict=True))
-    number = {node: index for index, node in enumerate(dict.fromkeys((*inputs, *order)))}  # inputs that are unused, too
+    number = {node: index for index, node in enumerate(dict.fromkeys((*inputs, *order)))}  # unused inputs, too
     document = {
         "format": FORMAT,
         "version": FIXED,
@@ -223,7 +222,7 @@ def _capture(
 
 
 def _in_order_of(like: Program, by_structure: Sequence[Node], placeholders: Sequence[Node]) -> list[Node]:
-    """The nodes in the order of `like`, of which each has the same place in the structure; as they are for another."""
+    """Orders nodes as in `like`, matched by place in the structure; keeps their order if the counts differ."""
     if len(by_structure) != len(like.places):
         return list(by_structure)
     number = {node: place for node, place in zip(by_structure, like.places, strict=True)}
@@ -232,8 +231,8 @@ def _in_order_of(like: Program, by_structure: Sequence[Node], placeholders: Sequ
 
 
 def _in_order(outputs: Sequence[Node]) -> list[Node]:
-    """Every node in the order in which the function made it; leaves and what depends on none just before their first
-    use, since they may be older than the function's call. So the same function gives the same file.
+    """Returns every node in the order in which the function made it. Leaves, and nodes that depend on none, come just
+    before their first use, since they may be older than the function's call. So the same function gives the same file.
     """
     order = topological(outputs)
     varies: set[Node] = set()
@@ -257,7 +256,7 @@ def _in_order(outputs: Sequence[Node]) -> list[Node]:
 
 
 def _outputs(returned: Any) -> dict[str, Node]:
-    """What is returned, by name: keys and positions joined by dots; "output" for a lone tensor."""
+    """Returns the results by name: keys and positions joined by dots; "output" for a single tensor."""
     outputs: dict[str, Node] = {}
     for where, value in flatten(returned):
         if not isinstance(value, Tensor):
@@ -270,7 +269,7 @@ def _outputs(returned: Any) -> dict[str, Node]:
 
 
 def _dotted(where: str) -> str:
-    """`batch['image'][0]` as `batch.image.0`."""
+    """Converts `batch['image'][0]` to `batch.image.0`."""
     return _KEY.sub(lambda found: f".{found[1] if found[1] is not None else found[2]}", where).lstrip(".")
 
 
@@ -286,7 +285,7 @@ def _unique(names: Sequence[str]) -> list[str]:
 def _entry(
     node: Node, number: Mapping[Node, int], inputs: Mapping[Node, str], arrays: Mapping[Node, str]
 ) -> dict[str, Any]:
-    """A node as stored in the file."""
+    """Returns a node as stored in the file."""
     if node in inputs:
         own: dict[str, Any] = {"operation": INPUT, "name": inputs[node]}
     elif node in arrays:

@@ -35,7 +35,7 @@ MOST_WINDOW_PLACES = 1 << 22
 
 @dataclass(frozen=True)
 class ProgramGraph:
-    """Nodes in order; by name the inputs, the arrays (leaves without memory), the outputs and new values of arrays."""
+    """Nodes in order, and by name: inputs, arrays (leaves without memory), outputs and new values of arrays."""
 
     nodes: tuple[Node, ...]
     inputs: dict[str, Node]
@@ -44,7 +44,7 @@ class ProgramGraph:
     updates: dict[str, Node]
 
     def peak_bytes(self) -> int:
-        """Bytes of all values needed at once, without fusion: an upper bound."""
+        """Maximum bytes of values live at once, without fusion: an upper bound."""
         last = {node: node for node in self.nodes}
         for node in self.nodes:
             last.update((source, node) for source in node.inputs)
@@ -71,7 +71,7 @@ Kinds = Mapping[str, tuple[Shape, DType]]
 class ProgramDocument:
     """A parsed document, from which a graph is built for each batch size. Nothing in it is trusted.
 
-    where: location for errors. allowed: maximum bytes of all arrays of the file and the values needed at once.
+    where: location for errors. allowed: maximum bytes of the file's arrays and the values live at once.
     """
 
     content: Any
@@ -84,10 +84,10 @@ class ProgramDocument:
         return isinstance(self.content, dict) and self.content.get("version") == ANY_BATCH
 
     def graph(self, batch: int | None) -> ProgramGraph:
-        """The graph for a batch size; None for a program of fixed shapes.
+        """Builds the graph for a batch size; None for a program of fixed shapes.
 
         Raises:
-            TrainerError: the document does not follow docs/program.md, or it would need more memory.
+            TrainerError: the document does not follow docs/program.md, or it needs more memory than allowed.
         """
         graph = _Reader(self.kinds, self.where).read(self.content, batch)
         peak = graph.peak_bytes()
@@ -97,7 +97,7 @@ class ProgramDocument:
 
 
 def too_large(where: str, found: int, allowed: int) -> TrainerError:
-    """The error for a program that needs more memory than it may have."""
+    """Returns the error for a program that needs more memory than allowed."""
     return TrainerError(
         "the program needs more memory than allowed", where=where, found=f"{found / 1e9:.3g} GB",
         expected=f"at most {allowed / 1e9:.3g} GB",
@@ -148,7 +148,7 @@ class _Reader:
         return ProgramGraph(tuple(self.nodes), self.inputs, self.arrays, outputs, updates)
 
     def _at_batch(self, index: int, node: Any, batch: int) -> Any:
-        """The node for a batch size, on which an input depends in its first axis alone."""
+        """Returns the node for a batch size; the batch must be the first axis, and no other, of an input."""
         if not isinstance(node, dict):
             return node
         if node.get("operation") == INPUT:

@@ -28,14 +28,14 @@ Extents = tuple[int | str, ...]
 class LoadedProgram:
     """A program from a file. Call it with its inputs, in order or by name; it returns its outputs by name.
 
-    inputs, outputs: (dtype, shape) by name; an extent that depends on the batch size is a text such as `batch` or
+    inputs, outputs: (dtype, shape) by name; an extent that depends on the batch size is a string such as `batch` or
     `100*batch`. arrays: its arrays as states; each call changes those in `updated`.
     """
 
     def __init__(self, document: ProgramDocument, states: Mapping[str, State]) -> None:
         self._document = document
         self._has_any_batch = document.has_any_batch
-        self._first = graph = document.graph(1 if document.has_any_batch else None)  # the property checks it
+        self._first = graph = document.graph(1 if document.has_any_batch else None)  # this checks the document
         self.arrays = {name: states[name] for name in graph.arrays}
         self.inputs = {name: (node.dtype, self._extents(INPUT, name, node)) for name, node in graph.inputs.items()}
         self.outputs = {name: (node.dtype, self._extents("", name, node)) for name, node in graph.outputs.items()}
@@ -44,7 +44,7 @@ class LoadedProgram:
 
     @property
     def has_any_batch(self) -> bool:
-        """Whether it takes batches of every size along the first axis of its inputs."""
+        """Whether the program accepts any batch size along the first axis of its inputs."""
         return self._has_any_batch
 
     def _extents(self, kind: str, name: str, node: Node) -> Extents:
@@ -58,10 +58,10 @@ class LoadedProgram:
         return tuple(map(extent_text, content["nodes"][number]["shape"]))
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
-        """Run the program.
+        """Runs the program.
 
         Raises:
-            TrainerError: an input is missing, unknown, or of another shape or dtype than the program was made for.
+            TrainerError: an input is missing, unknown, or of another shape or dtype than the program expects.
         """
         names = list(self.inputs)
         if len(args) > len(names):
@@ -85,7 +85,7 @@ class LoadedProgram:
             raise _refused(f"input {name!r} has another shape or dtype", found, expected)
 
     def _replay(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Traced: called once for each batch size, and again after a batch size has been dropped from the cache."""
+        """Replays the graph while traced: once for each batch size, and again if the cache has dropped it."""
         batch = next(iter(inputs.values())).shape[0] if self._has_any_batch and inputs else 1
         graph = self._first if batch == 1 else self._document.graph(batch)
         instead = {leaf: inputs[name].node for name, leaf in graph.inputs.items()}
@@ -108,7 +108,7 @@ def _listed(dtype: DType, shape: Extents) -> str:
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """The content of a file: programs by name ("" for a single one), the arrays that they share, other texts."""
+    """The content of a file: programs by name ("" for a single one), the arrays that they share, other metadata."""
 
     programs: dict[str, LoadedProgram]
     arrays: dict[str, State]
@@ -116,17 +116,17 @@ class ProgramFile:
 
 
 def load_program(path: str | Path, *, memory: int | None = None) -> LoadedProgram:
-    """The program that `save_program` wrote to `path`.
+    """Loads the program that `save_program` wrote to `path`.
 
     The file is checked completely before it is used, and contains no code: a malicious one can at most waste time and
     the allowed memory.
 
     Args:
         path: the file.
-        memory: maximum bytes of its arrays and all values needed at once; None allows the machine's memory.
+        memory: maximum bytes of its arrays and the values live at once; None allows the machine's memory.
 
     Raises:
-        TrainerError: the file can't be read, does not follow docs/program.md, or would need more memory.
+        TrainerError: the file can't be read, does not follow docs/program.md, or needs more memory than allowed.
     """
     found = load_programs(path, memory=memory)
     if found.programs.keys() != {""}:
@@ -138,7 +138,7 @@ def load_program(path: str | Path, *, memory: int | None = None) -> LoadedProgra
 
 
 def load_programs(path: str | Path, *, memory: int | None = None) -> ProgramFile:
-    """All programs of a file, checked as `load_program` checks one.
+    """Loads all programs of a file, with the checks of `load_program`.
 
     Raises:
         TrainerError: as `load_program` does.
@@ -176,7 +176,7 @@ def load_programs(path: str | Path, *, memory: int | None = None) -> ProgramFile
 
 def _state(name: str, values: np.ndarray, dtype: DType) -> State:
     state = State(np.zeros(values.shape, np.bool_), name, dtype)
-    state.storage.write(values)  # as bits: bfloat16 has payloads of NaN that a conversion would lose
+    state.storage.write(values)  # as bits: a conversion would lose NaN payloads of bfloat16
     return state
 
 

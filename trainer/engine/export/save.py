@@ -23,17 +23,17 @@ def save_program(
     with_updates: bool = False,
     **kwargs: Any,
 ) -> None:
-    """Write the program of `function(*args, **kwargs)` to `path`, for inputs of these shapes and dtypes.
+    """Writes the program of `function(*args, **kwargs)` to `path`, for inputs of these shapes and dtypes.
 
     Args:
         path: the file; replaced atomically.
         function: a traced step, a plain function of tensors, or a module.
         args: arrays and tensors among them (nested, too) become the program's inputs, named as in `function`; numbers,
             strings and flags become constants.
-        any_batch: make the program for every batch size: the first axis of each input is the batch. The function is
+        any_batch: write a program for any batch size: the first axis of each input is the batch. The function is
             traced at three batch sizes, and its shapes may only differ by multiples of the batch size.
         with_updates: also save the assignments to states, so that the loaded program continues to update them.
-            Otherwise states are constants, and a function that assigns to states is refused. Not with `any_batch`.
+            Otherwise states are constants, and a function that assigns to states is rejected. Not with `any_batch`.
 
     Raises:
         TrainerError: the function assigns to states, returns a value that is not a tensor, does not depend linearly on
@@ -47,7 +47,7 @@ def save_program(
 
 
 def save_programs(path: str | Path, programs: Mapping[str, Program], metadata: Mapping[str, str] | None = None) -> None:
-    """Write programs, each under its name, with shared arrays stored once, and other texts by name.
+    """Writes programs, each under its name, with shared arrays stored once, and other texts by name.
 
     Raises:
         TrainerError: the file can't be written.
@@ -60,7 +60,7 @@ def save_programs(path: str | Path, programs: Mapping[str, Program], metadata: M
 
 
 def entry_of(name: str) -> str:
-    """The metadata's name of a program: `program`, or `program NAME` among several."""
+    """Returns the metadata key of a program: `program`, or `program NAME` among several."""
     return f"{PROGRAM} {name}" if name else PROGRAM
 
 

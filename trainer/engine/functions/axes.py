@@ -10,7 +10,7 @@ from trainer.engine.graph.errors import IndexingError, refusal
 
 
 def one_axis(operation: str, axis: Any, ndim: int) -> int:
-    """`axis`, which may count from the end, counted from the front.
+    """Returns `axis`, which may be negative, as a number from 0 to `ndim` - 1.
 
     Raises:
         TrainerError: the axis is out of range.
@@ -25,7 +25,7 @@ def one_axis(operation: str, axis: Any, ndim: int) -> int:
 
 
 def rising_axes(operation: str, axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
-    """`axis` (None is all of them) as rising numbers."""
+    """Returns the axes in `axis` (None: all) in ascending order, counted from the front."""
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -43,7 +43,7 @@ def _whole(operation: str, value: Any, name: str = "an axis") -> int:
 
 
 def extents(operation: str, shape: Any) -> tuple[int, ...]:
-    """`shape`, an int or a sequence of them, as a tuple; none may be negative."""
+    """Returns `shape`, an int or a sequence of ints, as a tuple of extents of at least 0."""
     result = tuple(integer_list(operation, shape))
     if any(extent < 0 for extent in result):
         raise refusal(operation, "an extent is negative", found=list(result), expected="extents of at least 0")
@@ -51,7 +51,7 @@ def extents(operation: str, shape: Any) -> tuple[int, ...]:
 
 
 def integer_list(operation: str, shape: Any) -> list[int]:
-    """`shape`, an int or a sequence of them, as a list."""
+    """Returns `shape`, an int or a sequence of ints, as a list."""
     try:
         return [index(extent) for extent in shape] if isinstance(shape, (tuple, list)) else [index(shape)]
     except TypeError:
@@ -59,19 +59,19 @@ def integer_list(operation: str, shape: Any) -> list[int]:
 
 
 def diagonal(operation: str, k: Any, rows: int, columns: int) -> int:
-    """The number `k` of a diagonal, or of the nearest one next to a matrix of `rows` and `columns`."""
+    """Returns diagonal number `k`, limited to -`rows` to `columns`; these two limits lie just outside the matrix."""
     return max(-rows, min(_whole(operation, k, "a diagonal's number"), columns))
 
 
 def how_many(operation: str, name: str, value: Any) -> int:
-    """How many: an integer that is not negative."""
+    """Returns `value`, checked to be an integer of at least 0."""
     if not isinstance(value, int) or value < 0:
         raise refusal(operation, f"{name} is an integer", found=repr(value), expected="an int of at least 0")
     return value
 
 
 def each_axis(operation: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
-    """An int for all of `rank` spatial axes, or one for each."""
+    """Returns one int for each of `rank` spatial axes; a single int applies to all."""
     each = (value,) * rank if isinstance(value, int) else tuple(value) if isinstance(value, (tuple, list)) else ()
     if len(each) != rank or not all(isinstance(one, int) for one in each):
         expected = f"an int, or {rank} for {rank} spatial axes"
@@ -81,13 +81,13 @@ def each_axis(operation: str, name: str, value: Any, rank: int) -> tuple[int, ..
 
 
 def pair(operation: str, name: str, value: Any) -> tuple[int, int]:
-    """An int for both spatial axes, or two."""
+    """Returns one int for each of two spatial axes; a single int applies to both."""
     rows, columns = each_axis(operation, name, value, 2)
     return rows, columns
 
 
 def padding_pairs(operation: str, value: Any, rank: int = 2) -> tuple[tuple[int, int], ...]:
-    """An int, one for each of `rank` spatial axes, or (before, after) for each; for one axis (before, after) too."""
+    """Returns (before, after) for each axis, from an int, an int or pair for each axis, or one pair if `rank` is 1."""
     if rank == 1 and isinstance(value, (tuple, list)) and len(value) == 2:
         value = (value,)
     if isinstance(value, (tuple, list)) and len(value) == rank and all(isinstance(one, (tuple, list)) for one in value):

@@ -45,14 +45,14 @@ _NAMES = {
 
 
 def conjugate(z: Tensor) -> Tensor:
-    """The complex conjugate of a tensor that may be real."""
+    """Returns the complex conjugate; a real tensor is returned unchanged."""
     if not z.dtype.is_complex:
         return z
     return wrapped(p.complex_(p.real(z.node), p.negative(p.imag(z.node))), z)
 
 
 def apply(name: str, z: Tensor) -> Tensor:
-    """The function `name` of `DERIVATIVES` of each element."""
+    """Applies the function `name`, a key of `DERIVATIVES`, to each element."""
 
     def gradient(inputs: Sequence[Tensor], outputs: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Tensor]:
         return [cotangents[0] * conjugate(DERIVATIVES[name](inputs[0], outputs[0]))]
@@ -61,7 +61,7 @@ def apply(name: str, z: Tensor) -> Tensor:
 
 
 def power(a: Tensor, b: Tensor) -> Tensor:
-    """a to the power b, of one complex dtype and shape."""
+    """Returns a to the power b; both have the same complex dtype and shape."""
 
     def gradient(inputs: Sequence[Tensor], outputs: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Tensor]:
         (base, exponent), (result,), (dy,) = inputs, outputs, cotangents

@@ -1,8 +1,8 @@
 """Convolution, transposed convolution and pooling over the one, two or three spatial axes of x [N, C, ...].
 
-Kernels work on images. One spatial axis is an image of one row. The depth of a volume is folded: a convolution treats
-the positions of its window along the depth as channels, which makes one convolution of images and copies x once per
-position; pooling reduces the images first and the depth afterwards.
+Kernels work on images. One spatial axis becomes an image of one row. The depth of a volume is folded: a convolution
+treats the positions of its window along the depth as channels. This makes one convolution of images and copies x once
+per position. Pooling reduces the images first and the depth afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trainer.engine.tensor import Tensor, as_tensor, wrapped
 
 Ends = tuple[int, int]
 Axis = tuple[int, int, Ends, Any]
-"""Window, stride and padding of a spatial axis, and further arguments of its pooling."""
+"""Window, stride, padding and dilation of a spatial axis in pooling."""
 
 
 def convolution(
@@ -32,9 +32,9 @@ def convolution(
     """Cross-correlation of x [N, C, H, W] with weight [K, C/groups, R, S]: [N, K, P, Q].
 
     `stride` and `dilation` are one number or one for each spatial axis; `padding` may also be (before, after) for each.
-    P = (H + before + after - dilation·(R - 1) - 1) // stride + 1. With one spatial axis x is [N, C, L] and weight
-    [K, C/groups, R]; with three x is [N, C, D, H, W]. `padding="same"` keeps the extents (needs stride 1 and windows
-    with a center); "valid" is no padding. Both meet in one dtype.
+    P = (H + before + after - dilation·(R - 1) - 1) // stride + 1. With one spatial axis, x is [N, C, L] and weight
+    [K, C/groups, R]; with three, x is [N, C, D, H, W]. `padding="same"` keeps the extents (needs stride 1 and windows
+    with a center); "valid" is no padding. x and weight are promoted to one dtype.
 
     Raises:
         TrainerError: shapes don't fit, a stride, dilation or window is below 1, or "same" is impossible.
@@ -56,10 +56,10 @@ def convolution(
 def named_padding(
     operation: str, name: str, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[Ends, ...]:
-    """The (before, after) of each axis that "same" and "valid" stand for.
+    """Returns (before, after) for each axis for the padding names "same" and "valid".
 
     Raises:
-        TrainerError: there is no such name, or no padding keeps the extents.
+        TrainerError: the name is unknown, or no symmetric padding keeps the extents.
     """
     spans = [spacing * (size - 1) for size, spacing in zip(window, dilations, strict=True)]
     if name not in ("same", "valid"):
@@ -94,12 +94,12 @@ def _convolved(
 
 
 def _depth_as_channels(x: Node, taps: int, stride: int, padding: Ends, dilation: int, groups: int) -> Node:
-    """x [N, C, D, H, W] as [N·P, taps·C, H, W]: the pictures that each window along the depth meets, group by group.
+    """Rearranges x [N, C, D, H, W] to [N·P, taps·C, H, W]: the images in each window along the depth, group by group.
 
-    They are put together with the channels last, as kernels read pictures: one pass over x and one for each tap.
+    They are assembled channels-last, the layout that kernels read: one pass over x and one for each tap.
     """
     batch, channels, extent, height, width = x.shape
-    last = extent + sum(padding) - dilation * (taps - 1)  # after the start of the last window
+    last = extent + sum(padding) - dilation * (taps - 1)  # one past the start of the last window
     if min(taps, stride, dilation, last, groups) < 1 or min(padding) < 0 or channels % groups:
         given = f"{describe([x])}, window {taps}, stride {stride}, padding {padding}, dilation {dilation} of the depth"
         expected = "a window within the padded input, channels divisible by groups"
@@ -126,10 +126,10 @@ def convolution_transpose(
     """The transpose of `convolution`: x [N, K, H, W] with weight [K, C/groups, R, S] gives [N, C, P, Q].
 
     P = (H - 1)·stride - before - after + dilation·(R - 1) + output_padding + 1; `output_padding` is less than the
-    stride or the dilation. One and three spatial axes as in `convolution`. Of the dtype in which both meet.
+    stride or the dilation. One and three spatial axes work as in `convolution`. x and weight are promoted to one dtype.
 
     Raises:
-        TrainerError: shapes don't fit, a stride is below 1, or there is no such output.
+        TrainerError: shapes don't fit, a stride or an output extent is below 1, or `output_padding` is too large.
     """
     name = "convolution_transpose"
     tensor, filters = _operands(name, x, weight)
@@ -155,10 +155,10 @@ def convolution_transpose(
         )
     given, none = tensor.node, (0,) * tensor.ndim
     further = (0, 0, *(more // step for more, step in zip(extra, strides, strict=True)))
-    if any(further):  # whole windows more, of zeros
+    if any(further):  # `output_padding` of at least the stride: append zeros to x
         given = p.pad(given, none, further, none, 0)
     precision = precision_of(tensor.dtype, filters.dtype)
-    # it is the derivative of a convolution with respect to its input, on whose value it does not depend
+    # the derivative of a convolution with respect to its input; it does not depend on the input's value
     shape = (tensor.shape[0], filters.shape[1] * groups, *spatial)
     read = p.full(shape, 0, filters.dtype if precision is None else dtypes.float32)
     forward = _convolved(read, filters.node, strides, paddings, dilations, groups, precision)
@@ -168,11 +168,10 @@ def convolution_transpose(
 
 
 def max_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Tensor:
-    """The maximum of each window of x [N, C, H, W]; `stride` defaults to the window; padding is ignored, NaN
-    propagates.
+    """The maximum of each window of x [N, C, H, W]; padding is ignored, NaN propagates.
 
-    x has one, two or three spatial axes, and the arguments one number or one for each. The gradient goes to the first
-    of equal maxima. Of x's dtype.
+    `stride` defaults to the window. x has one, two or three spatial axes; each argument is one number or one for each
+    axis. The gradient flows to the first of equal maxima. The result has x's dtype.
 
     Raises:
         TrainerError: x has another rank, padding is more than half the window, or the geometry gives no window.
@@ -192,9 +191,10 @@ def _maxima(x: Node, rows: Axis, columns: Axis) -> Node:
 
 
 def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -> Tensor:
-    """The mean of each window of x [N, C, H, W], padding counted as zeros; `stride` defaults to the window.
+    """The mean of each window of x [N, C, H, W]; padding counts as zeros, `stride` defaults to the window.
 
-    x has one, two or three spatial axes, and the arguments one number or one for each. Of x's floating-point dtype.
+    x has one, two or three spatial axes; each argument is one number or one for each axis. The result has x's
+    floating-point dtype.
 
     Raises:
         TrainerError: x has another rank or is not floating-point, or the window is larger than the padded input.
@@ -203,7 +203,7 @@ def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -
 
 
 def averaged(x: Any, window: Any, stride: Any, padding: Any, counted: Any) -> Tensor:
-    """`average_pool` over the picture and `counted` places of padding: (before, after) of each axis; None: all."""
+    """`average_pool` that counts the image and `counted` padding, (before, after) for each axis (None: all padding)."""
     name = "average_pool"
     tensor, sizes, strides, paddings = _windows(name, x, window, stride, padding)
     if not tensor.dtype.is_float:
@@ -226,14 +226,14 @@ def averaged(x: Any, window: Any, stride: Any, padding: Any, counted: Any) -> Te
 
 
 def resample(x: Any, /, rows: Band, columns: Band) -> Tensor:
-    """Weighted sums over x [N, C, H, W]: y[n, c, i, j] adds up rows[i][r]·columns[j][s]·x[n, c, i₀ + r, j₀ + s].
+    """Weighted sums over x [N, C, H, W]: y[n, c, i, j] sums rows[i][r]·columns[j][s]·x[n, c, i₀ + r, j₀ + s].
 
     `rows` is (H, ((start, (weight, …)), …)): the extent of the input axis, and for each output row the first input row
-    (i₀) and the weights. `columns` is the same for the other axis. Average pooling and interpolation have this form,
-    and so have their gradients. Of x's floating-point dtype.
+    (i₀) and the weights. `columns` is the same for the other axis. Average pooling, interpolation and their gradients
+    have this form. The result has x's floating-point dtype.
 
     Raises:
-        TrainerError: x has not four axes, or the extents are not x's.
+        TrainerError: x does not have four axes, or the extents differ from x's.
     """
     tensor = as_tensor(x, operation="resample")
     if tensor.ndim != 4:
@@ -242,7 +242,7 @@ def resample(x: Any, /, rows: Band, columns: Band) -> Tensor:
 
 
 def resampled(x: Tensor, bands: Sequence[Band]) -> Tensor:
-    """As `resample` of one, two or three spatial axes."""
+    """`resample` for one, two or three spatial axes."""
     return wrapped(_over_axes(p.resample, x.node, bands, _unchanged), x)
 
 
@@ -253,7 +253,7 @@ def _unchanged(extent: int) -> Band:
 def _over_axes(
     pictures: Callable[[Node, Any, Any], Node], x: Node, axes: Sequence[Any], whole: Callable[[int], Any]
 ) -> Node:
-    """What `pictures` does along two axes, along one, two or three; with `whole` of its extent an axis stays."""
+    """Applies `pictures`, which takes two axes, along one, two or three; `whole(extent)` leaves an axis unchanged."""
     batch, channels, *spatial = x.shape
     if len(axes) == 1:
         y = pictures(p.reshape(x, (batch, channels, 1, *spatial)), whole(1), axes[0])
@@ -271,7 +271,7 @@ def _over_axes(
 def _windows(
     name: str, x: Any, window: Any, stride: Any, padding: Any
 ) -> tuple[Tensor, tuple[int, ...], tuple[int, ...], tuple[Ends, ...]]:
-    """x as a tensor, and window, stride and padding of each spatial axis."""
+    """Returns x as a tensor, and the window, stride and padding of each spatial axis."""
     tensor = as_tensor(x, operation=name)
     if tensor.ndim not in (3, 4, 5):
         expected = "x [N, C, L], [N, C, H, W] or [N, C, D, H, W]"

@@ -23,8 +23,8 @@ Extents = int | Sequence[int]
 def asarray(x: Any, /, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None) -> Tensor:
     """`x` (tensor, number, array or nested lists of numbers) as a tensor of its shape, converted to `dtype`.
 
-    The conversion is `astype`'s: floats to integers truncate and saturate (NaN becomes 0), integers wrap, anything but
-    zero is True. Without `dtype`, arrays keep their dtype, and Python numbers become bool, int64, float32 or complex64.
+    The conversion is that of `astype`: floats to integers truncate and saturate (NaN becomes 0), integers wrap, nonzero
+    is True. Without `dtype`, arrays keep their dtype, and Python numbers become bool, int64, float32 or complex64.
     Arrays, numbers and lists are always copied; a tensor of that dtype is returned itself unless `copy` is True.
 
     Raises:
@@ -39,12 +39,12 @@ def asarray(x: Any, /, *, dtype: DType | None = None, device: Any = None, copy: 
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Another library's array in host memory as a tensor of its shape and dtype; a tensor is returned itself.
+    """Another library's array in host memory as a tensor of its shape and dtype; a tensor is returned unchanged.
 
     Row-major memory is shared unless `copy` is True: do not write to it while the tensor lives. Other memory is copied.
 
     Raises:
-        TrainerError: its element type is not supported.
+        TrainerError: the array's element type is not supported.
         ValueError: `copy` is False, and the memory is not row-major.
     """
     if isinstance(x, Tensor):
@@ -63,7 +63,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 def full(shape: Extents, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """A tensor of `shape` filled with `fill_value`, which may be a tensor without axes.
 
-    Of `dtype`, else a tensor's own, and of Python numbers bool, int64, float32 or complex64.
+    The default dtype is that of a tensor value, and bool, int64, float32 or complex64 for a Python number.
 
     Raises:
         TrainerError: an extent is negative or not an integer, the value has axes, or it doesn't fit `dtype`.
@@ -80,7 +80,7 @@ def full(shape: Extents, fill_value: Any, *, dtype: DType | None = None, device:
 
 
 def zeros(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Zeros; float32 unless `dtype` says otherwise. Of the extents `shape`: one, or a sequence.
+    """Zeros of `shape`, an extent or a sequence of extents; float32 unless `dtype` is given.
 
     Raises:
         TrainerError: an extent is negative or not an integer.
@@ -89,7 +89,7 @@ def zeros(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> 
 
 
 def ones(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Ones; float32 unless `dtype` says otherwise. Of the extents `shape`: one, or a sequence.
+    """Ones of `shape`, an extent or a sequence of extents; float32 unless `dtype` is given.
 
     Raises:
         TrainerError: an extent is negative or not an integer.
@@ -98,9 +98,7 @@ def ones(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> T
 
 
 def empty(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Zeros; float32 unless `dtype` says otherwise. Memory is never uninitialized.
-
-    Of the extents `shape`; float32 unless `dtype` says otherwise.
+    """Zeros of `shape`; float32 unless `dtype` is given. Memory is never uninitialized.
 
     Raises:
         TrainerError: an extent is negative or not an integer.
@@ -113,7 +111,7 @@ def _filled(shape: Extents, value: int, dtype: DType | None) -> Tensor:
 
 
 def full_like(x: Any, /, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """`fill_value` in the shape (and dtype) of x.
+    """A tensor filled with `fill_value`, of x's shape, and of its dtype unless `dtype` is given.
 
     Raises:
         TrainerError: the value has axes, or doesn't fit the dtype.
@@ -123,30 +121,30 @@ def full_like(x: Any, /, fill_value: Any, *, dtype: DType | None = None, device:
 
 
 def zeros_like(x: Any, /, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Zeros in the shape (and dtype) of x.
+    """Zeros of x's shape, and of its dtype unless `dtype` is given.
 
     Raises:
-        TrainerError: `x` can't be a tensor: see `asarray`.
+        TrainerError: `x` can't be converted to a tensor; see `asarray`.
     """
     tensor = as_tensor(x)
     return _filled(tensor.shape, 0, dtype or tensor.dtype)
 
 
 def ones_like(x: Any, /, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Ones in the shape (and dtype) of x.
+    """Ones of x's shape, and of its dtype unless `dtype` is given.
 
     Raises:
-        TrainerError: `x` can't be a tensor: see `asarray`.
+        TrainerError: `x` can't be converted to a tensor; see `asarray`.
     """
     tensor = as_tensor(x)
     return _filled(tensor.shape, 1, dtype or tensor.dtype)
 
 
 def empty_like(x: Any, /, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Zeros in the shape (and dtype) of x.
+    """Zeros of x's shape, and of its dtype unless `dtype` is given.
 
     Raises:
-        TrainerError: `x` can't be a tensor: see `asarray`.
+        TrainerError: `x` can't be converted to a tensor; see `asarray`.
     """
     return zeros_like(x, dtype=dtype)
 
@@ -160,9 +158,9 @@ def arange(
     dtype: DType | None = None,
     device: Any = None,
 ) -> Tensor:
-    """start, start + step, ... up to `stop`, which is excluded (one argument: from 0 to it).
+    """start, start + step, ... up to `stop`, which is excluded; a single argument is `stop`, with start 0.
 
-    The shape is [ceil((stop - start) / step)], or [0]. Without `dtype`: int64 of integers, else float32.
+    The shape is [ceil((stop - start) / step)], or [0]. The default dtype is int64 for integers, otherwise float32.
 
     Raises:
         TrainerError: the step is 0.
@@ -177,7 +175,7 @@ def arange(
     count = max(0, math.ceil((stop - start) / step)) if not is_whole else len(range(int(start), int(stop), int(step)))
     if is_whole and target.is_integer:
         limits = np.iinfo(target.storage)
-        narrow = not (limits.min <= min(start, step) and max(start, step) <= limits.max)  # such as steps down of uint8
+        narrow = not (limits.min <= min(start, step) and max(start, step) <= limits.max)  # such as steps down in uint8
         wide = dtypes.int64 if narrow else target
         node = p.iota((count,), 0, wide)
         node = node if step == 1 else p.multiply(node, p.full((count,), _wrapping(step, wide), wide))
@@ -187,7 +185,7 @@ def arange(
 
 
 def _wrapping(number: Any, dtype: DType) -> int:
-    """A number up to 2**64 in int64, where arithmetic wraps as that of uint64 does; otherwise as it is."""
+    """Wraps a number up to 2**64 to int64, whose arithmetic wraps like uint64's; other dtypes keep the number."""
     return (int(number) + 2**63) % 2**64 - 2**63 if dtype is dtypes.int64 else int(number)
 
 
@@ -196,7 +194,7 @@ def linspace(
 ) -> Tensor:
     """`num` equally spaced numbers from `start` to `stop`, which is included with `endpoint`.
 
-    The shape is [num]; float32, or complex64 of complex ends, unless `dtype` says otherwise.
+    The shape is [num]. The default dtype is float32, or complex64 if an end is complex.
 
     Raises:
         TrainerError: `num` is negative or not an integer.
@@ -226,9 +224,9 @@ def linear(count: int, start: float, step: float, dtype: DType) -> Tensor:
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType | None = None, device: Any = None
 ) -> Tensor:
-    """Ones along diagonal `k` (above the main one where it is positive), zeros elsewhere: [n_rows, n_cols].
+    """Ones along diagonal `k` (above the main one if positive), zeros elsewhere: [n_rows, n_cols].
 
-    float32 unless `dtype` says otherwise.
+    float32 unless `dtype` is given.
 
     Raises:
         TrainerError: an extent is negative or not an integer.
@@ -242,7 +240,7 @@ def eye(
 def one_hot(labels: Any, classes: int, /, *, ignore_index: int | None = None, dtype: DType | None = None) -> Tensor:
     """One-hot encoding along a new last axis: [..., classes].
 
-    Labels out of range, and `ignore_index`, become all zeros. The result is float32 unless `dtype` says otherwise.
+    Labels out of range, and `ignore_index`, become all zeros. The result is float32 unless `dtype` is given.
 
     Raises:
         TrainerError: labels are not integers, or `classes` is negative.

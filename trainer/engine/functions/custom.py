@@ -15,7 +15,7 @@ from trainer.engine.graph.primitives.custom import KERNEL, CustomKernel, NodeGra
 from trainer.engine.tensor import Tensor, as_tensor, wrapped
 
 Gradient = Callable[..., Any]
-"""(cotangent, result, *inputs) -> the cotangent of each input (None for zero), or that of the only one."""
+"""(cotangent, result, *inputs) -> the cotangent of each input (None for zero), or only that of a single input."""
 
 
 def custom(
@@ -35,24 +35,26 @@ def custom(
 
     `llvm` gives a kernel in LLVM IR: a module that defines `void @kernel(ptr %x1, ..., ptr %y, i64 %task)`. The
     operands are dense and row-major; task 0 to `tasks` - 1 run in any order, on any thread, and write each element of
-    the result once. The text is part of the key of compiled kernels and tuning decisions. It is traced and tuned like
-    other operations; `engine.save_program` refuses it.
+    the result once. The text is part of the key of compiled kernels and tuning decisions. The operation is traced and
+    tuned like other operations; `engine.save_program` refuses it.
 
     Args:
-        function: takes tensors and returns one tensor; one of `function` and `llvm` is given.
-        gradient: takes (cotangent, result, *inputs), tensors, and returns the cotangent of each input, None where that
-            is zero. If it is composed of the engine's functions, it can be differentiated again.
-        llvm: the text, or a function of the inputs (tensors, for their shapes and dtypes) that gives it, or several
-            texts that compute the same bits, of which `engine.tuning` picks the fastest and the first is the default.
-        result: a function of the inputs that returns the result's (shape, dtype); None: those of the first input.
+        function: takes tensors and returns one tensor; give either `function` or `llvm`.
+        gradient: takes the tensors (cotangent, result, *inputs) and returns the cotangent of each input, or None for
+            zero. If it is composed of the engine's functions, it can be differentiated again.
+        llvm: the text, or a function of the inputs (tensors, for their shapes and dtypes) that returns it, or several
+            texts that compute the same bits. `engine.tuning` picks the fastest; the first is the default.
+        result: a function of the inputs that returns (shape, dtype) of the result; None: those of the first input.
         tasks: number of tasks, or a function of the inputs that returns it.
         reference: the same operation on NumPy arrays, for the reference device.
         name: shown in errors and lists of launches; default: the function's name.
 
     Raises:
-        TrainerError: neither or both of `function` and `llvm`; when called, LLVM refuses the text, or the gradient's
-            results do not fit the inputs.
+        TrainerError: both `function` and `llvm` are given, or `result`, `tasks` or `reference` without `llvm`; when
+            called, LLVM refuses the text, or the gradient's results do not fit the inputs.
     """
+    if llvm is None and (result is not None or tasks != 1 or reference is not None):
+        raise refusal("custom", "`result`, `tasks` and `reference` describe a kernel", expected="`llvm`")
     if function is None and llvm is None:
         return functools.partial(custom, gradient=gradient, name=name)
     if function is not None and llvm is not None:
@@ -107,7 +109,7 @@ class _Kernel:
 
 
 def _rule(name: str, gradient: Gradient) -> NodeGradient:
-    """The user's gradient as one of nodes."""
+    """Wraps the user's gradient, a function of tensors, as a function of nodes."""
 
     def rule(cotangent: Node, result: Node, inputs: Sequence[Node]) -> list[Node | None]:
         given = [Tensor(node) for node in (cotangent, result, *inputs)]

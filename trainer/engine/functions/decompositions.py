@@ -1,7 +1,8 @@
-"""Decompositions of matrices: NumPy's (LAPACK) as host calls, with derivatives.
+"""Matrix decompositions: those of NumPy (LAPACK) as host calls, with derivatives.
 
-These are those of Giles (2008, "Collected matrix derivative results") and Walter & Lehmann (2010), written in tensors,
-so second ones exist. Where they do not exist, at equal eigenvalues or singular values, infinite terms count as zero.
+The derivatives are those of Giles (2008, "Collected matrix derivative results") and Walter & Lehmann (2010). They are
+written in tensors, so second derivatives exist. Where a derivative does not exist, at equal eigenvalues or singular
+values, infinite terms count as zero.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class SVDResult(NamedTuple):
 
 
 def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
-    """The triangular L with L Lᴴ = x of Hermitian positive-definite matrices, or Lᴴ with `upper`.
+    """The triangular L with L Lᴴ = x for Hermitian positive-definite matrices, or Lᴴ with `upper`.
 
-    [..., N, N] of a floating-point or complex dtype, which the result has.
+    x is [..., N, N] of a floating-point or complex dtype; the result has the same shape and dtype.
 
     Raises:
         TrainerError: the matrix is not positive definite (raised when the value is computed).
@@ -63,11 +64,11 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
 def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
     """Q with orthonormal columns and upper triangular R with Q R = x; [M, K] and [K, N], K = min(M, N).
 
-    With `mode` "complete" Q is [M, M] and R [M, N]: that has no derivative where M exceeds N. Of x's floating-point or
-    complex dtype.
+    With `mode="complete"`, Q is [M, M] and R [M, N], without a derivative if M exceeds N. Both have x's floating-point
+    or complex dtype.
 
     Raises:
-        TrainerError: there is no such mode, or x is no floating-point or complex matrices.
+        TrainerError: the mode is unknown, or x does not hold floating-point or complex matrices.
     """
     tensor = matrices_of("qr", x)
     *batch, rows, columns = tensor.shape
@@ -90,7 +91,7 @@ def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
 
 
 def _of_qr(q: Tensor, triangle: Tensor, dq: Tensor, dr: Tensor) -> Tensor:
-    """Of matrices at least as tall as wide."""
+    """The gradient for matrices at least as tall as wide."""
     middle = matmul(triangle, adjoint_of(dr)) - matmul(adjoint_of(dq), q)
     below = tril(middle, k=-1)
     symmetric = below + adjoint_of(below) + diagonal_of(e.real(diagonal(middle)).astype(middle.dtype))
@@ -101,10 +102,11 @@ def eigh(x: Any, /) -> EighResult:
     """Eigenvalues, in ascending order, and eigenvectors, as columns, of Hermitian matrices; only the lower triangle is
     read.
 
-    [..., N, N] gives [..., N], real, and [..., N, N] of x's floating-point or complex dtype.
+    For x [..., N, N], eigenvalues are real, [..., N]; eigenvectors are [..., N, N] of x's floating-point or complex
+    dtype.
 
     Raises:
-        TrainerError: x is no square matrices, or of another dtype.
+        TrainerError: x does not hold square matrices, or its dtype is neither floating-point nor complex.
     """
     tensor = matrices_of("eigh", x, square=True)
 
@@ -125,18 +127,18 @@ def eigvalsh(x: Any, /) -> Tensor:
     """The eigenvalues of `eigh`. [..., N, N] gives [..., N], real floating-point.
 
     Raises:
-        TrainerError: as `eigh`.
+        TrainerError: see `eigh`.
     """
     return eigh(x).eigenvalues
 
 
 def eig(x: Any, /) -> EigResult:
-    """Eigenvalues and eigenvectors, as columns of norm 1, of square matrices: complex.
+    """Complex eigenvalues and eigenvectors (columns of norm 1) of square matrices.
 
     [..., N, N] gives [..., N] and [..., N, N].
 
     Raises:
-        TrainerError: x is no square matrices, or of another dtype than a floating-point or complex one.
+        TrainerError: x does not hold square matrices, or its dtype is neither floating-point nor complex.
     """
     tensor = matrices_of("eig", x, square=True)
     wide = tensor.dtype.with_imaginary
@@ -162,7 +164,7 @@ def eigvals(x: Any, /) -> Tensor:
     """The eigenvalues of `eig`. [..., N, N] gives [..., N], complex.
 
     Raises:
-        TrainerError: as `eig`.
+        TrainerError: see `eig`.
     """
     return eig(x).eigenvalues
 
@@ -170,11 +172,11 @@ def eigvals(x: Any, /) -> Tensor:
 def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     """U, singular values in descending order, and Vᴴ: [..., M, K], [..., K], [..., K, N] with K = min(M, N).
 
-    With `full_matrices` U is [..., M, M] and Vᴴ [..., N, N]: of matrices that are not square they have no derivative.
-    Singular values are real, U and Vᴴ of x's floating-point or complex dtype.
+    With `full_matrices`, U is [..., M, M] and Vᴴ [..., N, N]; for matrices that are not square they have no derivative.
+    Singular values are real; U and Vᴴ have x's floating-point or complex dtype.
 
     Raises:
-        TrainerError: x is no floating-point or complex matrices.
+        TrainerError: x does not hold floating-point or complex matrices.
     """
     tensor = matrices_of("svd", x)
     *batch, rows, columns = tensor.shape
@@ -219,10 +221,10 @@ def _of_svd(u: Tensor, s: Tensor, vh: Tensor, du: Any, ds: Any, dvh: Any) -> Ten
 
 
 def svdvals(x: Any, /) -> Tensor:
-    """The singular values of each matrix in descending order: [..., min(M, N)]. Real floating-point.
+    """The singular values of each matrix in descending order: [..., min(M, N)], real floating-point.
 
     Raises:
-        TrainerError: as `svd`.
+        TrainerError: see `svd`.
     """
     return svd(x, full_matrices=False).S
 
@@ -236,7 +238,7 @@ def _hermitian(x: Tensor) -> Tensor:
 
 
 def _inverse_gaps(w: Tensor) -> Tensor:
-    """1 / (w[j] - w[i]), and 0 where they are equal."""
+    """1 / (w[j] - w[i]), or 0 where both are equal."""
     gaps = expand_dims(w, axis=-2) - expand_dims(w, axis=-1)
     is_equal = e.equal(gaps, 0.0)
     return where(is_equal, 0.0, 1 / where(is_equal, 1.0, gaps))

@@ -1,4 +1,4 @@
-"""Einstein summation: transposes, sums and matrix products, from the letters of axes."""
+"""Einstein summation: lowers subscripts to transposes, sums and matrix products."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def einsum(subscripts: str, /, *operands: Any) -> Tensor:
     """Einstein summation: products of the operands' elements, summed over each letter that is not in the result:
     `"bij,bjk->bik"`.
 
-    A letter names an axis. Equal letters have one extent (or 1, which broadcasts); a letter repeated in one operand
-    takes its diagonal. `...` stands for further axes, which broadcast. Without `->`, the result has the letters that
-    occur once, in alphabetical order, after the axes of `...`. Operands are promoted to one dtype. Two operands are one
-    matrix product; of several operands, the adjacent pair with the smallest product is multiplied first.
+    A letter names an axis. Equal letters have the same extent (or 1, which broadcasts); a letter repeated in one
+    operand selects its diagonal. `...` stands for further axes, which broadcast. Without `->`, the result has the
+    letters that occur once, in alphabetical order, after the axes of `...`. Operands are promoted to one dtype. Two
+    operands become one matrix product; of several, the adjacent pair with the smallest product is multiplied first.
 
     Raises:
         TrainerError: the letters don't match the operands, a letter of the result is in no operand, or extents differ.
@@ -107,7 +107,7 @@ def _labels(term: str, rest: int) -> tuple[str, ...]:
 
 
 def _without_repeats(tensor: Tensor, labels: tuple[str, ...]) -> tuple[Tensor, tuple[str, ...]]:
-    """The diagonal along axes of one label."""
+    """Takes the diagonal along axes that share a label."""
     for label in labels:
         axes = [axis for axis, each in enumerate(labels) if each == label]
         if len(axes) > 1:
@@ -124,7 +124,7 @@ def _without_repeats(tensor: Tensor, labels: tuple[str, ...]) -> tuple[Tensor, t
 
 
 def _summed(term: _Term, kept: set[str]) -> _Term:
-    """Without the axes that are not kept."""
+    """Sums the term over the axes whose labels are not in `kept`."""
     axes = [axis for axis, label in enumerate(term.labels) if label not in kept]
     if not axes:
         return term
@@ -134,7 +134,7 @@ def _summed(term: _Term, kept: set[str]) -> _Term:
 
 
 def _cheapest(terms: Sequence[_Term], output: Sequence[str], extents: dict[str, int]) -> int:
-    """The first of the two neighbors whose product has the fewest elements."""
+    """Returns the index of the first term of the adjacent pair whose product has the fewest elements."""
 
     def size(first: int) -> int:
         others = {label for place, term in enumerate(terms) if place not in (first, first + 1) for label in term.labels}
@@ -145,9 +145,7 @@ def _cheapest(terms: Sequence[_Term], output: Sequence[str], extents: dict[str, 
 
 
 def _product(a: _Term, b: _Term, kept: set[str], extents: dict[str, int]) -> _Term:
-    """The product of two terms, summed over the labels that no other term has: [batch, rows, k] times [batch, k,
-    columns].
-    """
+    """The product of two terms, summed over the labels not in `kept`: [batch, rows, k] times [batch, k, columns]."""
     a, b = _summed(a, kept | set(b.labels)), _summed(b, kept | set(a.labels))
     shared = [label for label in a.labels if label in b.labels]
     batch = [label for label in shared if label in kept]
@@ -158,7 +156,7 @@ def _product(a: _Term, b: _Term, kept: set[str], extents: dict[str, int]) -> _Te
         order = (*batch, *rows, *columns, *summed)
         left, right = (_spread(term, order) for term in (a, b))
         return _summed(_Term(left * right, order), kept)
-    for label in (*batch, *summed):  # 1 stands for any extent
+    for label in (*batch, *summed):  # extent 1 broadcasts
         a, b = (_grown(term, label, extents[label]) for term in (a, b))
     left = _grouped(a, (batch, rows, summed))
     right = _grouped(b, (batch, summed, columns))
@@ -167,7 +165,7 @@ def _product(a: _Term, b: _Term, kept: set[str], extents: dict[str, int]) -> _Te
 
 
 def _spread(term: _Term, order: Sequence[str]) -> Tensor:
-    """The term's axes in `order`, of extent 1 where it has none."""
+    """Returns the tensor with its axes in `order`; axes that the term lacks get extent 1."""
     moved = permute_dims(term.tensor, [term.labels.index(label) for label in order if label in term.labels])
     return reshape(moved, [term.extent(label) if label in term.labels else 1 for label in order])
 
@@ -180,7 +178,7 @@ def _grown(term: _Term, label: str, extent: int) -> _Term:
 
 
 def _grouped(term: _Term, groups: Sequence[Sequence[str]]) -> Tensor:
-    """Each group's axes as one; a group of batches, the first, only where it has axes."""
+    """Merges the axes of each group into one; the first group, the batch, is left out if it is empty."""
     order = [label for group in groups for label in group]
     moved = permute_dims(term.tensor, [term.labels.index(label) for label in order])
     extents = [math.prod(term.extent(label) for label in group) for group in groups]

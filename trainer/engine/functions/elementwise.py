@@ -22,7 +22,7 @@ Binary = Callable[[Any, Any], Tensor]
 
 
 def _unary(build: Callable[[Node], Node], purpose: str, *, wide: bool = False) -> Unary:
-    """The function of tensors that applies `build` to each element; a `wide` one is in float32 under autocast."""
+    """Returns a function that applies `build` to each element of a tensor; with `wide`, in float32 under autocast."""
 
     def function(x: Any, /) -> Tensor:
         tensor = x if isinstance(x, Tensor) else as_tensor(x, operation=build.__name__)
@@ -36,7 +36,7 @@ def _unary(build: Callable[[Node], Node], purpose: str, *, wide: bool = False) -
 
 
 def _composed(build: Callable[..., Node]) -> Callable[..., Node]:
-    """`build`, which rounds more than once: of 16-bit floats in float32."""
+    """Wraps `build`, which rounds more than once, to compute 16-bit floats in float32."""
 
     def function(*nodes: Node) -> Node:
         dtype = nodes[0].dtype
@@ -46,7 +46,7 @@ def _composed(build: Callable[..., Node]) -> Callable[..., Node]:
 
 
 def _binary(build: Callable[[Node, Node], Node], purpose: str, name: str = "") -> Binary:
-    """The function of tensors and numbers that applies `build` to each pair of elements."""
+    """Returns a function that applies `build` to each pair of elements of tensors and numbers."""
     name = name or build.__name__
 
     def function(x1: Any, x2: Any, /) -> Tensor:
@@ -94,17 +94,17 @@ def _documented(function: Any, name: str, purpose: str, details: str) -> Any:
 
 
 def _by_kind(logical: Callable[..., Node], numeric: Callable[..., Node], name: str) -> Callable[..., Node]:
-    """Bools take the logical primitive, numbers the other one."""
+    """Returns a function that applies `logical` to bools and `numeric` to numbers."""
     return named(name, lambda *nodes: (logical if nodes[0].dtype is dtypes.bool_ else numeric)(*nodes))
 
 
 def _for_integers_same(build: Callable[[Node], Node]) -> Callable[[Node], Node]:
-    """Rounding leaves integers as they are."""
+    """Wraps a rounding primitive to return integers unchanged."""
     return named(build.__name__, lambda x: x if x.dtype.is_integer else build(x))
 
 
 def _classifying(build: Callable[[Node], Node], of_integers: bool) -> Callable[[Node], Node]:
-    """Integers are finite."""
+    """Wraps a predicate of floats to return `of_integers` for integers, which are always finite."""
     return named(
         build.__name__, lambda x: p.full(x.shape, of_integers, dtypes.bool_) if x.dtype.is_integer else build(x)
     )
@@ -125,7 +125,7 @@ def _logarithm(name: str, base: float) -> Callable[[Node], Node]:
 
 
 def _powers(x: Node) -> tuple[Node, Node]:
-    """exp(x) / 2 and exp(-x) / 2, from exp(x / 2): the result is in range where exp(x) is not."""
+    """exp(x) / 2 and exp(-x) / 2, computed from exp(x / 2), so that they stay in range where exp(x) overflows."""
     half = _half(x)
     root, inverse = p.exp(half), p.exp(p.negative(half))
     return p.multiply(_half(root), root), p.multiply(_half(inverse), inverse)
@@ -175,7 +175,7 @@ def _logaddexp(a: Node, b: Node) -> Node:
 
 
 def _sign(x: Node) -> Node:
-    """For complex numbers x / |x|, and 0 for 0."""
+    """The sign; for complex numbers x / |x|, or 0 for 0."""
     if not x.dtype.is_complex:
         return p.sign(x)
     size = p.abs(x)
@@ -277,11 +277,11 @@ _power = _binary(p.power, "x1 to the power x2.", "pow")
 def pow(x1: Any, x2: Any, /) -> Tensor:
     """x1 to the power x2. The exponents 1, 2, 3, 1/2 and -1 become products, a root and a quotient.
 
-    Both broadcast to one shape and meet in one dtype. Integers wrap; to a negative power they give 0, of 1 and -1
-    themselves.
+    Both broadcast to one shape and are promoted to one dtype. Integers wrap; a negative power of an integer is 0,
+    except for 1 and -1.
 
     Raises:
-        TrainerError: shapes don't broadcast, or dtypes don't meet.
+        TrainerError: shapes don't broadcast, or dtypes can't be promoted.
     """
     x1, x2 = (widened(x) if isinstance(x, Tensor) else x for x in (x1, x2))
     if isinstance(x1, Tensor) and isinstance(x2, NUMBERS):
@@ -302,10 +302,10 @@ def pow(x1: Any, x2: Any, /) -> Tensor:
 
 
 def positive(x: Any, /) -> Tensor:
-    """x, as a new tensor. Of its shape and dtype.
+    """A new tensor with the value, shape and dtype of x.
 
     Raises:
-        TrainerError: `x` can't be a tensor: see `asarray`.
+        TrainerError: `x` can't be converted to a tensor; see `asarray`.
     """
     tensor = as_tensor(x)
     return wrapped(tensor.node, tensor)
@@ -314,10 +314,10 @@ def positive(x: Any, /) -> Tensor:
 def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
     """x1 where `condition` (bool) is true, x2 elsewhere.
 
-    All three broadcast to one shape; x1 and x2 meet in one dtype.
+    All three broadcast to one shape; x1 and x2 are promoted to one dtype.
 
     Raises:
-        TrainerError: `condition` is no bool, shapes don't broadcast, or dtypes don't meet.
+        TrainerError: `condition` is not bool, shapes don't broadcast, or dtypes can't be promoted.
     """
     chooser = condition if isinstance(condition, Tensor) else as_tensor(condition, operation="where")
     if chooser.dtype is not dtypes.bool_:
@@ -333,35 +333,35 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     """x limited to `min` and `max`; None: no limit.
 
-    All broadcast to one shape and meet in one dtype; NaN stays NaN.
+    All broadcast to one shape and are promoted to one dtype; NaN stays NaN.
 
     Raises:
-        TrainerError: shapes don't broadcast, or dtypes don't meet.
+        TrainerError: shapes don't broadcast, or dtypes can't be promoted.
     """
     result = positive(x) if min is None else maximum(as_tensor(x), min)
     return result if max is None else minimum(result, max)
 
 
 def astype(x: Any, dtype: DType, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """x rounded to `dtype`: floats to integers truncate and saturate, integers wrap, anything but zero is True.
+    """x converted to `dtype`: floats to integers truncate and saturate, integers wrap, nonzero is True.
 
-    Complex numbers become complex or bool only. With `copy=False`, x itself if it has that dtype. The shape stays.
+    Complex numbers convert to complex or bool only. `copy=False` returns x if it has that dtype. The shape stays.
 
     Raises:
-        TrainerError: complex numbers are to be real ones.
+        TrainerError: complex numbers would become real.
     """
     tensor = as_tensor(x)
     return tensor if not copy and tensor.dtype is dtype else tensor.astype(dtype)
 
 
 def stop_gradient(x: Tensor, /) -> Tensor:
-    """x as a constant: no gradients flow through it. Of its shape and dtype."""
+    """Returns x as a constant, of the same shape and dtype: no gradients flow through it."""
     return wrapped(p.stop_gradient(x.node), x)
 
 
 def barrier(x: Tensor, /, tag: str | int = 0) -> Tensor:
-    """x, computed separately from its users: neither fusion nor merging of common subexpressions crosses it.
+    """Returns x, computed separately from its users: neither fusion nor common-subexpression elimination crosses it.
 
-    Of its shape and dtype. Barriers of other tags are other values.
+    The result has x's shape and dtype. Barriers with different tags are different values.
     """
     return wrapped(p.barrier(x.node, tag), x)

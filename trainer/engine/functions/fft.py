@@ -1,6 +1,6 @@
 """Discrete Fourier transforms of the standard's extension, by NumPy (pocketfft): host calls with derivatives.
 
-Each is linear, so its derivative is its adjoint: the inverse transform, with the scale of the inverse's `norm`.
+Each transform is linear, so its derivative is its adjoint: the inverse transform, scaled by the inverse's `norm`.
 float32 gives complex64. Inputs are padded with zeros or truncated to the requested lengths.
 """
 
@@ -29,13 +29,13 @@ _OTHER_WAY = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The transform along `axis` of `n` elements: complex, of the shape of x with n along the axis.
+    """The complex transform of `n` elements along `axis`, in the shape of x with n along the axis.
 
     `norm` selects the transform that is divided by n: "forward" this one, "backward" the inverse; "ortho" divides both
     by the square root of n.
 
     Raises:
-        TrainerError: x is neither float32, float64 nor complex, there is no such axis or norm, or `n` is below 1.
+        TrainerError: x is neither float32, float64 nor complex, the axis or the norm does not exist, or `n` is below 1.
     """
     return _along(x, "fft", n, axis, norm)
 
@@ -44,7 +44,7 @@ def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwa
     """The inverse of `fft`, of the same shape and dtype.
 
     Raises:
-        TrainerError: as `fft`.
+        TrainerError: see `fft`.
     """
     return _along(x, "ifft", n, axis, norm)
 
@@ -54,10 +54,10 @@ def fftn(
 ) -> Tensor:
     """`fft` along each of `axes` (default: the last ones if only the lengths `s` are given, else all).
 
-    Of the complex dtype that `fft` gives, and of x's shape but for the given lengths.
+    The result has the complex dtype of `fft`, and x's shape except for the given lengths.
 
     Raises:
-        TrainerError: axes and lengths don't pair up, else as `fft`.
+        TrainerError: axes and lengths don't pair up, otherwise see `fft`.
     """
     for axis, extent in _pairs("fftn", x, s, axes):
         x = fft(x, n=extent, axis=axis, norm=norm)
@@ -70,7 +70,7 @@ def ifftn(
     """The inverse of `fftn`, of the same shape and dtype.
 
     Raises:
-        TrainerError: as `fftn`.
+        TrainerError: see `fftn`.
     """
     for axis, extent in _pairs("ifftn", x, s, axes):
         x = ifft(x, n=extent, axis=axis, norm=norm)
@@ -83,7 +83,7 @@ def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwa
     float32 gives complex64, float64 complex128; the axis has n // 2 + 1 elements.
 
     Raises:
-        TrainerError: x is neither float32 nor float64, else as `fft`.
+        TrainerError: x is neither float32 nor float64, otherwise see `fft`.
     """
     tensor, number = _sized("rfft", x, n, axis)
     if not tensor.dtype.is_float:
@@ -97,7 +97,7 @@ def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
     complex64 gives float32, complex128 float64; the axis has `n` elements.
 
     Raises:
-        TrainerError: as `fft`.
+        TrainerError: see `fft`.
     """
     tensor = _complex("irfft", x)
     number = one_axis("irfft", axis, tensor.ndim)
@@ -110,10 +110,10 @@ def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
 def rfftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
-    """`rfft` along the last of `axes`, then `fft` along the others. Complex; dtypes as of `rfft`.
+    """`rfft` along the last of `axes`, then `fft` along the others. The result is complex, with the dtypes of `rfft`.
 
     Raises:
-        TrainerError: axes and lengths don't pair up, else as `rfft`.
+        TrainerError: axes and lengths don't pair up, otherwise see `rfft`.
     """
     *others, (axis, extent) = _pairs("rfftn", x, s, axes)
     x = rfft(x, n=extent, axis=axis, norm=norm)
@@ -125,12 +125,12 @@ def rfftn(
 def irfftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
-    """The inverse of `rfftn`; the last axis has 2 (m - 1) elements for m input elements unless `s` says otherwise.
+    """The inverse of `rfftn`; the last axis has 2 (m - 1) elements for m input elements unless `s` is given.
 
-    Real; dtypes as of `irfft`.
+    The result is real, with the dtypes of `irfft`.
 
     Raises:
-        TrainerError: axes and lengths don't pair up, else as `irfft`.
+        TrainerError: axes and lengths don't pair up, otherwise see `irfft`.
     """
     *others, (last, extent) = _pairs("irfftn", x, s, axes)
     for axis, length in others:
@@ -141,10 +141,10 @@ def irfftn(
 def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The `fft` of a Hermitian signal with first half x: `n` real numbers (default: 2 (m - 1) for m elements).
 
-    Along `axis`; complex64 gives float32, complex128 float64.
+    The transform is along `axis`; complex64 gives float32, complex128 float64.
 
     Raises:
-        TrainerError: as `fft`.
+        TrainerError: see `fft`.
     """
     return irfft(conj(_complex("hfft", x)), n=n, axis=axis, norm=_OTHER_WAY[_checked(norm)])
 
@@ -153,15 +153,15 @@ def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
     """The inverse of `hfft`. The axis has n // 2 + 1 elements; float32 gives complex64, float64 complex128.
 
     Raises:
-        TrainerError: as `rfft`.
+        TrainerError: see `rfft`.
     """
     return conj(rfft(x, n=n, axis=axis, norm=_OTHER_WAY[_checked(norm)]))
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """The frequencies of the elements of `fft`, in cycles per unit of the spacing `d`: of shape [n].
+    """The frequencies of the elements of `fft`, in cycles per unit of the spacing `d`; the shape is [n].
 
-    float32 unless `dtype` says otherwise.
+    float32 unless `dtype` is given.
 
     Raises:
         TrainerError: `n` is negative or not an integer.
@@ -172,7 +172,7 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: An
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """The frequencies of the elements of `rfft`: of shape [n // 2 + 1]. float32 unless `dtype` says otherwise.
+    """The frequencies of the elements of `rfft`; the shape is [n // 2 + 1]. float32 unless `dtype` is given.
 
     Raises:
         TrainerError: `n` is negative or not an integer.
@@ -182,22 +182,22 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: A
 
 
 def fftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The element of frequency zero moved to the middle along `axes` (None: all).
+    """Moves the element of frequency zero to the middle along `axes` (None: all).
 
-    Of x's shape and dtype, which may be any.
+    The result has x's shape and dtype, which may be any.
 
     Raises:
-        TrainerError: there is no such axis.
+        TrainerError: the axis is out of range.
     """
     tensor, numbers = _shifted(x, axes)
     return roll(tensor, [tensor.shape[axis] // 2 for axis in numbers], axis=numbers) if numbers else tensor
 
 
 def ifftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The inverse of `fftshift`. Of x's shape and dtype, which may be any.
+    """The inverse of `fftshift`. The result has x's shape and dtype, which may be any.
 
     Raises:
-        TrainerError: there is no such axis.
+        TrainerError: the axis is out of range.
     """
     tensor, numbers = _shifted(x, axes)
     return roll(tensor, [-(tensor.shape[axis] // 2) for axis in numbers], axis=numbers) if numbers else tensor
@@ -229,7 +229,7 @@ def _complex(name: str, x: Any) -> Tensor:
 
 
 def _resized(tensor: Tensor, axis: int, extent: int) -> Tensor:
-    """Truncate or pad with zeros to `extent` along `axis`."""
+    """Truncates x, or pads it with zeros, to `extent` along `axis`."""
     if tensor.shape[axis] > extent:
         return tensor[(slice(None),) * axis + (slice(extent),)]
     if tensor.shape[axis] == extent:
@@ -248,7 +248,7 @@ def _sized(name: str, x: Any, n: int | None, axis: int) -> tuple[Tensor, int]:
 
 
 def _pairs(name: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None) -> list[tuple[int, int | None]]:
-    """Axes and their lengths (None: as they are)."""
+    """Returns the axes and their lengths (None: unchanged)."""
     ndim = as_tensor(x, operation=name).ndim
     if axes is None:
         axes = range(ndim) if s is None else range(-len(s), 0)
@@ -287,7 +287,7 @@ def _half(name: str, tensor: Tensor, axis: int, norm: str) -> Tensor:
 
 
 def _whole(tensor: Tensor, axis: int, extent: int, norm: str) -> Tensor:
-    """`irfft`: elements that stand for their mirror image too count twice in its adjoint."""
+    """`irfft`; its adjoint doubles the elements that also represent their mirror image."""
 
     def gradient(inputs: Sequence[Tensor], outputs: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Tensor]:
         half = _half("rfft", cotangents[0], axis, _OTHER_WAY[norm])

@@ -23,22 +23,22 @@ def host_call(
     results: Sequence[tuple[Sequence[int], DType]] = (),
     effect: bool = False,
 ) -> Any:
-    """The result of a Python `function` of the values of `tensors`: a tensor, a tuple of several, or None without
-    results.
+    """Calls a Python `function` on the values of `tensors`; returns a tensor, a tuple of tensors, or None without
+    `results`.
 
     In a traced step the function runs at every call of the step, on the calling thread, with subnormal numbers as in
     Python. Elsewhere it runs immediately. No gradients flow through it.
 
     Args:
-        function: takes a NumPy array for each tensor, its own copy (bfloat16 as float32), and returns an array, or a
-            tuple of several, of exactly the shapes and dtypes of `results`. It must not compute with tensors, nor wait
+        function: takes a copy of each tensor as a NumPy array (bfloat16 as float32), and returns an array, or a tuple
+            of arrays, of exactly the shapes and dtypes of `results`. It must not compute with tensors, nor wait
             for a thread that does. Without `results` its return value is ignored. Other values that it reads may change
             from call to call: a traced step does not guard them.
         tensors: tensors, arrays, numbers.
         results: shape and dtype of each result.
         effect: the function has side effects: a traced step runs it once for each call, in the order of the calls, even
-            if the results are unused. Without it a step may leave out a call whose results are unused, run equal calls
-            as one, and keep results that depend on unchanged states alone.
+            if the results are unused. Otherwise a step may skip a call whose results are unused, merge equal calls, and
+            reuse results that depend only on unchanged states.
 
     Raises:
         TrainerError: the function raised an exception (the error's `__cause__`), or returned other shapes or dtypes. A
@@ -75,7 +75,7 @@ def _outputs(call: HostFunction, inputs: Sequence[Node]) -> list[Node]:
 
 
 def run_now(call: HostFunction, operands: Sequence[Tensor]) -> list[Tensor]:
-    """The results, computed now; they keep their history, so that derivatives are refused instead of zero."""
+    """Runs the call now; the results keep their history, so that derivatives are refused instead of zero."""
     evaluate(*operands)
     values = call.call([operand.numpy() for operand in operands])
     outputs = _outputs(call, [operand.node for operand in operands])[: len(call.results)]

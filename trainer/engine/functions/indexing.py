@@ -1,7 +1,7 @@
 """`x[key]` and `x[key] = value`: integers, slices, Ellipsis, None, integer arrays and masks, as in NumPy.
 
-Integers and slices are read when the graph is built. Integer arrays are data: negative ones count from the end,
-and one that is out of range reads the nearest element and writes nothing. The shape of a mask's selection depends on
+Integers and slices are read when the graph is built. Integer arrays are data: negative indices count from the end,
+and an index out of range reads the nearest element and writes nothing. The shape of a mask's selection depends on
 values: it is computed immediately, and refused inside a traced step. Assignment rebinds the tensor to a new value:
 results computed from the old value keep it, and there are no views.
 """
@@ -33,7 +33,7 @@ _PLAIN = frozenset({int, slice, type(None), type(Ellipsis)})
 """Types of entries without data: a key of only these takes half the time to read."""
 
 Bounds = tuple[list[int], list[int], list[int], tuple[int, ...]]
-"""Starts, stops and positive steps along each axis, and the axes that are flipped then."""
+"""Starts, stops and positive steps along each axis, and the axes that are flipped afterwards."""
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
@@ -58,7 +58,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
-    """Replace the part of `x` that `key` selects by `value`, broadcast and converted to x's dtype.
+    """Replaces the part of `x` that `key` selects with `value`, broadcast and converted to x's dtype.
 
     If an integer array selects an element twice, the last value is stored. Gradients flow to `value` where it was
     written, and to the old value elsewhere. A `State` is assigned.
@@ -100,7 +100,7 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
     Their number depends on values, so they are computed immediately.
 
     Raises:
-        TrainerError: in a traced step, or without axes.
+        TrainerError: inside a traced step, or x has no axes.
     """
     tensor = as_tensor(x, operation="nonzero")
     if not tensor.ndim:
@@ -135,12 +135,12 @@ def _array(entry: Any) -> np.ndarray:
 
 
 def _none_or_one(mask: Any) -> Tensor:
-    """What a mask of no axes selects along a new axis."""
+    """Returns what a mask without axes selects along a new axis of extent 1: index 0 if it is true, otherwise none."""
     return as_tensor(np.zeros(int(bool(_values("index", mask))), np.int64))
 
 
 def _check_mask(x: Tensor, mask: Tensor, axis: int) -> None:
-    """Raise unless the mask has the extents of the axes from `axis` on; one of 0 selects nothing, as in NumPy."""
+    """Raises unless the mask has the extents of the axes from `axis` on; extent 0 selects nothing, as in NumPy."""
     extents = x.shape[axis : axis + mask.ndim]
     if len(extents) < mask.ndim or any(own not in (0, extent) for own, extent in zip(mask.shape, extents, strict=True)):
         expected = f"a mask of {list(extents)}"
@@ -148,7 +148,7 @@ def _check_mask(x: Tensor, mask: Tensor, axis: int) -> None:
 
 
 def _entries(x: Tensor, key: Any) -> list[Any]:
-    """An entry for each axis (an integer, a slice, a tensor of integers), and None for each new one."""
+    """Returns an entry for each axis (an integer, a slice or a tensor of integers), and None for each new axis."""
     keys = key if isinstance(key, tuple) else (key,)
     count = sum(
         max(1, np.ndim(entry)) if _is_mask(entry) else entry is not None and entry is not Ellipsis for entry in keys
@@ -174,7 +174,7 @@ def _entries(x: Tensor, key: Any) -> list[Any]:
 
 
 def _spread(x: Tensor, keys: tuple[Any, ...], count: int) -> list[Any]:
-    """`keys`, of which `count` axes have one, with full slices for Ellipsis (or the end)."""
+    """Returns `keys`, which index `count` axes, with full slices for the other axes at Ellipsis (or at the end)."""
     ellipses = [place for place, entry in enumerate(keys) if entry is Ellipsis]
     if len(ellipses) > 1 or count > x.ndim:
         problem = "two ellipses" if len(ellipses) > 1 else "too many indices"
@@ -188,12 +188,12 @@ def _arrays(entries: Sequence[Any]) -> list[Tensor]:
 
 
 def _axes(entries: Sequence[Any], shape: Shape) -> list[tuple[Any, int]]:
-    """The entries that stand for an axis, each with its extent; integers as tensors of no axes are read."""
+    """Returns the entries that index an axis, each with the axis's extent."""
     return list(zip([entry for entry in entries if entry is not None], shape, strict=True))
 
 
 def _bounds(x: Node, entries: Sequence[Any]) -> tuple[Bounds, Shape]:
-    """Where the part lies, with all of an axis that an array indexes, and its shape."""
+    """Returns the bounds and the shape of the selected part; axes that arrays index are included whole."""
     starts, stops, steps, flips = [], [], [], []
     shape: list[int] = []
     axis = 0
@@ -246,7 +246,7 @@ def _whole(entry: Any) -> int:
 
 
 def _sliced(x: Node, entries: Sequence[Any]) -> Node:
-    """The part of `x` that slices and integers name, with all of an axis that an array indexes."""
+    """Returns the part of `x` that slices and integers select; axes that arrays index are included whole."""
     (starts, stops, steps, flips), shape = _bounds(x, entries)
     if tuple(stops) != x.shape or any(starts) or any(step != 1 for step in steps):
         x = p.slice_(x, tuple(starts), tuple(stops), tuple(steps))
@@ -254,7 +254,7 @@ def _sliced(x: Node, entries: Sequence[Any]) -> Node:
 
 
 def _picked(x: Node, entries: Sequence[Any], places: Sequence[Node]) -> Node:
-    """The part of `x`; `places` are the arrays' indices, in range."""
+    """Returns the selected part of `x`; `places` are the arrays' indices, all in range."""
     x = _sliced(x, entries)
     if not places:
         return x
@@ -273,9 +273,9 @@ def _picked(x: Node, entries: Sequence[Any], places: Sequence[Node]) -> Node:
 
 
 def _places_of_arrays(entries: Sequence[Any]) -> tuple[list[int], int]:
-    """Which axes of the sliced part arrays index, and how many others come before what they make.
+    """Returns the axes of the sliced part that arrays index, and the number of other axes before the arrays' result.
 
-    It stands where the arrays (and integers among them) stand, or in front where other entries are in between.
+    The result stands where the arrays (and integers among them) stand, or in front if other entries lie between them.
     """
     axes, axis = [], 0
     is_array = [isinstance(entry, Tensor) and entry.ndim > 0 for entry in entries]
@@ -292,7 +292,7 @@ def _places_of_arrays(entries: Sequence[Any]) -> tuple[list[int], int]:
 
 
 def _fitted(value: Node, shape: Shape) -> Node:
-    """`value` broadcast to the part that it is written to."""
+    """Broadcasts `value` to `shape`, that of the part it is written to."""
     extra = value.ndim - len(shape)
     if extra > 0 and set(value.shape[:extra]) == {1}:
         value = p.reshape(value, value.shape[extra:])
@@ -302,7 +302,7 @@ def _fitted(value: Node, shape: Shape) -> Node:
 
 
 def _written(x: Node, entries: Sequence[Any], value: Node) -> Node:
-    """`x` with `value` in a part that slices and integers name."""
+    """Returns `x` with `value` in the part that slices and integers select."""
     (starts, stops, steps, flips), shape = _bounds(x, entries)
     number = value if value.size == 1 else None
     value = _fitted(value, shape)
@@ -321,8 +321,8 @@ def _written(x: Node, entries: Sequence[Any], value: Node) -> Node:
 
 
 def _filled(x: Node, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int], number: Node) -> Node:
-    """`x` with one number in a part. Bounds are numbers that are compared with: parts that lie elsewhere share a
-    program, where padding would make one each.
+    """Returns `x` with one number in a part. Bounds are scalars in comparisons, so that parts at different places share
+    a program; padding would need a program for each.
     """
     inside: list[Node] = []
     for axis, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
@@ -338,15 +338,15 @@ def _filled(x: Node, starts: Sequence[int], stops: Sequence[int], steps: Sequenc
 
 
 def _scattered(x: Node, entries: Sequence[Any], value: Node) -> Node:
-    """`x` with `value` at places that are data, the last one of each where there are several.
+    """Returns `x` with `value` at places that are data; the last of several values for one place is stored.
 
-    The places' row-major numbers are sorted, stably, and of equal ones the last says which value comes there.
+    The row-major numbers of the places are sorted stably; the last of equal numbers selects the value.
     """
     numbers, places = p.reshape(p.iota((x.size,), 0, dtypes.int64), x.shape), []
     for axis, (entry, extent) in enumerate(_axes(entries, x.shape)):
         if isinstance(entry, Tensor) and entry.ndim:
             low, one = (0,) * x.ndim, tuple(int(each == axis) for each in range(x.ndim))
-            numbers = p.pad(numbers, low, one, low, x.size)  # what is out of range is written nowhere
+            numbers = p.pad(numbers, low, one, low, x.size)  # the place of an index out of range: not written
             places.append(_or_beyond(as_indices("index", entry), extent))
     numbers = _picked(numbers, entries, places)
     value = p.reshape(_fitted(value, numbers.shape), (numbers.size,))
@@ -363,7 +363,7 @@ def _scattered(x: Node, entries: Sequence[Any], value: Node) -> Node:
 
 
 def _or_beyond(places: Node, extent: int) -> Node:
-    """Indices counted from the front; `extent` for those out of range."""
+    """Returns indices counted from the front, or `extent` for those out of range."""
     zero, end = p.full_like(places, 0), p.full_like(places, extent)
     places = p.where(p.less(places, zero), p.add(places, end), places)
     return p.where(p.logical_or(p.less(places, zero), p.less(end, places)), end, places)

@@ -22,7 +22,7 @@ KINDS: dict[str, tuple[DType, ...]] = {
     "complex floating": dtypes.COMPLEX,
     "numeric": (*dtypes.SIGNED, *dtypes.UNSIGNED, *dtypes.FLOATS, *dtypes.COMPLEX),
 }
-"""The standard's names of kinds."""
+"""Dtypes by the standard's name of their kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class IntegerLimits:
 def finfo(type: Any, /) -> FloatLimits:
     """Bits, epsilon, largest, smallest and smallest normal number of a floating-point dtype, or of an array's.
 
-    Those of a complex dtype are its parts'. An array may have any shape.
+    A complex dtype has the limits of its parts. An array may have any shape.
 
     Raises:
         TrainerError: the dtype is neither floating-point nor complex.
@@ -70,7 +70,7 @@ def iinfo(type: Any, /) -> IntegerLimits:
     """Bits, largest and smallest number of an integer dtype, or of an array's. An array may have any shape.
 
     Raises:
-        TrainerError: the dtype is no integer one.
+        TrainerError: the dtype is not an integer dtype.
     """
     dtype = _dtype_of("iinfo", type)
     if not dtype.is_integer:
@@ -104,7 +104,7 @@ class NamespaceInfo:
     """The namespace's capabilities; see `__array_namespace_info__`."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Masks may index and shapes may depend on values, outside of traced steps; the maximum number of axes."""
+        """Boolean indexing and data-dependent shapes (only outside of traced steps); the maximum number of axes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:
@@ -126,7 +126,7 @@ class NamespaceInfo:
         }
 
     def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
-        """The standard's dtypes by name, of `kind` where given; the floats of 16 bits are not among them."""
+        """The standard's dtypes by name, only those of `kind` if given; 16-bit floats are not included."""
         members = dtypes.ALL if kind is None else _of_kind("dtypes", kind)
         return {dtype.name: dtype for dtype in dtypes.ALL if dtype in members and not dtype.is_half}
 

@@ -1,5 +1,5 @@
-"""The standard's extension `linalg`: products and parts, norms and ranks, pseudo-inverses, and what the modules of
-matrices and of decompositions have.
+"""The standard's extension `linalg`: products and parts, norms and ranks, pseudo-inverses, and the functions of the
+modules `matrices` and `decompositions`.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ Axis = int | Sequence[int] | None
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
-    """The cross products of vectors of three elements along `axis`, which counts from the end; others broadcast.
+    """The cross products of vectors of three elements along `axis` of each operand; other axes broadcast, as in NumPy.
 
-    In the dtype in which both meet.
+    The result has the promoted dtype.
 
     Raises:
-        TrainerError: the extent along `axis` is not 3, the other axes don't broadcast, or dtypes don't meet.
+        TrainerError: the extent along `axis` is not 3, the other axes don't broadcast, or dtypes can't be promoted.
     """
     a, b = as_tensor(x1, operation="cross"), as_tensor(x2, operation="cross")
     if not (-min(a.ndim, b.ndim) <= axis < min(a.ndim, b.ndim)) or a.shape[axis] != 3 or b.shape[axis] != 3:
         raise refusal("cross", "takes vectors of three", found=f"{describe([a, b])}, axis {axis}", expected="extent 3")
-    a, b = broadcast_arrays(a, b)
-    (a0, a1, a2), (b0, b1, b2) = ([moveaxis(each, axis, 0)[n] for n in range(3)] for each in (a, b))
+    a, b = broadcast_arrays(moveaxis(a, axis, -1), moveaxis(b, axis, -1))
+    (a0, a1, a2), (b0, b1, b2) = ([each[..., n] for n in range(3)] for each in (a, b))
     return moveaxis(stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]), 0, axis)
 
 
 def outer(x1: Any, x2: Any, /) -> Tensor:
-    """The products of each element of vector x1 with each of vector x2: [N, M]. In the dtype in which both meet.
+    """The products of each element of vector x1 with each of vector x2: [N, M], in the promoted dtype.
 
     Raises:
-        TrainerError: one of both is no vector, or dtypes don't meet.
+        TrainerError: an operand is not a vector, or dtypes can't be promoted.
     """
     a, b = as_tensor(x1, operation="outer"), as_tensor(x2, operation="outer")
     if a.ndim != 1 or b.ndim != 1:
@@ -71,7 +71,7 @@ def outer(x1: Any, x2: Any, /) -> Tensor:
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: DType | None = None) -> Tensor:
-    """The sum along diagonal `offset`, in the dtype that `sum` has. [..., M, N] gives [...].
+    """The sum along diagonal `offset`, in the dtype of `sum`. [..., M, N] gives [...].
 
     Raises:
         TrainerError: x has fewer than two axes.
@@ -80,13 +80,13 @@ def trace(x: Any, /, *, offset: int = 0, dtype: DType | None = None) -> Tensor:
 
 
 def matrix_power(x: Any, n: int, /) -> Tensor:
-    """Square matrices to the power `n`, of their inverses where it is negative.
+    """Square matrices to the power `n`; a negative power is a power of the inverses.
 
-    [..., N, N] of a floating-point or complex dtype, which the result has.
+    x is [..., N, N] of a floating-point or complex dtype; the result has the same shape and dtype.
 
     Raises:
-        TrainerError: x is no square matrices, or of another dtype; when it is computed, of a singular matrix where `n`
-            is negative.
+        TrainerError: x does not hold square matrices, or its dtype is neither floating-point nor complex; `n` is
+            negative and a matrix is singular (raised when the value is computed).
     """
     tensor = matrices_of("matrix_power", x, square=True)
     base, rest = (inv(tensor), -n) if n < 0 else (tensor, n)
@@ -100,12 +100,12 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
 
 
 def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
-    """(sum |x|^ord)^(1/ord) over `axis` (None: all); extremes for +-infinity, the count of non-zeros for 0.
+    """(sum |x|^ord)^(1/ord) over `axis` (None: all); maximum or minimum of |x| for ±inf, number of nonzeros for 0.
 
-    Of the real floating-point dtype of x's parts.
+    The result has the real floating-point dtype of x's parts.
 
     Raises:
-        TrainerError: there is no such axis, or x is neither floating-point nor complex.
+        TrainerError: the axis is out of range, or x is neither floating-point nor complex.
     """
     size = e.abs(floats_of("vector_norm", x))
     if ord in (math.inf, -math.inf):
@@ -125,7 +125,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
     [..., M, N] gives [...], or [..., 1, 1] with `keepdims`, in the real floating-point dtype of x's parts.
 
     Raises:
-        TrainerError: there is no such norm, or x is no floating-point or complex matrices.
+        TrainerError: the norm is unknown, or x does not hold floating-point or complex matrices.
     """
     tensor = matrices_of("matrix_norm", x)
     axes = (-2, -1)
@@ -143,12 +143,12 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
-    """How many singular values exceed `rtol` times the largest: int64. None is max(M, N) times the dtype's epsilon.
+    """The number of singular values above `rtol` times the largest: int64. None: max(M, N) times the dtype's epsilon.
 
     [..., M, N] gives [...].
 
     Raises:
-        TrainerError: x is no floating-point or complex matrices.
+        TrainerError: x does not hold floating-point or complex matrices.
     """
     tensor = matrices_of("matrix_rank", x)
     values = svdvals(tensor)
@@ -161,10 +161,10 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
 def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     """The pseudo-inverses [..., N, M]; singular values below `rtol` times the largest count as zero.
 
-    Of x's floating-point or complex dtype.
+    The result has x's floating-point or complex dtype.
 
     Raises:
-        TrainerError: x is no matrices, or of another dtype.
+        TrainerError: x does not hold matrices, or its dtype is neither floating-point nor complex.
     """
     tensor = matrices_of("pinv", x)
     limit = _tolerance(tensor, rtol)
@@ -185,7 +185,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
 
 
 def _pinv_of(tensor: Tensor, limit: Tensor) -> Tensor:
-    """By the singular values, with a limit for each matrix."""
+    """Computes pseudo-inverses from the singular values, with a limit for each matrix."""
     u, s, vh = svd(tensor, full_matrices=False)
     kept = s > expand_dims(limit * r.max(s, axis=-1), axis=-1)
     inverse = where(kept, 1 / where(kept, s, 1.0), 0.0).astype(tensor.dtype)

@@ -20,10 +20,10 @@ from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, cast, wrap
 def matmul(x1: Any, x2: Any, /) -> Tensor:
     """[..., M, K] times [..., K, N]; leading axes broadcast, and a vector counts as one row or column.
 
-    In the dtype in which they meet; 16-bit floats are summed in float32, integers wrap.
+    The result has the promoted dtype; 16-bit floats accumulate in float32, integers wrap.
 
     Raises:
-        TrainerError: shapes don't fit, or dtypes don't meet.
+        TrainerError: shapes don't fit, or dtypes can't be promoted.
     """
     a, b = as_tensor(x1, operation="matmul"), as_tensor(x2, operation="matmul")
     first, second = a.shape, b.shape
@@ -54,7 +54,7 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
 
 
 def matrix_transpose(x: Any, /) -> Tensor:
-    """The last two axes swapped. Of any dtype.
+    """Swaps the last two axes. x may have any dtype.
 
     Raises:
         TrainerError: x has fewer than two axes.
@@ -80,12 +80,12 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
 
 
 def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
-    """Products summed over pairs of axes: the last `axes` of x1 with the first of x2, or the pairs that are named.
+    """Products summed over pairs of axes: the last `axes` of x1 with the first of x2, or the pairs that are given.
 
-    In the dtype in which they meet; the other axes of x1, then those of x2 remain.
+    The result has the promoted dtype; the other axes of x1, then those of x2, remain.
 
     Raises:
-        TrainerError: the extents along paired axes differ, there is no such axis, or dtypes don't meet.
+        TrainerError: the extents along paired axes differ, the axis is out of range, or dtypes can't be promoted.
     """
     a, b = as_tensor(x1), as_tensor(x2)
     if isinstance(axes, int):

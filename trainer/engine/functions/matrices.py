@@ -1,6 +1,6 @@
-"""Matrices as operands: their parts, inverses, systems and determinants. These are NumPy's (LAPACK) as host calls.
+"""Parts, inverses, linear systems and determinants of matrices, computed by NumPy (LAPACK) in host calls.
 
-Matrices are the last two axes, others are batches; float32, float64, complex64 or complex128.
+The last two axes hold matrices, the others are batch axes. Dtypes are float32, float64, complex64 and complex128.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SlogdetResult(NamedTuple):
 
 
 def floats_of(name: str, x: Any) -> Tensor:
-    """x as a tensor of a floating-point or complex dtype that LAPACK has."""
+    """Returns x as a tensor of a floating-point or complex dtype that LAPACK supports."""
     tensor = as_tensor(x, operation=name)
     if not tensor.dtype.is_inexact or tensor.dtype.is_half:
         expected = "float32, float64, complex64 or complex128"
@@ -38,7 +38,7 @@ def floats_of(name: str, x: Any) -> Tensor:
 
 
 def matrices_of(name: str, x: Any, *, square: bool = False, of_floats: bool = True) -> Tensor:
-    """x as a tensor of matrices, [..., M, N]."""
+    """Returns x as a tensor of matrices, [..., M, N]."""
     tensor = floats_of(name, x) if of_floats else as_tensor(x, operation=name)
     if tensor.ndim < 2 or (square and tensor.shape[-1] != tensor.shape[-2]):
         expected = f"[..., {'N, N' if square else 'M, N'}]"
@@ -52,12 +52,12 @@ def adjoint_of(x: Tensor) -> Tensor:
 
 
 def diagonal_of(x: Tensor) -> Tensor:
-    """Diagonal matrices of vectors."""
+    """Returns diagonal matrices with the elements of vectors."""
     return expand_dims(x, axis=-1) * eye(x.shape[-1], dtype=x.dtype)
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
-    """Diagonal `offset` of each matrix (above the main one where it is positive), along a last axis.
+    """Diagonal `offset` of each matrix (above the main one if positive), along a last axis.
 
     [..., M, N] of any dtype gives [..., K].
 
@@ -73,7 +73,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
 
 
 def inv(x: Any, /) -> Tensor:
-    """The inverses of square matrices. [..., N, N] of a floating-point or complex dtype, which the result has.
+    """The inverses of square matrices [..., N, N] of a floating-point or complex dtype, in the same shape and dtype.
 
     Raises:
         TrainerError: the matrix is singular (raised when the value is computed).
@@ -88,7 +88,7 @@ def inv(x: Any, /) -> Tensor:
 
 
 def solve(x1: Any, x2: Any, /) -> Tensor:
-    """The solution of x1 y = x2: [..., N, N] and [..., N, K], or a vector [N]. Both meet in one dtype.
+    """The solution y of x1 y = x2, for x1 [..., N, N] and x2 [..., N, K] or [N]. Both are promoted to one dtype.
 
     Raises:
         TrainerError: shapes don't match; or the matrix is singular (raised when the value is computed).
@@ -107,7 +107,7 @@ def solve(x1: Any, x2: Any, /) -> Tensor:
 
 
 def solved(a: Tensor, b: Tensor) -> Tensor:
-    """`solve` of matrices of one dtype and batch."""
+    """`solve` for matrices of the same dtype and batch shape."""
 
     def gradient(inputs: Tensors, outputs: Tensors, cotangents: Sequence[Any]) -> list[Tensor]:
         back = solved(adjoint_of(inputs[0]), cotangents[0])
@@ -122,7 +122,7 @@ def det(x: Any, /) -> Tensor:
     [..., N, N] of a floating-point or complex dtype gives [...] of that dtype.
 
     Raises:
-        TrainerError: x is no square matrices, or of another dtype.
+        TrainerError: x does not hold square matrices, or its dtype is neither floating-point nor complex.
     """
     tensor = matrices_of("det", x, square=True)
 
@@ -138,7 +138,7 @@ def slogdet(x: Any, /) -> SlogdetResult:
     [..., N, N] of a floating-point or complex dtype gives two [...], the logarithm real.
 
     Raises:
-        TrainerError: x is no square matrices, or of another dtype.
+        TrainerError: x does not hold square matrices, or its dtype is neither floating-point nor complex.
     """
     tensor = matrices_of("slogdet", x, square=True)
     dtype = tensor.dtype
@@ -157,5 +157,5 @@ def slogdet(x: Any, /) -> SlogdetResult:
 
 
 def _over_matrices(x: Tensor) -> Tensor:
-    """A number for each matrix, to be broadcast over it."""
+    """Reshapes one number for each matrix to broadcast over that matrix."""
     return reshape(x, (*x.shape, 1, 1))

@@ -20,7 +20,7 @@ from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, wrapped
 
 
 def reshape(x: Any, /, shape: Sequence[int] | int, *, copy: bool | None = None) -> Tensor:
-    """The elements in row-major order as `shape`; one extent may be -1 and is then inferred. Of any dtype.
+    """Reshapes x to `shape` in row-major order; one extent may be -1 and is inferred. x may have any dtype.
 
     Raises:
         TrainerError: the sizes differ, or an extent is negative.
@@ -38,10 +38,10 @@ def reshape(x: Any, /, shape: Sequence[int] | int, *, copy: bool | None = None) 
 
 
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
-    """Axis i of the result is axis `axes[i]` of x. Of any dtype.
+    """Permutes the axes: axis i of the result is axis `axes[i]` of x. x may have any dtype.
 
     Raises:
-        TrainerError: `axes` are not each axis once.
+        TrainerError: `axes` is not a permutation of the axes.
     """
     tensor = as_tensor(x)
     order = tuple(one_axis("permute_dims", axis, tensor.ndim) for axis in axes)
@@ -54,10 +54,10 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
 
 
 def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
-    """The axes `source` moved to `destination`, the others in their order. Of any dtype.
+    """Moves the axes `source` to `destination`; the others keep their order. x may have any dtype.
 
     Raises:
-        TrainerError: the axes don't pair up, or there is no such axis.
+        TrainerError: the axes don't pair up, or the axis is out of range.
     """
     tensor = as_tensor(x)
     sources = [source] if isinstance(source, int) else list(source)
@@ -73,10 +73,10 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
 
 
 def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> Tensor:
-    """New axes of extent 1 at the places `axis` of the result. Of any dtype.
+    """Inserts axes of extent 1 at the places `axis` of the result. x may have any dtype.
 
     Raises:
-        TrainerError: there is no such place, or it is given twice.
+        TrainerError: a place is out of range or given twice.
     """
     tensor = as_tensor(x)
     count = 1 if isinstance(axis, int) else len(axis)
@@ -88,10 +88,10 @@ def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> Tensor:
 
 
 def squeeze(x: Any, /, axis: int | Sequence[int]) -> Tensor:
-    """The axes `axis`, each of extent 1, dropped. Of any dtype.
+    """Drops the axes `axis`, each of extent 1. x may have any dtype.
 
     Raises:
-        TrainerError: there is no such axis, or its extent is not 1.
+        TrainerError: the axis is out of range, or its extent is not 1.
     """
     tensor = as_tensor(x)
     axes = rising_axes("squeeze", axis, tensor.ndim)
@@ -103,10 +103,10 @@ def squeeze(x: Any, /, axis: int | Sequence[int]) -> Tensor:
 
 
 def broadcast_to(x: Any, /, shape: Sequence[int] | int) -> Tensor:
-    """x repeated along axes of extent 1, and along new axes in front, to `shape`. Of any dtype.
+    """Broadcasts x to `shape`, along axes of extent 1 and along new axes in front. x may have any dtype.
 
     Raises:
-        TrainerError: the shape doesn't hold x.
+        TrainerError: x does not broadcast to the shape.
     """
     tensor, target = as_tensor(x), extents("broadcast_to", shape)
     if broadcast_shape("broadcast_to", [tensor.shape, target]) != target:
@@ -115,7 +115,7 @@ def broadcast_to(x: Any, /, shape: Sequence[int] | int) -> Tensor:
 
 
 def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
-    """`arrays`, each broadcast to the shape that all have in common. Each keeps its dtype.
+    """Broadcasts `arrays` to their common shape. Each keeps its dtype.
 
     Raises:
         TrainerError: shapes don't broadcast.
@@ -126,7 +126,7 @@ def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that `shapes` broadcast to; () of none. Shapes alone, of arrays of any dtype.
+    """The shape that `shapes` broadcast to; () if none are given. The arrays may have any dtype.
 
     Raises:
         TrainerError: shapes don't broadcast.
@@ -135,13 +135,13 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """Coordinates of a grid: of each vector its values along its axis, repeated along those of the others.
+    """Coordinates of a grid: the values of each vector along its axis, repeated along the axes of the others.
 
-    Axes are in the vectors' order with `indexing` "ij"; "xy" swaps the first two. Each keeps its dtype. Of vectors [A],
-    [B], [C] the results are [A, B, C] with "ij", [B, A, C] with "xy".
+    Axes are in the vectors' order with `indexing` "ij"; "xy" swaps the first two. Each keeps its dtype. For vectors
+    [A], [B], [C] the results are [A, B, C] with "ij", [B, A, C] with "xy".
 
     Raises:
-        TrainerError: there is no such `indexing`.
+        TrainerError: `indexing` is unknown.
     """
     tensors = [reshape(array, (-1,)) for array in arrays]
     if indexing not in ("xy", "ij"):
@@ -155,12 +155,12 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
-    """`arrays` joined along `axis` (None flattens them first), in the promoted dtype.
+    """Joins `arrays` along `axis` (None flattens them first), in the promoted dtype.
 
-    Shapes differ along that axis only.
+    Shapes may differ along that axis only.
 
     Raises:
-        TrainerError: there are no arrays, their dtypes don't meet, their shapes don't fit, or there is no such axis.
+        TrainerError: no arrays are given, dtypes can't be promoted, shapes don't fit, or the axis is out of range.
     """
     tensors = _together("concat", arrays)
     if axis is None:
@@ -173,10 +173,10 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
 
 
 def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tensor:
-    """`arrays` of one shape along a new axis. In the dtype in which they meet.
+    """Stacks `arrays` of one shape along a new axis, in the promoted dtype.
 
     Raises:
-        TrainerError: there are no arrays, their dtypes don't meet, their shapes differ, or there is no such axis.
+        TrainerError: no arrays are given, dtypes can't be promoted, shapes differ, or the axis is out of range.
     """
     tensors = _together("stack", arrays)
     if len({tensor.shape for tensor in tensors}) > 1:
@@ -186,10 +186,10 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tensor:
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """x split into its slices along `axis`, which is dropped. Of any dtype.
+    """Splits x into its slices along `axis`, which is dropped. x may have any dtype.
 
     Raises:
-        TrainerError: there is no such axis.
+        TrainerError: the axis is out of range.
     """
     tensor = as_tensor(x)
     number = one_axis("unstack", axis, tensor.ndim)
@@ -197,9 +197,9 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 def split(x: Any, sizes: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """x cut along `axis` into parts of `sizes`: one size for all (the last part may be shorter), or each part's.
+    """Splits x along `axis` into parts of `sizes`: one size for all (the last may be shorter), or one for each part.
 
-    Of any dtype.
+    x may have any dtype.
 
     Raises:
         TrainerError: sizes are below 0 (one size: below 1), or don't add up to the axis.
@@ -222,22 +222,22 @@ def split(x: Any, sizes: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tens
 
 
 def flip(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
-    """The order along `axis` (None: every axis) reversed. Of any dtype.
+    """Reverses the order along `axis` (None: every axis). x may have any dtype.
 
     Raises:
-        TrainerError: there is no such axis, or one is given twice.
+        TrainerError: an axis is out of range or given twice.
     """
     tensor = as_tensor(x)
     return wrapped(p.flip(tensor.node, rising_axes("flip", axis, tensor.ndim)), tensor)
 
 
 def roll(x: Any, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
-    """Elements shifted by `shift` along `axis`, cyclically; None rolls the flattened x.
+    """Shifts elements by `shift` along `axis`, cyclically; None rolls the flattened x.
 
-    Of x's shape and dtype, which may be any.
+    The result has x's shape and dtype, which may be any.
 
     Raises:
-        TrainerError: shifts and axes don't pair up, or there is no such axis.
+        TrainerError: shifts and axes don't pair up, or the axis is out of range.
     """
     tensor = as_tensor(x)
     if axis is None:
@@ -259,13 +259,13 @@ def roll(x: Any, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | N
 
 
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
-    """Each element `repeats` times in a row along `axis`; None flattens first.
+    """Repeats each element `repeats` times in a row along `axis`; None flattens x first.
 
-    `repeats` is a number, or an array with one number per element along the axis: then the shape depends on its values,
-    which are read immediately; a traced step refuses it. Of any dtype.
+    `repeats` is a number, or an array with one number per element along the axis. The shape then depends on its values,
+    which are read immediately; a traced step refuses a tensor. x may have any dtype.
 
     Raises:
-        TrainerError: there is no such axis, or `repeats` is negative; an array of them in a traced step.
+        TrainerError: the axis is out of range, `repeats` is negative, or it is a tensor in a traced step.
     """
     tensor = reshape(x, (-1,)) if axis is None else as_tensor(x)
     number = one_axis("repeat", 0 if axis is None else axis, tensor.ndim)
@@ -281,9 +281,9 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
 
 
 def tile(x: Any, repetitions: Sequence[int], /) -> Tensor:
-    """x repeated `repetitions` times along each axis.
+    """Repeats x `repetitions` times along each axis.
 
-    Extents are multiplied; axes that one of both lacks are added in front with extent 1. Of any dtype.
+    Extents are multiplied; if x or `repetitions` has fewer axes, ones are added in front. x may have any dtype.
 
     Raises:
         TrainerError: a number of repetitions is negative.
@@ -299,7 +299,7 @@ def tile(x: Any, repetitions: Sequence[int], /) -> Tensor:
 
 
 def tril(x: Any, /, *, k: int = 0) -> Tensor:
-    """The last two axes with zeros above diagonal `k`, any integer. Of x's shape and dtype.
+    """x with the elements above diagonal `k`, any integer, of the last two axes set to 0, in x's shape and dtype.
 
     Raises:
         TrainerError: x has fewer than two axes.
@@ -308,7 +308,7 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
 
 
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
-    """The last two axes with zeros below diagonal `k`, any integer. Of x's shape and dtype.
+    """x with the elements below diagonal `k`, any integer, of the last two axes set to 0, in x's shape and dtype.
 
     Raises:
         TrainerError: x has fewer than two axes.
@@ -334,7 +334,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
 
 
 def take_rows(x: Tensor, indices: Tensor, /) -> Tensor:
-    """As `take` along the first axis, for indices that are known to be in range: they are not adjusted first.
+    """`take` along the first axis for indices that are known to be in range: they are not adjusted.
 
     An index out of range (negative ones included) reads the nearest row, and gets no gradient.
     """
@@ -342,12 +342,12 @@ def take_rows(x: Tensor, indices: Tensor, /) -> Tensor:
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
-    """The elements of x at `indices` along `axis`, which counts them as `take` does; the other axes broadcast.
+    """The elements of x at `indices` along `axis`, counted as in `take`; the other axes broadcast.
 
-    Of x's dtype, which may be any; indices are integers.
+    The result has x's dtype, which may be any; indices are integers.
 
     Raises:
-        TrainerError: the indices are no integers, ranks differ, or the other axes don't broadcast.
+        TrainerError: the indices are not integers, ranks differ, or the other axes don't broadcast.
     """
     tensor = as_tensor(x)
     number = one_axis("take_along_axis", axis, tensor.ndim)
@@ -365,18 +365,18 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
 def bincount(
     x: Any, /, weights: Any | None = None, minlength: int = 0, *, length: int | None = None, axis: int = -1
 ) -> Tensor:
-    """Counts of each number from 0 on among the integers along `axis`; negative numbers are ignored.
+    """Counts each number from 0 on among the integers along `axis`; negative numbers are ignored.
 
     The axis has `length` elements in the result; the other axes stay.
 
     Args:
-        weights: numbers of x's shape, summed in their dtype and in the order of the elements; without, int64 counts.
-        minlength: minimum length where `length` is not given. The length is then that of the largest number plus 1, for
-            which `x` is computed at once.
+        weights: numbers of x's shape, summed in their dtype and in element order; without weights, int64 counts.
+        minlength: minimum length if `length` is not given. The length is then at least the largest number plus 1, so
+            `x` is computed immediately.
         length: number of counts; larger numbers are ignored.
 
     Raises:
-        TrainerError: `x` is no integers, there is no such axis, or there is no `length` in a traced step.
+        TrainerError: `x` does not hold integers, the axis is out of range, or `length` is missing in a traced step.
 
     >>> engine.bincount(engine.asarray([0, 2, 2]), minlength=4).tolist()
     [1, 0, 2, 0]

@@ -25,19 +25,19 @@ Gradient = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Any]], Sequenc
 
 
 _computed: WeakKeyDictionary[Node, list[Storage | None]] = WeakKeyDictionary()
-"""Results of calls that were computed at once, where the device of the others can't call functions on the host."""
+"""Results of calls that were computed immediately, because the device can't call functions on the host."""
 
 
 @dataclass(frozen=True)
 class NumpyFunction:
-    """The function `name` of NumPy with keyword arguments; equal ones compute the same, so they share programs."""
+    """A NumPy function `name` with keyword arguments. Equal instances compute the same, so they share programs."""
 
     name: str
     keywords: tuple[tuple[str, Any], ...]
     dtypes: tuple[np.dtype, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "__qualname__", f"numpy.{self.name}")  # what errors call it
+        object.__setattr__(self, "__qualname__", f"numpy.{self.name}")  # its name in errors
 
     def __call__(self, *arrays: np.ndarray) -> Any:
         with np.errstate(all="ignore"):
@@ -50,9 +50,9 @@ class NumpyFunction:
 def numpy_call(
     name: str, inputs: Sequence[Tensor], results: Sequence[tuple[Shape, DType]], gradient: Gradient, **keywords: Any
 ) -> list[Tensor]:
-    """What the function `name` of NumPy makes of `inputs`, of the shapes and dtypes of `results`.
+    """Calls the NumPy function `name` on `inputs`; returns tensors of the shapes and dtypes in `results`.
 
-    A program file can't contain it, like any host call.
+    Like any host call, it can't be part of a program file.
     """
     function = NumpyFunction(name, tuple(sorted(keywords.items())), tuple(dtype.storage for _, dtype in results))
     arguments = tuple(tensor.dtype for tensor in inputs)
@@ -60,7 +60,7 @@ def numpy_call(
     if not targets.current().has_host_functions:
         if tracing.active() is None:
             found = run_now(call, inputs)
-            for bundle in found[0].node.inputs:  # none where nothing can be differentiated
+            for bundle in found[0].node.inputs:  # no inputs if nothing can be differentiated
                 _computed[bundle] = [tensor.node.value for tensor in found]
             return found
         targets.check_host_function(call.name)
@@ -69,7 +69,7 @@ def numpy_call(
 
 
 def _of_nodes(gradient: Gradient) -> Callable[[Node, Sequence[Node | None]], list[Node | None]]:
-    """A rule that is written in tensors, for nodes."""
+    """Wraps a gradient of tensors as a rule for nodes."""
 
     def rule(node: Node, cotangents: Sequence[Node | None]) -> list[Node | None]:
         inputs = [Tensor(source) for source in node.inputs]

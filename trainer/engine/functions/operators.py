@@ -50,7 +50,7 @@ _OPERANDS = (Tensor, *NUMBERS, np.ndarray, np.generic)
 
 
 def _operators(function: Callable[[Any, Any], Tensor]) -> tuple[Callable[[Tensor, Any], Any], ...]:
-    """The operator that `function` is, and the one for a tensor on the right."""
+    """Returns the operator of `function` for a tensor on the left, and the reflected one for a tensor on the right."""
 
     def operator(self: Tensor, other: Any) -> Any:
         return function(self, other) if isinstance(other, _OPERANDS) else NotImplemented
@@ -62,12 +62,12 @@ def _operators(function: Callable[[Any, Any], Tensor]) -> tuple[Callable[[Tensor
 
 
 def _reshape(self: Tensor, *shape: Any) -> Tensor:
-    """`x.reshape(2, 3)` and `x.reshape((2, 3))`: see the function."""
+    """`x.reshape(2, 3)` and `x.reshape((2, 3))`; see `movement.reshape`."""
     return movement.reshape(self, shape[0] if len(shape) == 1 else shape)
 
 
 def attach() -> None:
-    """Give `Tensor` its operators and methods."""
+    """Gives `Tensor` its operators and methods."""
     for name, function in _BINARY.items():
         for prefix, operator in zip(("", "r"), _operators(function), strict=True):
             setattr(Tensor, f"__{prefix}{name}__", operator)

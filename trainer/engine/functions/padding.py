@@ -29,7 +29,7 @@ _STATISTICS: dict[str, Callable[..., Tensor]] = {"maximum": max_of, "minimum": m
 def pad(
     x: Any, widths: Sequence[tuple[int, int]], /, *, mode: str = "constant", value: bool | int | float = 0
 ) -> Tensor:
-    """x with elements put before and after it: `widths` is a pair (before, after) for each axis.
+    """Pads x with elements before and after it: `widths` is a pair (before, after) for each axis.
 
     Args:
         mode: `constant` (`value`), `edge` (the outermost element), `reflect` (mirrored at the outermost element),
@@ -38,10 +38,10 @@ def pad(
             are padded in order.
         value: for `constant` and `linear_ramp`; it is rounded to x's dtype.
 
-        Gradients are added to the copied elements.
+    The gradients of copies are added to the copied elements.
 
     Raises:
-        TrainerError: the amounts are not a pair of at least 0 for each axis, the mode is unknown, a padded axis is
+        TrainerError: the widths are not a pair of at least 0 for each axis, the mode is unknown, a padded axis is
             empty (in all modes but `constant`), or x is not floating-point for `linear_ramp`, `mean` and `median`.
 
     >>> engine.pad(engine.asarray([1, 2, 3]), [(2, 1)], mode="reflect").tolist()

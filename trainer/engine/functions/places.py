@@ -1,7 +1,7 @@
 """Indices that are data: negative ones count from the end of their axis, and those out of range become the nearest one.
 
-Arithmetic on the indices does this, so that gradients flow to the elements that were read. Indices that can't be out of
-range because of how they were computed are not changed: most of a detector's indices come from sorting.
+Arithmetic on the indices does this, so that gradients flow to the elements that were read. Indices that are in range by
+construction are not adjusted: most of a detector's indices come from sorting.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _REARRANGING = frozenset({"reshape", "permute", "expand", "slice", "flip", "stop
 
 
 def as_indices(operation: str, places: Tensor) -> Node:
-    """`places` in a dtype that primitives index with.
+    """Returns `places` in a dtype that primitives accept as indices.
 
     Raises:
         TrainerError: they are not integers.
@@ -32,7 +32,7 @@ def as_indices(operation: str, places: Tensor) -> Node:
 
 
 def as_places(operation: str, indices: Any, extent: int) -> tuple[Tensor, Node]:
-    """`indices` (a tensor, an array or lists) as a tensor, and as places from 0 to `extent` - 1."""
+    """Returns `indices` (a tensor, an array or lists) as a tensor, and as a node of places from 0 to `extent` - 1."""
     places = as_tensor(indices, operation=operation)
     node = as_indices(operation, places)
     limit = _limit(node) if isinstance(indices, Tensor) else _limit_of_values(places)
@@ -48,7 +48,7 @@ def as_places(operation: str, indices: Any, extent: int) -> tuple[Tensor, Node]:
 
 
 def _limit(node: Node) -> int | None:
-    """A number above all values of an integer node, where none is negative; None where that is not known."""
+    """Returns a number above all values of an integer node, if none is negative; None if that is unknown."""
     while node.dtype is not dtypes.uint8 and (node.name in _REARRANGING or _converts_integers(node)):
         node = node.inputs[0]
     if node.dtype is dtypes.uint8:
@@ -71,8 +71,8 @@ def _converts_integers(node: Node) -> bool:
 
 
 def _limit_of_values(places: Tensor) -> int | None:
-    """As `_limit`, of values that are in memory."""
+    """`_limit` for values that are in memory."""
     if places.node.value is None:
-        return None  # a Python number: a constant, with which arithmetic is done when the program is made
+        return None  # a Python number: a constant, folded when the program is compiled
     values = places.node.value.view()
     return None if values.size and values.min() < 0 else int(values.max(initial=-1)) + 1

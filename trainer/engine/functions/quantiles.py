@@ -1,4 +1,4 @@
-"""Median and quantiles, by sorting; gradients go to the elements between which they lie."""
+"""Median and quantiles, by sorting; gradients flow to the two elements that enclose the result."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def median(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The median along `axis` (None: all); of an even number of elements the mean of the two middle ones; NaN if any
-    element is NaN.
+    """The median along `axis` (None: all). For an even number of elements it is the mean of the two middle ones; it is
+    NaN if any element is NaN.
 
     Raises:
         TrainerError: x is not floating-point, the axis is out of range, or it has no elements.
@@ -41,9 +41,9 @@ def quantile(
     """The `q` quantile of the elements along `axis` (None: all), in x's dtype; NaN if any element is NaN.
 
     Args:
-        q: a number in [0, 1]; several become a new first axis. method: the value between two sorted elements: `linear`
-        interpolation, the `lower` or `higher` one, their `midpoint`, or the `nearest` (ties to the even index), as in
-        NumPy.
+        q: a number in [0, 1]; several numbers become a new first axis.
+        method: the value between two sorted elements: `linear` interpolation, the `lower` or `higher` one, their
+            `midpoint`, or the `nearest` (ties to the even index), as in NumPy.
 
     Raises:
         TrainerError: x is not floating-point, q is outside [0, 1], the axis or the method is unknown, or there are no
@@ -89,5 +89,5 @@ def _between(ranked: Tensor, place: float, method: str) -> Tensor:
         return low
     if method == "midpoint":
         return (low + high) * 0.5
-    share = place - below  # from the nearer end, so that the ends are exact
+    share = place - below  # interpolates from the nearer end, so that the ends are exact
     return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)

@@ -23,12 +23,12 @@ Axes = tuple[int, ...]
 
 
 def sum(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
-    """The sum. Bools and signed integers are summed in int64, unsigned in uint64, others in their own (or `dtype`).
+    """The sum. Bools and signed integers are summed in int64, unsigned in uint64, others in their dtype (or `dtype`).
 
-    Axes that are summed are dropped, or kept with extent 1 with `keepdims`. Of no elements 0.
+    Reduced axes are dropped, or kept with extent 1 with `keepdims`. The sum of no elements is 0.
 
     Raises:
-        TrainerError: there is no such axis, or one is given twice.
+        TrainerError: an axis is out of range or given twice.
     """
     return _total("sum", p.reduce_sum, x, axis, dtype, keepdims)
 
@@ -36,10 +36,10 @@ def sum(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: b
 def prod(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
     """The product. Integers are multiplied as `sum` adds them, others in their own dtype (or `dtype`).
 
-    Axes as of `sum`. Of no elements 1.
+    Axes work as in `sum`. The product of no elements is 1.
 
     Raises:
-        TrainerError: there is no such axis, or one is given twice.
+        TrainerError: an axis is out of range or given twice.
     """
     return _total("prod", p.reduce_prod, x, axis, dtype, keepdims)
 
@@ -47,10 +47,10 @@ def prod(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: 
 def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The maximum, in `x`'s dtype; NaN propagates, True is greater than False. Equal maxima share the gradient.
 
-    Axes as of `sum`.
+    Axes work as in `sum`.
 
     Raises:
-        TrainerError: there is no such axis, or one is given twice, or there are no elements.
+        TrainerError: an axis is out of range or given twice, or there are no elements.
     """
     return _reduced("max", p.reduce_max, x, axis, keepdims)
 
@@ -58,28 +58,28 @@ def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The minimum, in `x`'s dtype; NaN propagates, False is less than True. Equal minima share the gradient.
 
-    Axes as of `sum`.
+    Axes work as in `sum`.
 
     Raises:
-        TrainerError: there is no such axis, or one is given twice, or there are no elements.
+        TrainerError: an axis is out of range or given twice, or there are no elements.
     """
     return _reduced("min", p.reduce_min, x, axis, keepdims)
 
 
 def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether all elements are true (not zero). bool; axes as of `sum`. Of no elements True.
+    """Whether all elements are true (not zero): bool, True for no elements. Axes work as in `sum`.
 
     Raises:
-        TrainerError: there is no such axis, or one is given twice.
+        TrainerError: an axis is out of range or given twice.
     """
     return _of_bools("all", p.reduce_min, x, axis, keepdims, empty=True)
 
 
 def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether any element is true (not zero). bool; axes as of `sum`. Of no elements False.
+    """Whether any element is true (not zero): bool, False for no elements. Axes work as in `sum`.
 
     Raises:
-        TrainerError: there is no such axis, or one is given twice.
+        TrainerError: an axis is out of range or given twice.
     """
     return _of_bools("any", p.reduce_max, x, axis, keepdims, empty=False)
 
@@ -87,10 +87,10 @@ def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean of floating-point elements; 16-bit floats are summed in float32.
 
-    Axes as of `sum`. Of no elements NaN.
+    Axes work as in `sum`. The mean of no elements is NaN.
 
     Raises:
-        TrainerError: there is no such axis, or one is given twice, or `x` is not floating-point.
+        TrainerError: an axis is out of range or given twice, or `x` is not floating-point.
     """
 
     def build(node: Node, axes: Axes) -> Node:
@@ -101,36 +101,37 @@ def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The mean squared distance from the mean, over N - `correction`, accurate however large the mean is.
+    """The sum of squared distances from the mean, divided by N - `correction`; accurate however large the mean is.
 
-    NaN where an element is NaN or infinite, over no axes too. Of x's floating-point dtype; axes as of `sum`.
+    It is NaN if an element is NaN or infinite, also over no axes. The result has x's floating-point dtype; axes work as
+    in `sum`.
 
     Raises:
-        TrainerError: there is no such axis, or one is given twice, or `x` is not floating-point.
+        TrainerError: an axis is out of range or given twice, or `x` is not floating-point.
     """
     return _variance("var", x, axis, correction, keepdims, lambda node: node)
 
 
 def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The square root of `var`. Of x's floating-point dtype; axes as of `sum`.
+    """The square root of `var`. The result has x's floating-point dtype; axes work as in `sum`.
 
     Raises:
-        TrainerError: there is no such axis, or one is given twice, or `x` is not floating-point.
+        TrainerError: an axis is out of range or given twice, or `x` is not floating-point.
     """
     return _variance("std", x, axis, correction, keepdims, p.sqrt)
 
 
 def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
-    """Mean and (biased) variance, read from memory in one pass; 16-bit floats give float32.
+    """Mean and (biased) variance in one pass over memory; 16-bit floats give float32.
 
-    The variance is NaN where an element is NaN or infinite. The mean is then not finite: whether it is NaN or infinity
+    The variance is NaN if an element is NaN or infinite. The mean is then not finite: whether it is NaN or infinity
     depends on where the element lies (`mean` and NumPy give infinity).
 
-    Each block, whose length depends only on the shape, uses distances from the mean of its middle elements; blocks are
-    merged by Chan's formula (Chan, Golub & LeVeque 1979): accurate to rounding for any mean.
+    Each block uses distances from the mean of its middle elements; its length depends only on the shape. Blocks are
+    merged by Chan's formula (Chan, Golub & LeVeque 1979), which is accurate to rounding for any mean.
 
     Raises:
-        TrainerError: there is no such axis, or one is given twice, there are no elements, or `x` is not floating-point.
+        TrainerError: an axis is out of range or given twice, there are no elements, or `x` is not floating-point.
     """
     tensor = _floating("moments", x)
     axes = rising_axes("moments", axis, tensor.ndim)
@@ -143,23 +144,23 @@ def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Te
 
 
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The index of the maximum, the first of equal ones: int64. Without `axis`, in row-major order.
+    """The index of the maximum, the first of equal ones: int64. Without `axis`, x is flattened in row-major order.
 
     The axis is dropped, or kept with extent 1 with `keepdims`.
 
     Raises:
-        TrainerError: there is no such axis, or there are no elements.
+        TrainerError: the axis is out of range, or there are no elements.
     """
     return _position("argmax", p.argmax, x, axis, keepdims)
 
 
 def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The index of the minimum, the first of equal ones: int64. Without `axis`, in row-major order.
+    """The index of the minimum, the first of equal ones: int64. Without `axis`, x is flattened in row-major order.
 
     The axis is dropped, or kept with extent 1 with `keepdims`.
 
     Raises:
-        TrainerError: there is no such axis, or there are no elements.
+        TrainerError: the axis is out of range, or there are no elements.
     """
     return _position("argmin", p.argmin, x, axis, keepdims)
 
@@ -167,13 +168,13 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Ten
 def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: DType | None = None, include_initial: bool = False
 ) -> Tensor:
-    """Sums up to and including each element along `axis` (needed unless there is one axis only).
+    """Sums up to and including each element along `axis` (required unless x has one axis only).
 
     Bools and small integers are summed in int64, floats in their own dtype (or `dtype`). With `include_initial` a zero
     comes first.
 
     Raises:
-        TrainerError: there is no such axis, or it is open.
+        TrainerError: the axis is out of range, or it is missing.
 
     >>> engine.cumulative_sum(engine.asarray([1, 2, 3]), include_initial=True).tolist()
     [0, 1, 3, 6]
@@ -184,13 +185,13 @@ def cumulative_sum(
 def cumulative_prod(
     x: Any, /, *, axis: int | None = None, dtype: DType | None = None, include_initial: bool = False
 ) -> Tensor:
-    """Products up to and including each element along `axis` (needed unless there is one axis only).
+    """Products up to and including each element along `axis` (required unless x has one axis only).
 
-    The dtype is as of `cumulative_sum`. With `include_initial` a one comes first. Derivatives of any order are right
-    where elements are zero, too.
+    The dtype is that of `cumulative_sum`. With `include_initial` a one comes first. Derivatives of any order are
+    correct even where elements are zero.
 
     Raises:
-        TrainerError: there is no such axis, or it is open.
+        TrainerError: the axis is out of range, or it is missing.
 
     >>> engine.cumulative_prod(engine.asarray([1, 2, 3])).tolist()
     [1, 2, 6]
@@ -199,22 +200,22 @@ def cumulative_prod(
 
 
 def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The number of nonzero elements: int64. Axes as of `sum`.
+    """The number of nonzero elements: int64. Axes work as in `sum`.
 
     Raises:
-        TrainerError: there is no such axis, or one is given twice.
+        TrainerError: an axis is out of range or given twice.
     """
     tensor = as_tensor(x, operation="count_nonzero")
     return sum(tensor.astype(dtypes.bool_), axis=axis, dtype=dtypes.int64, keepdims=keepdims)
 
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any | None = None, append: Any | None = None) -> Tensor:
-    """Differences of adjacent elements along `axis`, `n` times; each time has one element fewer. Bools give bools.
+    """Differences of adjacent elements along `axis`, `n` times; each time leaves one element fewer. Bools give bools.
 
     `prepend` and `append` are put before and after `x` first.
 
     Raises:
-        TrainerError: there is no such axis, `n` is negative, or what is put before or after doesn't fit.
+        TrainerError: the axis is out of range, `n` is negative, or `prepend` or `append` doesn't fit.
     """
     parts = [as_tensor(part, operation="diff") for part in (prepend, x, append) if part is not None]
     number = one_axis("diff", axis, parts[0].ndim)
@@ -230,7 +231,7 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any | None = None, a
 
 
 def _over(name: str, tensor: Tensor, axis: Axis, keepdims: bool, build: Callable[[Node, Axes], Node]) -> Tensor:
-    """What `build` makes of the tensor's node along axes that are plain."""
+    """Applies `build` to the tensor's node along `axis`, normalized to ascending axes."""
     axes = rising_axes(name, axis, tensor.ndim)
     return wrapped(_kept(build(tensor.node, axes), axes, tensor, keepdims), tensor)
 
@@ -251,10 +252,10 @@ def _total(name: str, build: Any, x: Any, axis: Axis, dtype: DType | None, keepd
 
 
 def _in_stages(build: Any, node: Node, axes: Axes) -> Node:
-    """A reduction of images [N, C, H, W] over channels and pixels: each channel's pixels first.
+    """Reduces images [N, C, H, W] over channels and pixels in two stages: the pixels of each channel first.
 
-    The order in which numbers are added is part of the result. This one runs through memory as it lies, be it row by
-    row or channels-last; all axes at once are the logical order, which costs channels-last images a copy.
+    The order of additions is part of the result. This order follows the memory layout, both row-major and
+    channels-last; all axes at once follow the logical order, which costs channels-last images a copy.
     """
     if node.ndim == 4 and axes[-3:] == (1, 2, 3) and node.size:
         return build(build(node, (2, 3)), axes[:-2])
@@ -282,7 +283,7 @@ def _reduced(name: str, reduce: Any, x: Any, axis: Axis, keepdims: bool) -> Tens
 
 
 def _ordered(node: Node) -> Node:
-    """Bools as numbers, which primitives compare."""
+    """Returns bools as numbers, which primitives can compare."""
     return cast(node, dtypes.uint8) if node.dtype is dtypes.bool_ else node
 
 

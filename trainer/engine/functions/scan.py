@@ -1,4 +1,4 @@
-"""`scan`: a step of the user's over time, in one program whose length does not change what is compiled."""
+"""`scan`: the user's step over time, in one program that is compiled once for any number of steps."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def scan(
     step: Callable[[Any, Any], tuple[Any, Any]], carry: Any, inputs: Any = None, *, reverse: bool = False,
     length: int | None = None, checkpoint_every: int | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Run `step(carry, x) -> (carry, y)` for each slice x of `inputs` along their first axis; as `jax.lax.scan`.
+    """Runs `step(carry, x) -> (carry, y)` for each slice x of `inputs` along their first axis, like `jax.lax.scan`.
 
     The step is recorded once and compiled once, for any number of steps, and values that do not change (a cast of a
-    weight) are computed once. It may read tensors and states (weights) from around it. The results
-    are those of a Python loop, to the bit. Derivatives pass: the gradient is a scan in the other direction over the
-    carried values and the results of products and reductions, which the forward scan keeps for it.
+    weight) are computed once. It may read tensors and states (weights) of the enclosing scope. The results are
+    bit-identical to those of a Python loop. A scan is differentiable: the gradient is a scan in the other direction
+    over the carried values and the results of products and reductions, which the forward scan keeps.
 
-    Layers draw new random numbers at each step, the same ones with and without `checkpoint_every`; numbers of
-    `engine.random` are those of the key and counter that they are given.
+    Layers draw new random numbers at each step, the same ones with and without `checkpoint_every`; functions of
+    `engine.random` use the key and counter that they receive.
 
     Args:
         step: takes the carry and a slice, returns the next carry, of the same structure, shapes and dtypes, and the
@@ -55,7 +55,7 @@ def scan(
         The last carry, and the outputs of all steps stacked along a new first axis.
 
     Raises:
-        TrainerError: inputs are of different lengths or there is no step; the step changes the structure, a shape or a
+        TrainerError: inputs have different lengths or there are no steps; the step changes the structure, a shape or a
             dtype of the carry, reads a value, assigns to a state, or calls Python on arrays.
     """
     names, carried = _tensors(carry, "carry")
@@ -85,7 +85,7 @@ def scan(
 
 
 def steps() -> tuple[Tensor, ...]:
-    """The number of the step of each scan that is being recorded, the outermost first; int32 of shape ()."""
+    """The step numbers of all scans that are being recorded, the outermost first; int32 of shape ()."""
     return _steps.get()
 
 
@@ -99,7 +99,7 @@ def _at(number: Tensor) -> Iterator[None]:
 
 
 class _StepRecorder:
-    """What a step does while it is recorded: values of states come from around it, and stay as they are."""
+    """Handles events while a step is recorded: states are read from the enclosing trace and can't be assigned."""
 
     effect: Node | None = None
 
@@ -134,7 +134,7 @@ class _StepRecorder:
 def _recorded(
     function: Stepped, carried: Tensors, inputs: Tensors, length: int, reverse: bool, keep: bool = True
 ) -> tuple[Tensors, Tensors]:
-    """The scan as a node of the graph; without `keep` the derivative computes each step again."""
+    """Records the scan as a node of the graph; without `keep` the derivative recomputes each step."""
     before = [placeholder(each.shape, each.dtype, "carry") for each in carried]
     slices = [placeholder(each.shape[1:], each.dtype, "slice") for each in inputs]
     with tracing.recording(_StepRecorder(tracing.active())):
@@ -146,14 +146,14 @@ def _recorded(
     made = [wrapped(p.output(bundle, place)) for place in range(len(results))]
     oldest = min(node.sequence for node in uncomputed([bundle]) if node.value is None)
     for each in made:
-        each._since = oldest  # its history: what the step reads from around it, too
+        each._since = oldest  # the history includes what the step reads from the enclosing scope
     return made[: len(carried)], made[len(carried) :]
 
 
 def _in_blocks(
     function: Stepped, carried: Tensors, inputs: Tensors, length: int, every: int, reverse: bool
 ) -> tuple[Tensors, Tensors]:
-    """A scan of scans of `every` steps, of which the derivative keeps the carry alone; what is left over comes last."""
+    """A scan over scans of `every` steps; the derivative keeps only the carry of each. Remaining steps come last."""
     blocks, rest = divmod(length, every)
 
     def block(before: Tensors, given: Tensors) -> tuple[Tensors, Tensors]:
@@ -173,7 +173,7 @@ def _in_blocks(
 def _unrolled(
     function: Stepped, carried: Tensors, inputs: Tensors, length: int, reverse: bool
 ) -> tuple[Tensors, Tensors]:
-    """Step after step, operation by operation (`engine.eager`)."""
+    """Runs step after step, operation by operation (`engine.eager`)."""
     found: list[Tensors] = []
     for place in reversed(range(length)) if reverse else range(length):
         carried, outputs = function(carried, [each[place] for each in inputs])
@@ -182,13 +182,13 @@ def _unrolled(
 
 
 def _tensors(tree: Any, name: str) -> tuple[list[str], Tensors]:
-    """The leaves of nested values other than None, by name, as tensors."""
+    """Returns the names of the leaves of nested values other than None, and the leaves as tensors."""
     leaves = [(where, value) for where, value in flatten(tree, name) if value is not None]
     return [where for where, _ in leaves], [as_tensor(value, operation="scan") for _, value in leaves]
 
 
 def _filled(tree: Any, tensors: Sequence[Tensor]) -> Any:
-    """`tree` with its leaves other than None replaced by `tensors`."""
+    """Returns `tree` with its leaves other than None replaced by `tensors`."""
     given = iter(tensors)
     return rebuild(tree, iter([None if value is None else next(given) for _, value in flatten(tree)]))
 
@@ -211,7 +211,7 @@ def _length(names: Sequence[str], inputs: Tensors, length: int | None) -> int:
 
 
 def _checked(after: Any, carry: Any, names: Sequence[str], before: Tensors) -> Tensors:
-    """The leaves of the carry that the step returned, which are as those of the one that it was given."""
+    """Returns the leaves of the carry that the step returned; checks that they match those of the previous carry."""
     found, tensors = _tensors(after, "carry")
     if outline(after) != outline(carry) or found != list(names):
         expected = ", ".join(names) or "nothing"

@@ -19,16 +19,16 @@ REDUCTIONS = ("set", "add", "multiply", "mean", "max", "min")
 def scatter(
     x: Any, indices: Any, updates: Any, /, *, axis: int = -1, reduction: str = "set", include_self: bool = True
 ) -> Tensor:
-    """`x` with `updates` written along `axis` at `indices`, both of one shape, which is x's but along the axis.
+    """`x` with `updates` written along `axis` at `indices`; both have the same shape, x's except along `axis`.
 
     Args:
         indices: integers; negative ones count from the end, those out of range go to the nearest element.
         reduction: `set` (the last of several updates of one element is stored), or x and its updates combined: `add`,
             `multiply`, `mean`, `max` or `min`.
-        include_self: False leaves out x's element where there are updates.
+        include_self: False ignores x's elements that have updates.
 
-    Gradients go to x and to the updates; equal maxima or minima share theirs. Derivatives of a product are right where
-    elements are zero, too.
+    Gradients go to x and to the updates; equal maxima or minima share theirs. Derivatives of a product are correct even
+    where elements are zero.
 
     Raises:
         TrainerError: shapes or dtypes don't match, the indices are not integers, or the reduction is unknown.
@@ -76,7 +76,7 @@ def _scattered(x: Node, places: Node, updates: Node, axis: int, reduction: str, 
         return p.where(is_written, total, x)
     scatter_along, combine = _COMBINING[reduction]
     own = scatter_along(updates, places, axis, size)
-    own = p.where(is_written, own, p.full_like(own, 1))  # not the infinity that an extremum of nothing is
+    own = p.where(is_written, own, p.full_like(own, 1))  # replaces the infinity of an extremum of nothing
     return p.where(is_written, combine(x, own) if include_self else own, x)
 
 
@@ -88,13 +88,13 @@ _COMBINING = {
 
 
 def segment_sum(x: Any, segments: Any, /, count: int) -> Tensor:
-    """Sums of the slices x[i] of each segment: [count, *x.shape[1:]], slice i belonging to segment `segments[i]`.
+    """Sums of the slices x[i] of each segment: [count, *x.shape[1:]], where slice i belongs to segment `segments[i]`.
 
-    `segments` is integers [N], in any order; slices of segments outside 0 to count - 1 are ignored. Slices are added in
+    `segments` is integers [N] in any order; slices of segments outside 0 to count - 1 are ignored. Slices are added in
     order.
 
     Raises:
-        TrainerError: `segments` are not as many integers as x has slices.
+        TrainerError: `segments` does not have one integer for each slice of x.
 
     >>> engine.segment_sum(engine.asarray([1.0, 2.0, 4.0]), [1, 0, 1], 3).tolist()
     [2.0, 5.0, 0.0]

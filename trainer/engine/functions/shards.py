@@ -1,4 +1,4 @@
-"""Functions that cross the shards of a batch."""
+"""Functions that communicate across the shards of a batch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from trainer.engine.tensor import Tensor, wrapped
 def shard_sum(x: Tensor) -> Tensor:
     """The sum of `x` over the shards of the batch; `x` itself in a step without shards.
 
-    Inside a traced step with `shards`, a value computed from rows of the batch is that of one shard. Its sum over all
-    shards is the same in each of them: one balanced tree over the shards' numbers, the lower operand first, in the
+    Inside a traced step with `shards`, a value computed from rows of the batch belongs to one shard. Its sum over all
+    shards is the same in each shard: a balanced tree over the shard numbers adds the lower operand first, in the
     shape and dtype of `x` (16-bit floats are summed in float32, bool as int32). The gradient is the sum of the
     cotangents over the shards. In a task's training or validation step, shards of padding alone are left out.
 
@@ -27,7 +27,7 @@ def shard_sum(x: Tensor) -> Tensor:
 
 
 def total(x: Tensor) -> Tensor:
-    """As `shard_sum`, also of shards of padding alone."""
+    """`shard_sum` that includes shards of padding alone."""
     if sharding.shard_count() == 1:
         return x
     if x.dtype is bool_:
@@ -38,7 +38,7 @@ def total(x: Tensor) -> Tensor:
 
 
 def shard_gather(x: Tensor) -> Tensor:
-    """The values of `x` of all shards in order, [shards, ...]; one of `x` itself in a step without shards.
+    """The values of `x` in all shards, in order: [shards, ...], or [1, ...] in a step without shards.
 
     The bits of each shard's value are kept, except that -0 becomes 0.
     """
@@ -51,11 +51,11 @@ def shard_gather(x: Tensor) -> Tensor:
 
 
 def from_process(x: Tensor, needed: Tensor, process: int) -> Tensor:
-    """The value that `x` has in a process of the training, in all of them.
+    """Returns, in all processes, the value that `x` has in one process of the training.
 
     Args:
         x: the same in all shards. In other processes it only gives shape and dtype, and is not computed.
-        needed: what `x` is computed from in its process: the sums over shards that it depends on are those of all.
+        needed: what `x` is computed from in its process; all processes compute the sums over shards that it depends on.
         process: the number of the process.
     """
     return wrapped(p.from_process(x.node, needed.node, process), x)

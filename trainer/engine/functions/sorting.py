@@ -27,7 +27,7 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
     is unique. Up to 64 elements are sorted by counting, more by their digits, in linear time.
 
     Raises:
-        TrainerError: there is no such axis.
+        TrainerError: the axis is out of range.
 
     >>> engine.argsort(engine.asarray([3.0, 1.0, 2.0])).tolist()
     [1, 2, 0]
@@ -37,12 +37,12 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """`x` sorted along `axis`, of its shape and dtype; each element's gradient flows to its original position.
+    """`x` sorted along `axis`, in its shape and dtype; each element's gradient flows to its original position.
 
     NaN counts as greater than any number. Of zeros, -0 comes first (last in descending order).
 
     Raises:
-        TrainerError: there is no such axis.
+        TrainerError: the axis is out of range.
 
     >>> engine.sort(engine.asarray([3.0, 1.0, 2.0]), descending=True).tolist()
     [3.0, 2.0, 1.0]
@@ -52,8 +52,8 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 
 def top_k(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """The `k` largest elements along `axis` in descending order, and their indices, int64; of equal elements the first
-    ones.
+    """The `k` largest elements along `axis` in descending order, and their indices, int64; among equal elements
+    the first are chosen.
 
     With `largest=False` the smallest ones in ascending order. The axis has `k` elements in both results. A small `k`
     takes one pass, without sorting the others.
@@ -77,10 +77,10 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any | None 
     """Where each element of `x2` would be inserted into the sorted `x1` [N] so that it stays sorted: int64, x2's shape.
 
     `x2` may be a Python number. `side="left"` gives the first such index, from 0, "right" the last one, up to N. NaN
-    counts as greater than any number. `sorter` holds the indices that sort `x1`, where it is not sorted itself.
+    counts as greater than any number. `sorter` holds the indices that sort `x1`, if `x1` is not sorted itself.
 
     Raises:
-        TrainerError: `x1` has not one axis, `side` is neither of both, or the dtypes are of different kinds.
+        TrainerError: `x1` does not have one axis, `side` is unknown, or the dtypes are of different kinds.
 
     >>> engine.searchsorted(engine.asarray([1.0, 2.0, 2.0, 5.0]), engine.asarray([2.0, 9.0])).tolist()
     [1, 4]
@@ -104,7 +104,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any | None 
     low = p.full(values.shape, 0, dtypes.int64)
 
     def step(low: Node, span: int) -> Node:
-        """`low`, increased by `span` where all of these elements come before the value."""
+        """Returns `low`, increased by `span` where the `span` elements from `low` on all come before the value."""
         last = p.gather(table.node, p.add(low, p.full_like(low, span - 1)), 0)
         before = _is_less(last, values.node) if side == "left" else p.logical_not(_is_less(values.node, last))
         return p.where(before, p.add(low, p.full_like(low, span)), low)
@@ -118,7 +118,7 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
     """Whether each element of `x1` is equal to one of `x2`, of any shape: bool of x1's shape. NaN is equal to nothing.
 
     With `invert`, whether it is equal to none. `x2` is sorted and searched; complex numbers, which have no order, are
-    compared in pairs. One of both may be a Python number.
+    compared in pairs. Either may be a Python number.
 
     Raises:
         TrainerError: the dtypes are of different kinds.
@@ -141,7 +141,7 @@ def _is_member(x1: Any, x2: Any) -> Tensor:
     if dtype.is_complex or not table.size:
         return any_of(equal(expand_dims(values, axis=-1), table), axis=-1)
     table = sort(table)
-    return equal(take(table, searchsorted(table, values)), values)  # a place behind the end reads the last element
+    return equal(take(table, searchsorted(table, values)), values)  # a place past the end reads the last element
 
 
 def _is_less(a: Node, b: Node) -> Node:
@@ -182,8 +182,8 @@ class UniqueInverse(NamedTuple):
 def unique_values(x: Any, /) -> Tensor:
     """The distinct elements of `x`, sorted: [K].
 
-    K is known only when the elements are, so they are computed at once; gradients go to the first of equal elements. Of
-    x's dtype.
+    K depends on the elements, so they are computed immediately. Gradients flow to the first of equal elements. The
+    result has x's dtype.
 
     Raises:
         TrainerError: a step is being traced; sort there, and compare neighbors.
@@ -203,7 +203,7 @@ def unique_counts(x: Any, /) -> UniqueCounts:
     """`values`, as in `unique_values`, and their `counts`, int64 [K].
 
     Raises:
-        TrainerError: as `unique_values`.
+        TrainerError: see `unique_values`.
 
     >>> engine.unique_counts(engine.asarray([3, 1, 3])).counts.tolist()
     [1, 2]
@@ -216,7 +216,7 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
     """`values`, as in `unique_values`, and the index of each element in them: `inverse_indices`, int64 of x's shape.
 
     Raises:
-        TrainerError: as `unique_values`.
+        TrainerError: see `unique_values`.
 
     >>> engine.unique_inverse(engine.asarray([3, 1, 3])).inverse_indices.tolist()
     [1, 0, 1]
@@ -229,7 +229,7 @@ def unique_all(x: Any, /) -> UniqueAll:
     """`values`, the first index of each in the flattened x (`indices`, int64 [K]), `inverse_indices` and `counts`.
 
     Raises:
-        TrainerError: as `unique_values`.
+        TrainerError: see `unique_values`.
 
     >>> engine.unique_all(engine.asarray([3, 1, 3])).indices.tolist()
     [1, 0]
@@ -266,13 +266,13 @@ def _order(flat: Tensor) -> Tensor:
 
 
 def _begins(values: Tensor) -> Tensor:
-    """Which of sorted values are others than the one before."""
+    """Marks sorted values that differ from the one before."""
     first = Tensor(p.full((1,), True, dtypes.bool_))
     return concat([first, values[1:] != values[:-1]])
 
 
 def _places_of(mask: Tensor, operation: str, *others: Tensor) -> Tensor:
-    """Where a mask [N] holds, in order, computed now; and with it the `others`, which are read again."""
+    """Returns the indices where a mask [N] is true. Computes it now, together with `others`, which are read again."""
     if tracing.active() is not None:
         raise refusal(
             operation,

@@ -18,8 +18,8 @@ def windows(x: Any, size: Any, /, *, axis: Any = -1, stride: Any = 1, dilation: 
 
     The axis becomes the number of windows, (extent - dilation·(size - 1) - 1) // stride + 1, and the window's elements
     are a new last axis: `y[..., i, ..., r] = x[..., i·stride + r·dilation, ...]`. With several axes, `size` and the
-    others are one number for all or one for each, and the new axes come in their order. It is a view that fuses with
-    its users, even if windows overlap; gradients of overlapping windows are added. Of any dtype.
+    others are one number for all or one for each, and the new axes come in that order. The result is a view that fuses
+    with its users, even if windows overlap; gradients of overlapping windows are added. x may have any dtype.
 
     Raises:
         TrainerError: the axis is out of range; size, stride or dilation is below 1; or a window is longer than the
@@ -46,7 +46,7 @@ def windows(x: Any, size: Any, /, *, axis: Any = -1, stride: Any = 1, dilation: 
 def unfold(x: Any, kernel_size: Any, /, *, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The windows of x [N, C, H, W] as columns [N, C·R·S, P·Q] (im2col), the operand of a convolution's matrix product.
 
-    Arguments as of `convolution`; padding counts as zeros. Of any dtype.
+    Arguments are those of `convolution`; padding counts as zeros. x may have any dtype.
 
     Raises:
         TrainerError: x does not have four axes, or the geometry gives no windows.
@@ -67,9 +67,9 @@ def unfold(x: Any, kernel_size: Any, /, *, dilation: Any = 1, padding: Any = 0, 
 def fold(
     x: Any, output_size: Any, kernel_size: Any, /, *, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
-    """The transpose of `unfold`: columns [N, C·R·S, P·Q] added where the windows lie in [N, C, H, W] = `output_size`.
+    """The transpose of `unfold`: adds columns [N, C·R·S, P·Q] at their windows in [N, C, H, W].
 
-    Of any dtype but bool.
+    `output_size` is (H, W). x may have any dtype but bool.
 
     Raises:
         TrainerError: x does not have three axes, or its number of columns or windows does not match the geometry.

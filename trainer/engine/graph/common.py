@@ -1,4 +1,4 @@
-"""Common subexpressions: nodes of the same operation, inputs and attributes are merged before a graph is computed."""
+"""Common subexpression elimination: merges nodes of equal operation, inputs and attributes before computation."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from trainer.engine.graph.rewrite import on, rebuilt
 
 
 class Common:
-    """The nodes of a graph in the making, one of each kind: the first that `of` was asked for."""
+    """The nodes of a graph under construction; of equal nodes, only the first that `of` receives is added."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], Node] = {}
         self._members: set[Node] = set()
 
     def of(self, node: Node) -> Node:
-        """The node of the graph that computes what `node` does; `node` itself, on nodes of the graph, if it is new."""
+        """Returns the graph's node that is equal to `node`; if it has none, adds `node`, on inputs from the graph."""
         if node in self._members:
             return node
         inputs = tuple([self.of(source) for source in node.inputs])
@@ -31,7 +31,7 @@ class Common:
 
 
 def merged(outputs: Sequence[Node]) -> list[Node]:
-    """`outputs` of a graph in which no two nodes compute the same, without what only derivatives need."""
+    """Returns `outputs` in a graph without equal nodes and without nodes that only derivatives need."""
     common = Common()
 
     def rule(node: Node, inputs: tuple[Node, ...]) -> Node:

@@ -15,17 +15,17 @@ from trainer.engine.graph.primitives.compose import add_all
 
 
 def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node | None]:
-    """The cotangents of `wrt`, given `output`'s: None for a node that `output` does not depend on, zeros for one that
-    is used but whose derivative vanishes everywhere (as floor's does).
+    """Returns the cotangents of `wrt`, given that of `output`: None for a node that `output` does not depend on, zeros
+    for a node that is used but whose derivative vanishes everywhere (as floor's does).
 
-    Only nodes on a path from one of `wrt` to `output` are visited. Equal nodes count as one, but none of `wrt` as
-    another one. Cotangents that meet are added in the order from the last use to the first.
+    Only nodes on a path from one of `wrt` to `output` are differentiated. Equal nodes are merged, except nodes of
+    `wrt`. The cotangents of a node are added in the order from its last use to its first.
     """
     return pullback([output], wrt, [cotangent])
 
 
 def pullback(outputs: Sequence[Node], wrt: Sequence[Node], given: Sequence[Node]) -> list[Node | None]:
-    """As `gradients`, for several outputs whose cotangents are `given`."""
+    """As `gradients`, for several outputs with the cotangents `given`."""
     targets = set(wrt)
     sources, outputs = _distinct(outputs, targets)
     varying = _varying(sources, targets)
@@ -66,14 +66,14 @@ def _add_parts(
 
 
 def _bundle_gradient(node: Node, parts: Mapping[int, list[Node]]) -> Sequence[Node | None]:
-    """What a bundle's gradient makes of the cotangents of its outputs, where there are any."""
+    """Returns the gradient of a bundle, given the cotangents of its outputs; an output without any gets None."""
     gradient = GRADIENTS[node.name]
     assert gradient is not None
     return gradient(node, tuple([add_all(parts[at]) if at in parts else None for at in range(len(p.outputs_of(node)))]))
 
 
 def _distinct(outputs: Sequence[Node], targets: set[Node]) -> tuple[dict[Node, tuple[Node, ...]], list[Node]]:
-    """The nodes made after `targets` that `outputs` depend on, merged, with their inputs; and those of `outputs`."""
+    """Merges nodes behind `outputs`, from the oldest of `targets` on; returns their inputs, and the merged outputs."""
     first: dict[Node, Node] = {}
     known: dict[tuple[object, ...], Node] = {}
     sources: dict[Node, tuple[Node, ...]] = {}
@@ -91,7 +91,7 @@ def _distinct(outputs: Sequence[Node], targets: set[Node]) -> tuple[dict[Node, t
 
 
 def _varying(sources: Mapping[Node, Sequence[Node]], targets: set[Node]) -> set[Node]:
-    """The real and complex nodes that change when one of `targets` does, by a path that gradients can pass."""
+    """Returns the real and complex nodes that depend on one of `targets` by a path that gradients can pass."""
     varying = {node for node in targets if node.dtype.is_inexact}
     for node, inputs in sources.items():
         if (
@@ -105,7 +105,7 @@ def _varying(sources: Mapping[Node, Sequence[Node]], targets: set[Node]) -> set[
 
 
 def _reached(outputs: Sequence[Node], sources: Mapping[Node, Sequence[Node]], varying: set[Node]) -> set[Node]:
-    """The nodes of `varying` that `outputs` depend on by a path that gradients can pass; and `outputs`."""
+    """Returns `outputs` and the nodes of `varying` that they depend on by a path that gradients can pass."""
 
     def passed(node: Node) -> list[Node]:
         is_open = GRADIENTS[node.name] is not None

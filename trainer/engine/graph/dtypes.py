@@ -1,8 +1,8 @@
-"""The element types and their promotion, after the Python array API standard.
+"""The element types: those of the Python array API standard, bfloat16 and float16.
 
-bfloat16 and float16 are for storing: operations on them compute in float32 and round to nearest even (`half.py`).
-NumPy has no bfloat16, so its arrays are carried as ``uint16`` bit patterns (`DType.storage`). Complex numbers are pairs
-of floats, which primitives only move, join and part (`primitives/complex.py`).
+bfloat16 and float16 are storage formats: operations on them compute in float32 and round to nearest even (`half.py`).
+NumPy has no bfloat16, so its arrays hold ``uint16`` bit patterns (`DType.storage`). Complex numbers are pairs of
+floats; primitives only move, join and split them (`primitives/complex.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Kind = Literal["bool", "uint", "int", "float", "complex"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type, of which there is one object each. `storage` is the NumPy type of its memory."""
+    """An element type; there is one object for each. `storage` is the NumPy dtype of its memory."""
 
     name: str
     kind: Kind
@@ -29,7 +29,7 @@ class DType:
         return self.name
 
     def __reduce__(self) -> str:
-        return "bool_" if self.name == "bool" else self.name  # copies and pickles are the module's object
+        return "bool_" if self.name == "bool" else self.name  # copies and unpickled dtypes are the module's object
 
     @property
     def is_float(self) -> bool:
@@ -50,12 +50,12 @@ class DType:
 
     @property
     def is_half(self) -> bool:
-        """Whether it is a float of 16 bits, which operations widen to float32."""
+        """Whether it is a 16-bit float, which operations widen to float32."""
         return self.kind == "float" and self.itemsize == 2
 
     @property
     def part(self) -> DType:
-        """The dtype of the real and the imaginary part; of real numbers their own."""
+        """The dtype of the real and imaginary parts; a real dtype is its own part."""
         return {"complex64": float32, "complex128": float64}.get(self.name, self)
 
     @property

@@ -12,8 +12,8 @@ from trainer import TrainerError
 from trainer.engine.graph.dtypes import DType
 
 _PACKAGE = os.path.dirname(os.path.abspath(trainer.__file__)) + os.sep
-_LIBRARY = os.path.dirname(os.path.abspath(os.__file__))  # contextlib and the like, between the user and the package
-_RECIPES = os.path.join(_PACKAGE, "recipes") + os.sep  # written like a user's code, and copied to become one
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__))  # frames between the user and the package, e.g. contextlib
+_RECIPES = os.path.join(_PACKAGE, "recipes") + os.sep  # written like user code, and copied to become user code
 
 
 class ArgumentError(TrainerError, ValueError):
@@ -21,15 +21,15 @@ class ArgumentError(TrainerError, ValueError):
 
 
 class DTypeError(ArgumentError, TypeError):
-    """Dtypes that an operation does not take, or that don't meet in one; a `TypeError` too, as libraries expect it."""
+    """Unsupported dtypes, or dtypes without a common promoted dtype; also a `TypeError`, as libraries expect."""
 
 
 class IndexingError(ArgumentError, IndexError):
-    """What is no index or axis of an array; an `IndexError` too."""
+    """An invalid index or axis of an array; also an `IndexError`."""
 
 
 def user_line() -> str | None:
-    """`file.py:12` of the innermost frame outside the package (recipes count as outside); None where there is none."""
+    """Returns `file.py:12` of the innermost frame outside the package (recipes count as outside), or None."""
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
@@ -42,13 +42,13 @@ def user_line() -> str | None:
 
 
 def check_dtype(operation: str, dtype: object) -> None:
-    """Refuse a dtype that is not the engine's: a name, or another library's type."""
+    """Rejects a dtype that is not the engine's: a name, or another library's type."""
     if not isinstance(dtype, DType):
         raise refusal(operation, "not an element type", found=repr(dtype), expected="one such as engine.float32")
 
 
 def describe(values: Sequence[Any]) -> str:
-    """Dtypes and shapes of nodes or tensors, as in `float32[3, 4] and int32[2]`."""
+    """Returns dtypes and shapes of nodes or tensors, as in `float32[3, 4] and int32[2]`."""
     return " and ".join(f"{value.dtype}{list(value.shape)}" for value in values) or "nothing"
 
 
@@ -56,6 +56,6 @@ def refusal(
     operation: str, problem: str, *, found: object = None, expected: object = None, hint: str | None = None,
     kind: type[ArgumentError] = ArgumentError,
 ) -> TrainerError:  # fmt: skip
-    """The error to raise when `operation` can't do what it was asked for."""
+    """Returns the error to raise when `operation` can't handle its arguments."""
     kind = IndexingError if operation == "index" else kind
     return kind(f"{operation}: {problem}", where=user_line(), found=found, expected=expected, hint=hint)

@@ -1,4 +1,4 @@
-"""Floats of 16 bits: in memory (bfloat16 as uint16 bit patterns), and computed with in float32."""
+"""16-bit floats: their form in memory (bfloat16 as uint16 bit patterns), and in computations (float32)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def to_bits(array: np.ndarray) -> np.ndarray:
 
 
 def from_bits(bits: np.ndarray) -> np.ndarray:
-    """The float32 values of uint16 bit patterns, an array of no axes too; exact."""
+    """The exact float32 values of bfloat16 bit patterns (uint16), for arrays of any rank, 0 included."""
     return np.asarray(bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def stored(values: np.ndarray, dtype: DType) -> np.ndarray:
-    """`values` as memory of a 16-bit `dtype` holds them; those of other dtypes as they are."""
+    """`values` in the memory format of a 16-bit `dtype`; unchanged for other dtypes."""
     if dtype is dtypes.bfloat16:
         return to_bits(values)
     if dtype is dtypes.float16:
@@ -34,12 +34,12 @@ def stored(values: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def widened(memory: np.ndarray, dtype: DType) -> np.ndarray:
-    """What memory of a 16-bit `dtype` holds, as float32; memory of other dtypes as it is. Exact."""
+    """The exact float32 values in memory of a 16-bit `dtype`; memory of other dtypes is returned unchanged."""
     if dtype is dtypes.bfloat16:
         return from_bits(memory)
     return memory.astype(np.float32) if dtype is dtypes.float16 else memory
 
 
 def rounded(values: np.ndarray, dtype: DType) -> np.ndarray:
-    """`values` rounded to `dtype`; those of a 16-bit one as float32."""
+    """`values` rounded to `dtype`; as float32 values for a 16-bit dtype."""
     return widened(stored(values, dtype), dtype) if dtype.is_half else values.astype(dtype.storage, copy=False)

@@ -1,7 +1,7 @@
 """The line of the user's code that created each node.
 
-Lines are noted only while a device computes asynchronously: its errors are raised at a later line. Elsewhere the
-traceback has it, and finding it would add a third to the cost of a node.
+Lines are noted only while `noting` is above 0, as on asynchronous devices: they raise errors at a later line. Otherwise
+the traceback has the line, and finding it would add a third to the cost of a node.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ class _Noted(Protocol):
 Made = TypeVar("Made", bound=_Noted)
 
 noting = 0
-"""How many devices need lines now."""
+"""Number of users that need lines now: asynchronous devices, checks, traces for shards or export."""
 
 _inherited: ContextVar[str | None] = ContextVar("inherited_line", default=None)
 
 
 def current() -> str | None:
-    """The line for a new node: that of the node that it replaces, or the user's."""
+    """Returns the line for a new node: that of the node that it replaces, or the user's."""
     return _inherited.get() or user_line()
 
 
 def inherited(nodes: Iterable[Made]) -> Iterator[Made]:
-    """Each of `nodes` in turn; nodes that are made meanwhile have its line."""
+    """Yields each of `nodes`; nodes that are made before the next one get its line."""
     if not noting:
         yield from nodes
         return

@@ -1,4 +1,4 @@
-"""Nodes: the vertices of the lazy graph. Each call that builds one makes a new one: equal nodes are different values
+"""Nodes: the vertices of the lazy graph. Each call that builds a node makes a new one: equal nodes are different values
 to a user who differentiates with respect to one of them. `graph.common` merges them before anything is computed.
 """
 
@@ -22,20 +22,20 @@ Family = Literal[
 
 
 Gradient = Callable[["Node", Any], Sequence["Node | None"]]
-"""(node, cotangent) -> a node or None (zero) for each input. The cotangent of a bundle is a tuple of such."""
+"""(node, cotangent) -> a node or None (zero) for each input. A bundle takes a tuple: a cotangent for each output."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Primitive:
     """One entry of the table of primitives.
 
-    `shape` and `dtype` take (inputs, attributes) and refuse what can't work with a `TrainerError`.
+    `shape` and `dtype` take (inputs, attributes), and raise a `TrainerError` if these are invalid.
     `reference` takes (attributes, *arrays), NumPy arrays of the logical shape (bfloat16 widened to float32),
     and returns the result before rounding to the node's dtype.
 
-    A primitive with `outputs` makes bundles: nodes without a value of their own, whose outputs are read by nodes of
-    the primitive "output". `outputs` takes (inputs, attributes) and gives each one's shape and dtype, `reference` a
-    tuple of arrays. Nodes of an `effect` are never merged: each computes once what it does.
+    A primitive with `outputs` makes bundles: nodes without a value, whose outputs are read by nodes of the primitive
+    "output". `outputs` takes (inputs, attributes) and returns the shape and dtype of each output; `reference` returns
+    a tuple of arrays. Nodes of a primitive with an `effect` are never merged: each runs once.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Primitive:
 class Node:
     """A value of the graph: `operation` applied to `inputs` with `attributes` (a hashable tuple).
 
-    `value` is the memory of the value once it has been computed; a leaf has it from the beginning. `handle` gives the
-    tensor that stands for the node, or None once that is gone; it is None itself until a tensor takes the node. A
-    node has at most one handle, so a derivative with respect to a tensor is one with respect to its node. `witness` is
-    a node with a live handle that was found among those it depends on (`engine.history`). `line` is where the user made
-    it, if that is noted (`graph.lines`).
+    `value` is the memory of the value once it has been computed; a leaf has it from the beginning. `handle` returns
+    the tensor of the node, or None once that is deleted; it is None itself until a tensor takes the node. A node has
+    at most one handle, so a derivative with respect to a tensor is one with respect to its node. `witness` is a node
+    with a live handle, found among its dependencies (`engine.history`). `line` is the user's line that made the node,
+    if lines are noted (`graph.lines`).
     """
 
     __slots__ = (
@@ -71,7 +71,7 @@ class Node:
     attributes: tuple[Any, ...]
     shape: Shape
     dtype: DType
-    sequence: int  # grows as nodes are made: inputs always come before their users, and order is the user's
+    sequence: int  # grows as nodes are made: inputs come before their users, in the order of the user's calls
     handle: Callable[[], Any] | None
     value: Storage | None
     witness: Node | None
@@ -83,7 +83,7 @@ class Node:
 
     @property
     def is_bundle(self) -> bool:
-        """Whether it stands for several outputs and has no value itself."""
+        """Whether it computes several outputs and has no value itself."""
         return self.operation.outputs is not None
 
     @property
@@ -108,7 +108,7 @@ class Node:
 def make_node(
     operation: Primitive, inputs: tuple[Node, ...], attributes: tuple[Any, ...] = (), shape: Shape | None = None
 ) -> Node:
-    """A new node of `operation` on `inputs` with `attributes`; checks dtypes, and shapes unless `shape` is known."""
+    """Makes a node of `operation` on `inputs` with `attributes`; checks dtypes, and shapes unless `shape` is known."""
     node = Node.__new__(Node)
     node.operation, node.inputs, node.attributes = operation, inputs, attributes
     node.shape = operation.shape(inputs, attributes) if shape is None else shape
@@ -120,20 +120,20 @@ def make_node(
 
 
 def equality_key(node: Node, inputs: tuple[Node, ...]) -> tuple[Any, ...]:
-    """What nodes on `inputs` that compute the same have in common."""
+    """Returns a key that equal nodes on `inputs` share; a node with an effect is equal only to itself."""
     key = (node.operation, *map(id, inputs), node.attributes)
     return (*key, id(node)) if node.operation.effect else key
 
 
 def nobody() -> None:
-    """The `handle` of a node that several users share: a tensor of it takes a node of its own."""
+    """The `handle` of a node that several users share: each tensor of it takes an alias instead."""
 
 
 def topological(outputs: Sequence[Node], since: int = 0) -> list[Node]:
-    """Every node that `outputs` depend on in the order in which they were made; none older than `since`."""
+    """Returns every node that `outputs` depend on, in the order in which they were made; none older than `since`."""
     found = dict.fromkeys(outputs)
     waiting = list(found)
-    for node in waiting:  # which grows; `reached`, without two calls for each node
+    for node in waiting:  # the list grows; as `reached`, without two calls for each node
         for source in node.inputs:
             if source not in found and source.sequence >= since:
                 found[source] = None
@@ -143,10 +143,10 @@ def topological(outputs: Sequence[Node], since: int = 0) -> list[Node]:
 
 
 def reached(starts: Iterable[_Element], following: Callable[[_Element], Iterable[_Element]]) -> dict[_Element, None]:
-    """`starts` and whatever follows them, each once, the nearest first."""
+    """Returns `starts` and all that is reachable from them by `following`, each once, in breadth-first order."""
     found = dict.fromkeys(starts)
     waiting = list(found)
-    for each in waiting:  # which grows
+    for each in waiting:  # the list grows
         for other in following(each):
             if other not in found:
                 found[other] = None
@@ -155,10 +155,10 @@ def reached(starts: Iterable[_Element], following: Callable[[_Element], Iterable
 
 
 def uncomputed(outputs: Sequence[Node]) -> list[Node]:
-    """As `topological`, without what a node with a value was computed from."""
+    """As `topological`, but does not follow the inputs of nodes with a value."""
     visited = dict.fromkeys(outputs)
     found = list(visited)
-    for node in found:  # which grows
+    for node in found:  # the list grows
         if node.value is None:
             for source in node.inputs:
                 if source not in visited:

@@ -36,7 +36,7 @@ def _multiply(word: np.ndarray, multiplier: np.uint64) -> tuple[np.ndarray, np.n
 
 
 def random_bits(key: np.ndarray, counter: np.ndarray, shape: tuple[int, ...], word: int) -> np.ndarray:
-    """int32 bits of `shape`: the primitive `random_bits`, see there. `key` and `counter` are int32 [2]."""
+    """int32 random bits of `shape`, as the primitive `random_bits` defines them. `key` and `counter` are int32 [2]."""
     index = np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.uint64).reshape(shape)
     low, high = (index & np.uint64(0xFFFFFFFF)).astype(np.uint32), (index >> np.uint64(32)).astype(np.uint32)
     step, key_words = np.asarray(counter, np.int32).view(np.uint32), np.asarray(key, np.int32).view(np.uint32)

@@ -1,4 +1,4 @@
-"""Whole-graph helpers: rebuilding node by node or with some nodes replaced, and attributes as keys."""
+"""Helpers for whole graphs: rebuild each node, or replace some nodes; and attributes as keys."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from trainer.engine.graph.node import Node, make_node, topological, uncomputed
 
 
 def on(node: Node, inputs: tuple[Node, ...]) -> Node:
-    """A node that computes of `inputs` what `node` does of its own; `node` itself on its own."""
+    """Returns a node of `node`'s operation on `inputs`; `node` itself if these are its inputs."""
     return node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
 
 
 def rebuilt(outputs: Sequence[Node], rule: Callable[[Node, tuple[Node, ...]], Node]) -> list[Node]:
-    """`outputs` with every node replaced by what `rule` makes of it and of its new inputs."""
+    """Returns `outputs` with every node replaced by `rule(node, new inputs)`."""
     fresh: dict[Node, Node] = {}
     for node in inherited(topological(outputs)):
         fresh[node] = rule(node, tuple([fresh[source] for source in node.inputs]))
@@ -23,9 +23,9 @@ def rebuilt(outputs: Sequence[Node], rule: Callable[[Node, tuple[Node, ...]], No
 
 
 def replaced(outputs: Sequence[Node], instead: Mapping[Node, Node]) -> list[Node]:
-    """`outputs` with every node of `instead` exchanged for its value, and what depends on it rebuilt.
+    """Returns `outputs` with every node of `instead` replaced by its value there, and its users rebuilt.
 
-    Nodes with a value stay as they are, unless `instead` has them.
+    Nodes with a value are kept, unless `instead` has them.
     """
     fresh: dict[Node, Node] = dict(instead)
     for node in inherited(uncomputed(outputs)):
@@ -36,5 +36,5 @@ def replaced(outputs: Sequence[Node], instead: Mapping[Node, Node]) -> list[Node
 
 
 def typed(attributes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Attributes that differ where 1, 1.0 and True do."""
+    """Returns attributes as a key in which 1, 1.0 and True differ."""
     return tuple([(type(value), value) if isinstance(value, bool | int | float) else value for value in attributes])

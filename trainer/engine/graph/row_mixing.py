@@ -1,14 +1,14 @@
-"""Where the rows of a batch lie in the values of a graph, and operations that mix them.
+"""Finds the axis of the batch's rows in each value of a graph, and operations that mix rows.
 
-In a step with shards each row's values must depend on that row alone, up to sums over the rows: the whole batch's loss
-is then the mean of the shards' losses. An operation that mixes rows otherwise has another result in a shard than in the
-whole batch. It may be followed by `shard_sum`, whose result is the same in all shards, as in a batch norm.
+In a step with shards, the values of each row must depend on that row alone, except for sums over the rows: the loss of
+the whole batch is then the mean of the shards' losses. Operations that mix rows in another way have different results
+in a shard and in the whole batch. `shard_sum` makes them valid, since all shards get the same sum, as in a batch norm.
 
 Each value is one of these:
 
 - `None`: it depends on no row.
-- `Rows`: one of its axes has the rows.
-- `Total`: a sum over the rows times values without rows, plus values without rows, as a mean loss is.
+- `Rows`: one of its axes holds the rows.
+- `Total`: a sum over the rows times values without rows, plus values without rows, e.g. a mean loss.
 - `Mixed`: anything else, with the operation that made it.
 
 Values computed from the batch alone, without learned values, are exempt: an augmentation may mix the images of a shard,
@@ -29,7 +29,7 @@ from trainer.engine.graph.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """`count` rows along `axis`: index (block · count + row) · `inner` + place, of any number of blocks."""
+    """`count` rows along `axis`, in any number of blocks: index (block · count + row) · `inner` + place."""
 
     axis: int
     count: int
@@ -47,7 +47,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """Made from rows by `node`, for the reason `why`."""
+    """A value that depends on rows mixed by `node`; `why` is the reason."""
 
     node: Node
     why: str
@@ -62,9 +62,9 @@ class _Mixing(Exception):
 
 
 def check_rows(outputs: Sequence[Node], arguments: Collection[Storage], states: Collection[Storage]) -> None:
-    """Raise if `outputs` mix rows of the `arguments`, which are along the first axis of each.
+    """Raises if `outputs` mix rows of the `arguments`, which are along the first axis of each.
 
-    states: what the step reads; those of floating-point numbers are learned.
+    states: the states that the step reads; those with floating-point dtypes are learned.
 
     Raises:
         TrainerError: names the operation and the user's line.
@@ -91,7 +91,7 @@ def check_rows(outputs: Sequence[Node], arguments: Collection[Storage], states: 
 
 
 def _walk(outputs: Sequence[Node], states: dict[Node, State | States], learned: set[Node]) -> None:
-    """Fill in the states of what `outputs` depend on, and what depends on `learned`."""
+    """Adds to `states` the state of each node behind `outputs`, and to `learned` the nodes that depend on it."""
     for node in topological(outputs):
         if node in states:
             continue
@@ -128,7 +128,7 @@ def _after(node: Node, given: Sequence[Any], *, is_learned: bool) -> State | Sta
 
 
 def _of_batch(node: Node, given: Sequence[State]) -> State:
-    """Of a value from the batch alone that mixes rows: it has rows of its own where it has as many as before."""
+    """State of a value from the batch alone that mixes rows: the input's rows if the extent of their axis is kept."""
     place, rows = next((place, state) for place, state in enumerate(given) if isinstance(state, Rows))
     shape = node.inputs[place].shape
     is_kept = node.shape[rows.axis : rows.axis + 1] == shape[rows.axis : rows.axis + 1]
@@ -136,7 +136,7 @@ def _of_batch(node: Node, given: Sequence[State]) -> State:
 
 
 def _of_totals(node: Node, given: Sequence[State]) -> State:
-    """Of values without rows along an axis: whether it is linear in the sums."""
+    """State of an operation on sums over rows: `Total` if it is linear in them; else the operation mixes rows."""
     totals = [state is not None for state in given]
     is_linear = (
         node.operation.family == "movement"
@@ -166,7 +166,7 @@ _SUMS = frozenset({"reduce_sum", "reduce_mean"})
 
 
 def _same(node: Node, given: Sequence[State]) -> Rows:
-    """The rows of all inputs that have some. One row per shard can't be mixed."""
+    """The rows of all inputs that have rows, which must agree. Shards of one row can't mix rows."""
     found = [state for state in given if isinstance(state, Rows)]
     if any(state != found[0] and max(state.count, found[0].count) > 1 for state in found):
         raise _Mixing("rows along one axis meet rows along another")
@@ -232,7 +232,7 @@ def _reduce(node: Node, given: Sequence[Any]) -> State:
 
 
 def _along(node: Node, given: Sequence[State]) -> State:
-    """What has an `axis` along which it combines elements."""
+    """The rule of operations that combine elements along an `axis`."""
     return _elsewhere(_same(node, given), [node.attribute("axis")], "it goes along the rows")
 
 
@@ -323,7 +323,7 @@ def _scan(node: Node, given: Sequence[Any]) -> States:
     if any(isinstance(rows, Rows) and rows.axis == 0 for rows in inputs):
         raise _Mixing("each step has other rows")
     slices = [rows.at(rows.axis - 1) if isinstance(rows, Rows) else rows for rows in inputs]
-    while True:  # each time more of what is carried has rows
+    while True:  # each round, more carried values have rows
         states = dict(zip(step.parameters, [*constants, *carried, *slices], strict=True))
         _walk(step.computed, states, set(topological(step.computed)))
         found: list[Any] = [states[value] for value in step.computed]

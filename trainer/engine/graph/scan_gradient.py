@@ -1,7 +1,7 @@
-"""The derivative of a scan: a scan in the other direction, over what the first one kept.
+"""The derivative of a scan: a scan in the opposite direction, over the values that the first scan kept.
 
-A step of it computes again what is cheap (element-wise work), reads the values of everything else, and adds up the
-derivatives by what all steps share.
+Each step recomputes cheap values (element-wise work), reads all other values, and accumulates the derivatives with
+respect to values that all steps share.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trainer.engine.graph.rewrite import replaced
 
 
 def of_scan(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None]:
-    """The rule: cotangents of all outputs -> those of the inputs."""
+    """The gradient rule: cotangents of all outputs -> cotangents of the inputs."""
     step: Step = node.attributes[0]
     length, reverse = node.attributes[1:]
     constants, before, slices = step.split(step.parameters)
@@ -39,7 +39,7 @@ def of_scan(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | No
     for constant in constants:
         if constant in parts:
             total = placeholder(constant.shape, constant.dtype, "total")
-            ends[total] = p.full_like(constant, -0.0)  # to which adding the first part gives its bits
+            ends[total] = p.full_like(constant, -0.0)  # adding the first part to -0 gives its bits
             totals[constant] = len(results)
             results.append(p.add(total, parts[constant]))
     outputs = {each: len(results) + place for place, each in enumerate(each for each in slices if each in parts)}

@@ -1,4 +1,4 @@
-"""The sequence of nodes: each new node takes the next number, and new memory counts as several nodes."""
+"""Sequence numbers of nodes: each new node takes the next number, and new memory counts as several nodes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _ticking = threading.Lock()
 
 
 def now() -> int:
-    """The sequence that the next node would have; taken by nobody."""
+    """Returns the next sequence number, which no node gets."""
     return next(count) + ticks
 
 
 def tick(nbytes: int) -> None:
-    """Count `BYTES_PER_TICK` of new memory as one node: what bounds unread history then bounds its memory too."""
+    """Counts `BYTES_PER_TICK` of new memory as one node: the limit of unread history then also bounds its memory."""
     global ticks
     if nbytes >= BYTES_PER_TICK:
         with _ticking:

@@ -1,4 +1,4 @@
-"""What makes two graphs share a program, and what such a program is given each time it runs."""
+"""The key by which graphs share a program, and the arguments of each run of the program."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from trainer.engine.graph.simplify import SPECIAL_NUMBERS
 
 _MOVES = frozenset({SLICE, RESHAPE, TABLE["permute"], TABLE["flip"]})
 _LONGEST_PATH = 8
-"""Nodes between a leaf and a slice of it whose beginning is an argument: each such slice has a path of its own."""
+"""Maximum number of nodes between a leaf and a slice whose start is an argument: each such slice has its own path."""
 
 
 Arguments = tuple[list[Node], list[Node], list[Node]]
-"""Nodes with a value; constants other than special numbers; and slices of a leaf, or of a leaf moved."""
+"""Nodes with a value; constants other than special numbers; and slices of a leaf or of a moved leaf."""
 
 
 def signature(outputs: Sequence[Node]) -> tuple[tuple[Any, ...], Arguments]:
-    """A key of the graph that computes `outputs`, which graphs share that differ in their arguments alone; and these.
+    """Returns the key and the arguments of the graph behind `outputs`; graphs that differ only in these share the key.
 
-    Nodes are numbered as they are found from `outputs` on, so the key does not depend on when they were made.
+    Nodes are numbered in the order of the search from `outputs`, so the key does not depend on when they were made.
     """
     found = list(dict.fromkeys(outputs))
     number = {node: place for place, node in enumerate(found)}
@@ -32,7 +32,7 @@ def signature(outputs: Sequence[Node]) -> tuple[tuple[Any, ...], Arguments]:
     leaves: list[Node] = []
     constants: list[Node] = []
     slices: list[Node] = []
-    for node in found:  # which grows
+    for node in found:  # the list grows
         operation = node.operation
         if node.value is not None:
             leaves.append(node)
@@ -57,7 +57,7 @@ def signature(outputs: Sequence[Node]) -> tuple[tuple[Any, ...], Arguments]:
 
 
 def _only_moves_a_leaf(node: Node) -> bool:
-    """Whether few nodes move elements of a leaf to `node`, by strides. Of bfloat16, kernels ask where pairs begin."""
+    """Whether a few strided movements lead from a leaf to `node`. Not bfloat16: kernels depend on where pairs begin."""
     for _ in range(_LONGEST_PATH):
         if node.value is not None:
             return node.dtype is not dtypes.bfloat16

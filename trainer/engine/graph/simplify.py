@@ -1,9 +1,8 @@
-"""Graph to graph: fewer nodes, the same bits.
+"""Simplifies a graph: fewer nodes, the same bits.
 
 Each rule keeps every bit of the result on every device, with subnormal numbers flushed or not. So x + 0 stays (it
-makes 0 of -0), only correctly rounded operations are folded, and x * 1 goes only where x has been through arithmetic
-(which flushes subnormals, as the multiplication would). Common subexpressions are merged, and dead code is what the
-new graph doesn't reach.
+maps -0 to 0), only correctly rounded operations are folded, and x * 1 is removed only where x is a result of arithmetic
+(which flushes subnormals, as the multiplication would). Common subexpressions are merged, and dead code is removed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from trainer.engine.graph.node import Node
 from trainer.engine.graph.primitives import NEGATIVE_ZERO
 from trainer.engine.graph.rewrite import on, rebuilt
 
-Rule = Callable[[Node], Node | None]  # a node whose inputs are simplified already -> what it equals, or None
+Rule = Callable[[Node], Node | None]  # a node with simplified inputs -> an equal node, or None
 
 _FOLDED = frozenset(
     {"add", "subtract", "multiply", "divide", "negative", "abs", "sqrt", "floor", "ceil", "trunc", "round", "cast"}
@@ -29,7 +28,7 @@ _FOLDED = frozenset(
     | {"maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"}
 )
 SPECIAL_NUMBERS = frozenset({0, NEGATIVE_ZERO, 1, -1, math.inf, -math.inf, math.nan})
-"""Constants that a rule, a kernel or LLVM may treat specially; True and False too."""
+"""Constants that a rule, a kernel or LLVM may treat specially; True and False included."""
 
 _MOVES_BITS = frozenset(
     {"negative", "abs", "where", "isfinite", "isnan", "isinf", "gather", "take_along", "argsort", "sort", "top_k"}
@@ -39,7 +38,7 @@ _COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "windows",
 
 
 def simplify(outputs: Sequence[Node]) -> list[Node]:
-    """The nodes that stand for `outputs` in the simpler graph, in their order."""
+    """Returns the nodes of `outputs` in the simplified graph, in their order."""
     common = Common()
     return rebuilt(outputs, lambda node, inputs: common.of(_simplified(common.of(on(node, inputs)))))
 
@@ -54,14 +53,14 @@ def _simplified(node: Node) -> Node:
 
 
 def uniform_value(node: Node) -> bool | int | float | None:
-    """The number that stands at every place of `node`, if it is a constant or a constant spread out; else None."""
+    """Returns the number that fills `node`, if it is a constant or a broadcast constant; else None."""
     while node.name in ("expand", "reshape"):
         node = node.inputs[0]
     return node.attributes[0] if node.name == "constant" else None
 
 
 def _folded(node: Node) -> Node | None:
-    """An element-wise node of nothing but constants, as a constant of its shape."""
+    """Folds an element-wise node of constants into a constant of its shape."""
     values = [uniform_value(source) for source in node.inputs]
     if any(value is None for value in values):
         return None
@@ -81,19 +80,19 @@ def _array(value: bool | int | float | None, dtype: DType) -> np.ndarray:
 
 
 def _is_subnormal(array: np.ndarray, dtype: DType) -> bool:
-    computed = np.float64 if dtype is float64 else np.float32  # 16-bit floats are computed with as float32
+    computed = np.float64 if dtype is float64 else np.float32  # 16-bit floats are computed in float32
     return dtype.is_float and 0.0 < abs(float(array)) < float(np.finfo(computed).tiny)
 
 
 def moves_bits(node: Node) -> bool:
-    """Whether instructions compute `node` that flush nothing: rounding to 16 bits and widening are such."""
+    """Whether the instructions of `node` flush no subnormals; rounding to 16 bits and widening don't."""
     if node.name == "cast":
         return {node.dtype, node.inputs[0].dtype} <= {float32, bfloat16, float16}
     return node.name in _MOVES_BITS
 
 
 def _is_flushed(node: Node) -> bool:
-    """Whether no subnormal number is left where arithmetic flushes them."""
+    """Whether `node` has no subnormal numbers on devices whose arithmetic flushes them."""
     waiting, known = [node], set[Node]()
     while waiting:
         each = waiting.pop()
@@ -114,7 +113,7 @@ def _is_flushed(node: Node) -> bool:
 
 
 def _without(is_neutral: Callable[[bool | int | float, DType], bool], *sides: int) -> Rule:
-    """The rule that the other input stands for the node where that at one of `sides` is a neutral number."""
+    """The rule that replaces a node by one input if the other one, at one of `sides`, is a neutral number."""
 
     def rule(node: Node) -> Node | None:
         for side in sides:
@@ -127,7 +126,7 @@ def _without(is_neutral: Callable[[bool | int | float, DType], bool], *sides: in
 
 
 def _logical(decisive: bool) -> Rule:
-    """The rule of `and` and `or`: where one input is `decisive` everywhere so is the result, else it is the other."""
+    """The rule of `and` and `or` with a uniform input: the result is that input if it is `decisive`, else the other."""
 
     def rule(node: Node) -> Node | None:
         a, b = node.inputs
@@ -179,7 +178,7 @@ _HOLDS = {
     for narrow in ALL
     if not narrow.is_complex
 }
-"""dtype -> the wider ones that hold each of its values exactly."""
+"""dtype -> the wider dtypes that hold each of its values exactly."""
 
 
 def _cast(node: Node) -> Node | None:
@@ -205,7 +204,7 @@ def _unmoved(node: Node) -> Node | None:
 
 
 def _uniform(node: Node) -> Node | None:
-    """One number moved anywhere, as a constant of the new shape."""
+    """Replaces a movement of one repeated number by a constant of the new shape."""
     value = uniform_value(node.inputs[0])
     return None if value is None else p.full(node.shape, value, node.dtype)
 
@@ -253,9 +252,9 @@ def _concatenate(node: Node) -> Node | None:
 
 
 def _side_by_side(node: Node) -> Node | None:
-    """Arrays that are padded with zeros to neighboring parts of a whole and added, as gradients of slices are: joined.
+    """Joins arrays that are padded with zeros to adjacent parts of a whole and added, as gradients of slices are.
 
-    Adding zero does to each element what the padding of the others did.
+    Adding zero to each element has the same effect as adding the padding of the others.
     """
     parts: list[tuple[int, Node]] = []
     axes: set[int] = set()
@@ -287,9 +286,9 @@ def _side_by_side(node: Node) -> Node | None:
 
 
 def _moments(node: Node) -> Node | None:
-    """Moments of joined arrays as joined moments: in a DenseNet each layer's batch norm reads only what is new.
+    """Replaces moments of joined arrays by joined moments: in a DenseNet, each batch norm then reads only new arrays.
 
-    Order and bits of a reduction follow from the number of its terms, which is the same.
+    The order and bits of a reduction depend only on its number of terms, which stays the same.
     """
     joined, axes = node.inputs[0], node.attributes[0]
     if joined.name != "concatenate" or joined.attributes[0] in axes:

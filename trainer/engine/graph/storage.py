@@ -1,4 +1,4 @@
-"""Storage: what holds the elements of a leaf of the graph, on which device, and how a logical shape lies there."""
+"""Storage: the memory of a leaf of the graph, its device, and the layout of the logical shape in it."""
 
 from __future__ import annotations
 
@@ -45,37 +45,37 @@ class Layout:
 
 CHANNELS_LAST = Layout((0, 2, 3, 1))
 WEIGHTS = Layout((2, 3, 1, 0))
-"""Of convolutions, with output channels innermost: [R, S, C, K] of the logical [K, C, R, S]."""
+"""Layout of convolution weights, with output channels innermost: logical [K, C, R, S] is stored as [R, S, C, K]."""
 TOKENS = Layout((0, 2, 1, 3))
-"""Of attention, with the heads of a token next to each other: [B, T, H, D] of the logical [B, H, T, D]."""
+"""Layout of attention, with the heads of a token adjacent: logical [B, H, T, D] is stored as [B, T, H, D]."""
 
 
 class Memory(Protocol):
-    """Where a device keeps elements: in blocks, which are opaque to everything else (the host's are flat arrays).
+    """The memory of a device. Elements are in blocks, which are opaque to all other code (the host's are flat arrays).
 
-    Work on blocks is done in the order in which it is given, a program's included. An asynchronous device does it
-    later: `download` waits for it, and raises what it failed of.
+    Operations on blocks, programs included, run in the order of the calls. An asynchronous device runs them later:
+    `download` waits for them, and raises their errors.
     """
 
     name: str
 
     def allocate(self, size: int, dtype: DType) -> Any:
-        """A block of at least one element."""
+        """Allocates a block of at least one element."""
 
     def upload(self, block: Any, values: np.ndarray) -> None:
-        """Store flat `values`, which may be changed afterwards, at the beginning of a block."""
+        """Stores flat `values`, which may be changed afterwards, at the beginning of a block."""
 
     def download(self, block: Any) -> np.ndarray:
-        """The elements, flat; not to be written to."""
+        """Returns the elements, flat; callers must not write to them."""
 
     def copy(self, block: Any) -> Any:
-        """A block with the elements that `block` has now."""
+        """Returns a new block with the current elements of `block`."""
 
     def part(self, block: Any, start: int, size: int) -> Any:
-        """The block of `size` elements of `block`, from number `start` on, in the same memory."""
+        """Returns a view of `size` elements of `block`, from element `start` on, as a block."""
 
     def fetch(self, block: Any) -> None:
-        """`download` of this block, which does not change any more, follows: begin to copy it before the next run."""
+        """Prepares `download` of this block, which no longer changes: its copy begins before the next run."""
 
     def is_ready(self, block: Any) -> bool:
         """Whether `download` returns without waiting."""
@@ -113,15 +113,14 @@ class HostMemory:
 HOST: Memory = HostMemory()
 
 moves = [0]
-"""Number of times that a storage has moved to another memory: programs bound to addresses check them again afterwards.
-"""
+"""Number of moves of storages to another memory: programs bound to addresses check these again when it changes."""
 
 
 class Storage:
-    """A dense array in `layout`, in a block of `owner`'s memory; without elements until something is put there.
+    """A dense array in `layout`, in a block of `owner`'s memory; without elements until `put`.
 
     `is_state` marks memory that programs update in place (parameters, moments, counters). Once a program is bound to
-    it, its layout is `settled`: every later program reads it as it lies. Without `is_aligned` a program's input may
+    it, its layout is `settled`: every later program uses this layout. Without `is_aligned`, a program's input may
     begin at any element, not only at a multiple of 16 bytes.
     """
 
@@ -142,7 +141,7 @@ class Storage:
         self.settled, self.is_aligned = False, True
         self.writes = 0
         self.updates: tuple[list[int], ...] = ()
-        """Counts of runs of the programs that update a state's memory, each in a list of its own."""
+        """Run counts of the programs that update a state's memory, each in its own list."""
 
     @classmethod
     def of(cls, array: np.ndarray, dtype: DType, *, is_state: bool = False, name: str = "") -> Storage:
@@ -162,18 +161,18 @@ class Storage:
 
     @property
     def address(self) -> int:
-        """Where the elements begin on the host, to which they move; kept, since asking NumPy takes 1 µs."""
+        """Address of the elements on the host, after moving them there; cached, since asking NumPy takes 1 µs."""
         if not self._address:
             self.move(HOST)
             self._address = self.block.ctypes.data
         return self._address
 
     def put(self, block: Any, layout: Layout, owner: Memory = HOST, address: int = 0) -> None:
-        """Take `block` of `owner`'s memory, with elements in `layout`; `address` is that of a block of the host."""
+        """Takes `block` of `owner`'s memory, with elements in `layout`; `address` is that of a block of the host."""
         self.block, self.layout, self.owner, self._address = block, layout, owner, address
 
     def move(self, owner: Memory) -> None:
-        """Move the elements to `owner`; returns immediately if they are there."""
+        """Moves the elements to `owner`; returns immediately if they are there."""
         if self.block is None:
             raise self.nothing_yet()
         if self.owner is not owner:
@@ -184,7 +183,7 @@ class Storage:
             moves[0] += 1
 
     def lay_out(self, layout: Layout) -> None:
-        """Move the elements into another physical order; no program may be bound to the memory yet."""
+        """Rearranges the elements into another layout; no program may be bound to the memory yet."""
         if self.settled:
             raise AssertionError(f"a program is bound to the memory of {self.name or 'a state'}")
         if self.block is None:
@@ -208,7 +207,7 @@ class Storage:
         return self.writes + sum([count for (count,) in self.updates])
 
     def flat(self) -> np.ndarray:
-        """The elements as they lie; on the host the memory itself, else a copy."""
+        """The elements in memory order; on the host the memory itself, else a copy."""
         if self.block is None:
             raise self.nothing_yet()
         return self.owner.download(self.block)
@@ -227,7 +226,7 @@ class Storage:
         return memory.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
 
     def write(self, values: np.ndarray) -> None:
-        """Store `values`, of the logical shape."""
+        """Stores `values`, of the logical shape."""
         if self.owner is HOST:
             self.view()[...] = values
         else:
@@ -236,8 +235,8 @@ class Storage:
         self.writes += 1
 
     def copied(self, *, is_read: bool = False) -> Storage:
-        """A storage of the same owner with the elements that this one has now, which the host reads later if `is_read`;
-        waits for nothing.
+        """Returns a copy of this storage with its current elements, of the same owner, without waiting; `is_read`: the
+        host reads the copy later.
         """
         if self.block is None:
             raise self.nothing_yet()
@@ -249,14 +248,14 @@ class Storage:
         return copy
 
     def copied_to(self, memory: np.ndarray) -> Callable[[], np.ndarray]:
-        """Copy the elements as they are now to flat `memory`; gives a function that returns them as `view` does."""
+        """Copies the current elements, on the host to `memory`; returns a function like `view` that reads the copy."""
         if self.owner is HOST:
             memory[...] = self.flat()[: memory.size]
             return lambda: self._logical(memory)
         return self.copied(is_read=True).view
 
     def nothing_yet(self) -> TrainerError:
-        """The error to raise where a value is needed that no memory holds."""
+        """Returns the error to raise when no memory holds a value that is read."""
         return refusal(
             "read",
             "a tensor that was created inside a traced step has no value outside it",

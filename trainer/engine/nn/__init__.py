@@ -1,4 +1,4 @@
-"""Layers, losses and initializers, under the field's usual names, shapes and defaults."""
+"""Layers, losses and initializers with the usual names, shapes and defaults."""
 
 # ruff: noqa: F401, I001
 

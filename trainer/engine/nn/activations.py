@@ -10,7 +10,7 @@ from trainer.engine.tensor import Tensor
 
 
 class ReLU(Module):
-    """max(x, 0), of x's shape. `inplace` is accepted for compatibility with PyTorch and has no effect."""
+    """max(x, 0), with x's shape. `inplace` is accepted for compatibility with PyTorch and has no effect."""
 
     def __init__(self, inplace: bool = False) -> None:
         del inplace
@@ -20,7 +20,7 @@ class ReLU(Module):
 
 
 class LeakyReLU(Module):
-    """x where positive, `negative_slope`·x elsewhere, of x's shape."""
+    """x where x > 0, `negative_slope`·x elsewhere, with x's shape."""
 
     def __init__(self, negative_slope: float = 0.01) -> None:
         self.negative_slope = negative_slope
@@ -33,7 +33,7 @@ class LeakyReLU(Module):
 
 
 class ReLU6(Module):
-    """min(max(x, 0), 6), of x's shape."""
+    """min(max(x, 0), 6), with x's shape."""
 
     def __init__(self, inplace: bool = False) -> None:
         del inplace
@@ -43,7 +43,7 @@ class ReLU6(Module):
 
 
 class PReLU(Module):
-    """x where positive, weight·x elsewhere, of x's shape; weight [num_parameters] is one slope, or one a channel."""
+    """x where x > 0, weight·x elsewhere, with x's shape; weight [num_parameters] is one slope, or one per channel."""
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
         self.num_parameters = num_parameters
@@ -57,7 +57,7 @@ class PReLU(Module):
 
 
 class ELU(Module):
-    """x where positive, `alpha`·(exp(x) − 1) elsewhere, of x's shape."""
+    """x where x > 0, `alpha`·(exp(x) − 1) elsewhere, with x's shape."""
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
@@ -67,7 +67,7 @@ class ELU(Module):
 
 
 class GELU(Module):
-    """x·Φ(x), or its tanh form with `approximate="tanh"`, of x's shape."""
+    """x·Φ(x), or its tanh form with `approximate="tanh"`, with x's shape."""
 
     def __init__(self, approximate: str = "none") -> None:
         self.approximate = approximate
@@ -77,14 +77,14 @@ class GELU(Module):
 
 
 class SiLU(Module):
-    """x·sigmoid(x), of x's shape."""
+    """x·sigmoid(x), with x's shape."""
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.silu(x)
 
 
 class Mish(Module):
-    """x·tanh(softplus(x)), of x's shape. `inplace` is accepted for compatibility with PyTorch and has no effect."""
+    """x·tanh(softplus(x)), with x's shape. `inplace` is accepted for compatibility with PyTorch and has no effect."""
 
     def __init__(self, inplace: bool = False) -> None:
         del inplace
@@ -94,7 +94,7 @@ class Mish(Module):
 
 
 class Hardswish(Module):
-    """x·relu6(x + 3) / 6, of x's shape. `inplace` is accepted for compatibility with PyTorch and has no effect."""
+    """x·relu6(x + 3) / 6, with x's shape. `inplace` is accepted for compatibility with PyTorch and has no effect."""
 
     def __init__(self, inplace: bool = False) -> None:
         del inplace
@@ -104,7 +104,7 @@ class Hardswish(Module):
 
 
 class Hardsigmoid(Module):
-    """relu6(x + 3) / 6, of x's shape. `inplace` is accepted for compatibility with PyTorch and has no effect."""
+    """relu6(x + 3) / 6, with x's shape. `inplace` is accepted for compatibility with PyTorch and has no effect."""
 
     def __init__(self, inplace: bool = False) -> None:
         del inplace
@@ -114,21 +114,21 @@ class Hardsigmoid(Module):
 
 
 class Tanh(Module):
-    """Hyperbolic tangent, of x's shape."""
+    """tanh(x), with x's shape."""
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.tanh(x)
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(−x)), of x's shape."""
+    """1 / (1 + exp(−x)), with x's shape."""
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.sigmoid(x)
 
 
 class Softplus(Module):
-    """log(1 + exp(x)), of x's shape."""
+    """log(1 + exp(x)), with x's shape."""
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.softplus(x)

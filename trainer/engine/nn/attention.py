@@ -1,4 +1,4 @@
-"""Attention of several heads, with torch's parameters, and the options of decoders."""
+"""Multi-head attention with torch's parameters, plus options for decoders."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from trainer.engine.tensor import Tensor
 
 
 class MultiheadAttention(Module):
-    """Attention of `num_heads` heads between projections (Vaswani et al. 2017), with the parameters of torch's module.
+    """Multi-head attention with input and output projections (Vaswani et al. 2017) and torch's parameters.
 
     in_proj_weight [E + 2·K, E] and in_proj_bias hold the projections of queries, keys and values, where E is embed_dim
-    and K = E · num_kv_heads / num_heads; with `kdim` or `vdim` there are q_proj_weight, k_proj_weight, v_proj_weight.
+    and K = E · num_kv_heads / num_heads. If `kdim` or `vdim` is not E, q_proj_weight, k_proj_weight and v_proj_weight
+    replace in_proj_weight.
 
     Args:
-        dropout: probability that a weight is zero in training.
+        dropout: probability that an attention weight is zeroed in training.
         kdim, vdim: widths of `key` and `value`, E by default.
         batch_first: sequences are [B, T, E]; otherwise [T, B, E].
         num_kv_heads: heads of keys and values, each shared by num_heads / num_kv_heads query heads (grouped-query
             attention, Ainslie et al. 2023); num_heads by default.
-        rotary: turns queries and keys by their positions.
-        window_size: as of `functional.scaled_dot_product_attention`.
+        rotary: rotary position embedding of queries and keys.
+        window_size: see `functional.scaled_dot_product_attention`.
 
     Raises:
-        TrainerError: the heads do not divide the width.
+        TrainerError: embed_dim is not divisible by num_heads, or num_heads by num_kv_heads.
     """
 
     def __init__(
@@ -72,24 +73,24 @@ class MultiheadAttention(Module):
         key_padding_mask: Tensor | None = None, need_weights: bool = False, attn_mask: Tensor | None = None,
         is_causal: bool = False, *, average_attn_weights: bool = True, cache: KeyValues | None = None,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-        """The attention of `query` [B, M, E] to `key` [B, N, kdim] and `value` [B, N, vdim], or [M, B, E] and so on.
+        """Attends from `query` [B, M, E] to `key` [B, N, kdim] and `value` [B, N, vdim], or from [M, B, E] and so on.
 
         Args:
-            key, value: the query, and the key, by default.
-            key_padding_mask: [B, N]. Boolean: True is a key that no query sees, as in torch. Floating-point: added.
-            need_weights: whether to return the weights; they are in memory then. False by default, unlike in torch.
-            attn_mask: [M, N], [B·H, M, N] or [B, H, M, N]. Boolean: True is a pair that is left out, as in torch (and
-                the other way round than in `scaled_dot_product_attention`). Floating-point: added to the scores.
-            is_causal: a query sees the keys up to its own position.
-            average_attn_weights: whether the weights are the means over the heads.
-            cache: keys and values of earlier tokens, to which these are appended; attention is causal then.
+            key, value: default to the query and the key.
+            key_padding_mask: [B, N]. Boolean: True masks a key for all queries, as in torch. Floating-point: added.
+            need_weights: whether to materialize and return the weights. False by default, unlike in torch.
+            attn_mask: [M, N], [B·H, M, N] or [B, H, M, N]. Boolean: True masks a pair, as in torch (the opposite of
+                `scaled_dot_product_attention`). Floating-point: added to the scores.
+            is_causal: a query attends only to keys up to its own position.
+            average_attn_weights: whether to average the returned weights over the heads.
+            cache: keys and values of earlier tokens, to which the new ones are appended. Attention is then causal.
 
         Returns:
-            (output of the query's shape, None or the weights [B, M, N], or [B, H, M, N] of each head). Weights of a
-            query that sees no key are 0.
+            (output in the query's shape; the weights [B, M, N], or [B, H, M, N] of each head, or None). The weights of
+            a query without visible keys are 0.
 
         Raises:
-            TrainerError: a shape doesn't fit, or weights drop out outside of a random step.
+            TrainerError: a shape doesn't fit, or dropout is active outside of a random step.
         """
         key = query if key is None else key
         value = key if value is None else value
@@ -110,7 +111,7 @@ class MultiheadAttention(Module):
                 window_size=self.window_size, query_offset=None if cache is None else offset, dropout_path=self.path,
             )  # fmt: skip
 
-        if need_weights:  # the output for the identity matrix as values
+        if need_weights:  # the weights are the output for the identity matrix as values
             count = k.shape[2]
             weights = attend(functions.broadcast_to(functions.eye(count, dtype=v.dtype), (*k.shape[:3], count)))
             of_groups = functions.reshape(weights, (*k.shape[:2], -1, count))
@@ -122,7 +123,7 @@ class MultiheadAttention(Module):
         return self.out_proj(functions.reshape(functions.permute_dims(out, order), query.shape)), weights
 
     def _projected(self, x: Tensor, part: int, heads: int) -> Tensor:
-        """The projection number `part` as [B, heads, T, head_dim]."""
+        """Returns projection number `part` of x as [B, heads, T, head_dim]."""
         start = sum(self.sizes[:part])
         stop = start + self.sizes[part]
         weight = self.in_proj_weight[start:stop] if self.is_packed else getattr(self, f"{'qkv'[part]}_proj_weight")
@@ -134,7 +135,7 @@ class MultiheadAttention(Module):
         return functions.permute_dims(y, (0, 2, 1, 3) if self.batch_first else (1, 2, 0, 3))
 
     def _mask(self, mask: Tensor | None, padding: Tensor | None, full: tuple[int, ...]) -> Tensor | None:
-        """Both masks as one of `scaled_dot_product_attention`."""
+        """Merges both masks into one for `scaled_dot_product_attention`."""
         batch, heads, rows, keys = full
         if mask is not None and mask.ndim == 3:
             self._check_shape(mask.shape == (batch * heads, rows, keys), mask, f"{[batch * heads, rows, keys]}")

@@ -18,7 +18,7 @@ EPSILON = 1e-7
 
 
 def box_area(boxes: Tensor) -> Tensor:
-    """Width times height [...]."""
+    """Returns width times height, [...]."""
     x_min, y_min, x_max, y_max = _sides("box_area", boxes)
     return (x_max - x_min) * (y_max - y_min)
 
@@ -57,7 +57,7 @@ def generalized_box_iou_loss(
 def distance_box_iou_loss(
     boxes: Tensor, targets: Tensor, *, reduction: str = "none", sample_weight: Tensor | None = None
 ) -> Tensor:
-    """1 − DIoU (Zheng et al. 2020), both [N, ..., 4].
+    """1 − DIoU of boxes with their targets, both [N, ..., 4] (Zheng et al. 2020).
 
     DIoU is the IoU minus the squared distance between the centers, divided by the squared diagonal of the smallest
     enclosing box.
@@ -75,10 +75,10 @@ def distance_box_iou_loss(
 def complete_box_iou_loss(
     boxes: Tensor, targets: Tensor, *, reduction: str = "none", sample_weight: Tensor | None = None
 ) -> Tensor:
-    """1 − CIoU (Zheng et al. 2020), both [N, ..., 4]: the DIoU minus α·v.
+    """1 − CIoU of boxes with their targets, both [N, ..., 4] (Zheng et al. 2020).
 
-    v is (2/π)² times the squared difference of arctan(width / height), and α = v / (1 − IoU + v) a constant for the
-    gradient.
+    CIoU is the DIoU minus α·v. v is (2/π)² times the squared difference of arctan(width / height). The gradient treats
+    α = v / (1 − IoU + v) as a constant.
     """
     boxes, targets = _checked("complete_box_iou_loss", boxes, targets)
     shared, union = _shared(boxes, targets)
@@ -93,11 +93,11 @@ def complete_box_iou_loss(
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, *, classes: Tensor | None = None) -> Tensor:
-    """Greedy non-maximum suppression: whether each box is kept, bool [..., N], in the order of the input.
+    """Greedy non-maximum suppression: returns whether each box is kept, bool [..., N], in input order.
 
     Boxes are visited by descending score (equal scores in input order). A box is dropped if its IoU with a kept box is
     above `iou_threshold`; with `classes`, only boxes of the same class suppress each other. It is part of the graph and
-    handles each image of a batch by itself, with O(N²) comparisons, so pass only the best few hundred boxes.
+    handles each image of a batch separately, with O(N²) comparisons, so pass only the best few hundred boxes.
 
     Args:
         boxes, scores, classes: [..., N, 4], [..., N], [..., N].
@@ -133,7 +133,7 @@ def _sides(name: str, boxes: Tensor) -> tuple[Tensor, ...]:
 
 
 def _shared(boxes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-    """Areas of intersection and union; both broadcast."""
+    """Returns the areas of intersection and union; `boxes` and `others` broadcast."""
     one, other = _sides("boxes", boxes), _sides("boxes", others)
     width = functions.minimum(one[2], other[2]) - functions.maximum(one[0], other[0])
     height = functions.minimum(one[3], other[3]) - functions.maximum(one[1], other[1])
@@ -142,7 +142,7 @@ def _shared(boxes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _around(boxes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-    """Width and height of the smallest box around both."""
+    """Returns width and height of the smallest box that encloses both."""
     one, other = _sides("boxes", boxes), _sides("boxes", others)
     width = functions.maximum(one[2], other[2]) - functions.minimum(one[0], other[0])
     height = functions.maximum(one[3], other[3]) - functions.minimum(one[1], other[1])

@@ -19,7 +19,7 @@ class ModuleList(Module):
             self.append(module)
 
     def append(self, module: Module) -> ModuleList:
-        """Add a module at the end."""
+        """Adds a module at the end."""
         setattr(self, str(len(self._children)), module)
         return self
 
@@ -47,14 +47,14 @@ class Sequential(ModuleList):
 
 
 class Identity(Module):
-    """Gives back x, of any shape."""
+    """Returns x unchanged, in any shape."""
 
     def forward(self, x: Any) -> Any:
         return x
 
 
 class Flatten(Module):
-    """Merge the axes from `start` to `end` (inclusive) into one; [N, C, H, W] becomes [N, C·H·W] by default."""
+    """Merges the axes from `start` to `end` (inclusive) into one; [N, C, H, W] becomes [N, C·H·W] by default."""
 
     def __init__(self, start: int = 1, end: int = -1) -> None:
         self.start, self.end = start, end
@@ -70,7 +70,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Split one axis into several: the reverse of `Flatten`."""
+    """Splits one axis into several: the reverse of `Flatten`."""
 
     def __init__(self, axis: int, sizes: tuple[int, ...]) -> None:
         self.axis, self.sizes = axis, tuple(sizes)

@@ -20,11 +20,11 @@ Extents = int | tuple[int, ...]
 """One number for all spatial axes, or one for each."""
 
 AXES = {1: "[N, {}, L]", 2: "[N, {}, H, W]", 3: "[N, {}, D, H, W]"}
-"""The input shapes of layers by number of spatial axes, for errors."""
+"""Input shapes by number of spatial axes, for error messages."""
 
 
 def check_input(layer: Module, x: Tensor, rank: int, channels: int | str = "C") -> None:
-    """Raise unless x has `rank` spatial axes, and `channels` if that is a number."""
+    """Raises an error unless x has `rank` spatial axes and, if `channels` is a number, that many channels."""
     holds = x.ndim == rank + 2 and channels in ("C", x.shape[1])
     layer._check_shape(holds, x, AXES[rank].format(channels))
 
@@ -86,8 +86,8 @@ class Conv1d(_Direct):
 class Conv2d(_Direct):
     """Convolution of x [N, C, H, W] with weight [K, C/groups, R, S] and bias [K].
 
-    `padding` is one number for both axes, one for each, "valid" (none), or "same", which keeps the extents: with stride
-    1 and windows that have a middle.
+    `padding` is one number for both axes, one for each, "valid" (none), or "same", which keeps the extents and requires
+    stride 1 and, along each axis, an odd window or an even dilation.
     """
 
     rank = 2
@@ -96,14 +96,14 @@ class Conv2d(_Direct):
 class Conv3d(_Direct):
     """Convolution of x [N, C, D, H, W] with weight [K, C/groups, T, R, S] and bias [K].
 
-    `padding` as of `Conv2d`.
+    `padding` is as in `Conv2d`.
     """
 
     rank = 3
 
 
 class _Transposed(_Convolution):
-    """The result's extent is (H − 1)·stride − 2·padding + dilation·(R − 1) + output_padding + 1 along each axis."""
+    """The output extent along each axis is (H − 1)·stride − 2·padding + dilation·(R − 1) + output_padding + 1."""
 
     is_transposed = True
 
@@ -127,7 +127,7 @@ class ConvTranspose1d(_Transposed):
 class ConvTranspose2d(_Transposed):
     """Transposed convolution of x [N, C, H, W] with weight [C, K/groups, R, S] and bias [K].
 
-    The result's extent is (H − 1)·stride − 2·padding + dilation·(R − 1) + output_padding + 1.
+    The output extent is (H − 1)·stride − 2·padding + dilation·(R − 1) + output_padding + 1.
     """
 
     rank = 2

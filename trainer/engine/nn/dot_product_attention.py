@@ -24,34 +24,34 @@ def scaled_dot_product_attention(
     is_causal: bool = False, scale: float | None = None, *, window_size: tuple[int, int] | None = None,
     alibi_slopes: Tensor | None = None, query_offset: Tensor | int | None = None, dropout_path: str = "attention",
 ) -> Tensor:  # fmt: skip
-    """softmax(scale · query keyᵀ + bias) value, without a matrix of scores in memory (Vaswani et al. 2017).
+    """softmax(scale · query keyᵀ + bias) value, without materializing the score matrix (Vaswani et al. 2017).
 
-    Scores are computed block by block, and again in the backward pass (Dao et al. 2022), so memory grows with M + N and
-    not with M · N. Sums of 16-bit operands are float32; in bfloat16 of even widths the weights, and backward the
-    gradients of the scores, are rounded to bfloat16 before they are multiplied. The same bits come out whatever the
-    number of threads.
+    Scores are computed block by block and recomputed in the backward pass (Dao et al. 2022), so memory grows with M + N
+    instead of M · N. 16-bit operands accumulate in float32. For bfloat16 operands of even width, the weights and, in
+    the backward pass, the gradients of the scores are rounded to bfloat16 before they are multiplied. The result has
+    the same bits on any number of threads.
 
     Args:
         query: [B, H, M, D].
         key, value: [B, G, N, D] and [B, G, N, E]; G divides H: query head h reads key head h // (H / G) (grouped-query
             attention; G = 1 is multi-query).
-        attn_mask: broadcasts to [B, H, M, N]. Boolean: which keys a query sees. Floating-point: added to the scores.
-        dropout_p: each weight is zero with this probability, the others are divided by 1 − p. The draw is the next one
-            of `dropout_path` in the `nn.RandomState` whose step is open.
-        is_causal: a query sees the keys up to its own position.
+        attn_mask: broadcasts to [B, H, M, N]. Boolean: True keeps a pair. Floating-point: added to the scores.
+        dropout_p: each weight is zeroed with this probability; the others are divided by 1 − p. The mask is the next
+            draw of `dropout_path` from the `nn.RandomState` whose step is active.
+        is_causal: a query attends only to keys up to its own position.
         scale: defaults to 1 / sqrt(D).
-        window_size: how many keys before and after its own position a query sees; −1 is no limit.
-        alibi_slopes: [H]; slope · |distance| is taken off the scores (Press et al. 2022).
+        window_size: maximum numbers of keys before and after its own position that a query sees; −1 is no limit.
+        alibi_slopes: [H]; slope · |distance| is subtracted from the scores (Press et al. 2022).
         query_offset: an integer or integers [B]: the position of the first query among the keys, 0 by default.
 
     Returns:
-        [B, H, M, E]. A query that sees no key gives zeros, and no gradient.
+        [B, H, M, E]. A query without visible keys gives zeros and no gradient.
 
-    Derivatives of any order are right. The first stays without a matrix of scores; higher ones, and those of
-    `attn_mask` and `alibi_slopes`, form it.
+    Derivatives of any order are correct. The first does not materialize the score matrix; higher ones, and those of
+    `attn_mask` and `alibi_slopes`, do.
 
     Raises:
-        TrainerError: shapes or dtypes do not go together, `dropout_p` is not in [0, 1), or no step is open for it.
+        TrainerError: shapes or dtypes are incompatible, `dropout_p` is not in [0, 1), or it is used outside a step.
     """
     query, key, value = tensors = [as_tensor(each, operation=_NAME) for each in (query, key, value)]
     dtype = promoted(_NAME, [tensor.dtype for tensor in tensors])

@@ -10,7 +10,7 @@ from trainer.engine.tensor import Tensor
 
 
 class Dropout(Module):
-    """In training, zero each element with probability `p` and divide the others by 1 − p; the identity otherwise.
+    """Zeros each element with probability `p` and divides the others by 1 − p in training; the identity otherwise.
 
     x may have any shape.
     """

@@ -1,4 +1,4 @@
-"""Activations, composed so that they fuse with their neighbors, resampling and sampling, as functions of tensors."""
+"""Tensor functions: activations, composed so that they fuse with adjacent operations, resampling and sampling."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = [
 
 
 def relu(x: Tensor) -> Tensor:
-    """max(x, 0), as where(x <= 0, 0, x): its derivative at 0 is 0, and NaN stays NaN (x > 0 would hide it).
+    """max(x, 0), as where(x <= 0, 0, x): its derivative at 0 is 0, and NaN stays NaN (x > 0 would make it 0).
 
-    Of x's shape and floating-point dtype.
+    Keeps x's shape and floating-point dtype.
 
     Raises:
         TrainerError: `x` is not floating-point.
@@ -33,7 +33,7 @@ def relu(x: Tensor) -> Tensor:
 
 
 def relu6(x: Tensor) -> Tensor:
-    """min(max(x, 0), 6); the derivative at 0 and 6 is 0. Of x's shape and floating-point dtype.
+    """min(max(x, 0), 6); the derivative at 0 and 6 is 0. Keeps x's shape and floating-point dtype.
 
     Raises:
         TrainerError: `x` is not floating-point.
@@ -42,12 +42,12 @@ def relu6(x: Tensor) -> Tensor:
 
 
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
-    """x where positive, weight·x elsewhere; weight [1], or [C] for x [N, C, ...].
+    """x where x > 0, weight·x elsewhere; weight [1], or [C] for x [N, C, ...].
 
-    Of x's shape and floating-point dtype.
+    Keeps x's shape and floating-point dtype.
 
     Raises:
-        TrainerError: weight has another shape, or dtypes don't meet.
+        TrainerError: weight has another shape, or dtypes are incompatible.
     """
     if weight.ndim != 1 or weight.shape[0] not in (1, *x.shape[1:2]):
         raise TrainerError("prelu: wrong number of slopes", found=f"weight {list(weight.shape)}",
@@ -57,7 +57,7 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """x where positive, `negative_slope`·x elsewhere. Of x's shape and floating-point dtype.
+    """x where x > 0, `negative_slope`·x elsewhere. Keeps x's shape and floating-point dtype.
 
     Raises:
         TrainerError: `x` is not floating-point.
@@ -66,7 +66,7 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where positive, `alpha`·(exp(x) − 1) elsewhere. Of x's shape and floating-point dtype.
+    """x where x > 0, `alpha`·(exp(x) − 1) elsewhere. Keeps x's shape and floating-point dtype.
 
     Raises:
         TrainerError: `x` is not floating-point.
@@ -77,7 +77,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """x·Φ(x) (Hendrycks & Gimpel 2016); `approximate="tanh"` gives the tanh form.
 
-    Of x's shape and floating-point dtype.
+    Keeps x's shape and floating-point dtype.
 
     Raises:
         TrainerError: `x` is not floating-point.
@@ -88,7 +88,7 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
 
 def silu(x: Tensor) -> Tensor:
-    """x·sigmoid(x), also called swish. Of x's shape and floating-point dtype.
+    """x·sigmoid(x), also called swish. Keeps x's shape and floating-point dtype.
 
     Raises:
         TrainerError: `x` is not floating-point.
@@ -97,7 +97,7 @@ def silu(x: Tensor) -> Tensor:
 
 
 def mish(x: Tensor) -> Tensor:
-    """x·tanh(softplus(x)) (Misra 2019). Of x's shape and floating-point dtype.
+    """x·tanh(softplus(x)) (Misra 2019). Keeps x's shape and floating-point dtype.
 
     Raises:
         TrainerError: `x` is not floating-point.
@@ -106,7 +106,7 @@ def mish(x: Tensor) -> Tensor:
 
 
 def hardsigmoid(x: Tensor) -> Tensor:
-    """relu6(x + 3) / 6. Of x's shape and floating-point dtype.
+    """relu6(x + 3) / 6. Keeps x's shape and floating-point dtype.
 
     Raises:
         TrainerError: `x` is not floating-point.
@@ -115,7 +115,7 @@ def hardsigmoid(x: Tensor) -> Tensor:
 
 
 def hardswish(x: Tensor) -> Tensor:
-    """x·relu6(x + 3) / 6 (Howard et al. 2019). Of x's shape and floating-point dtype.
+    """x·relu6(x + 3) / 6 (Howard et al. 2019). Keeps x's shape and floating-point dtype.
 
     Raises:
         TrainerError: `x` is not floating-point.
@@ -124,7 +124,7 @@ def hardswish(x: Tensor) -> Tensor:
 
 
 def tanh(x: Tensor) -> Tensor:
-    """Hyperbolic tangent. Of x's shape and floating-point dtype.
+    """Hyperbolic tangent. Keeps x's shape and floating-point dtype.
 
     Raises:
         TrainerError: `x` is not floating-point.
@@ -133,7 +133,7 @@ def tanh(x: Tensor) -> Tensor:
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    """1 / (1 + exp(−x)). Of x's shape and floating-point dtype.
+    """1 / (1 + exp(−x)). Keeps x's shape and floating-point dtype.
 
     Raises:
         TrainerError: `x` is not floating-point.
@@ -142,7 +142,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 def softplus(x: Tensor) -> Tensor:
-    """log(1 + exp(x)), as max(x, 0) + log1p(exp(−|x|)). Of x's shape and floating-point dtype.
+    """log(1 + exp(x)), as max(x, 0) + log1p(exp(−|x|)). Keeps x's shape and floating-point dtype.
 
     Raises:
         TrainerError: `x` is not floating-point.
@@ -153,10 +153,10 @@ def softplus(x: Tensor) -> Tensor:
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`; the maximum is subtracted first.
 
-    Of x's shape and floating-point dtype. Under autocast float32.
+    Keeps x's shape and floating-point dtype; under autocast, 16-bit inputs give float32.
 
     Raises:
-        TrainerError: there is no such axis, or `x` is not floating-point.
+        TrainerError: `axis` is out of range, or `x` is not floating-point.
     """
     x = widened(x)
     exponentials = functions.exp(x - largest(x, axis))
@@ -166,10 +166,10 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """log(softmax(x)) along `axis`, without forming the quotient.
 
-    Of x's shape and floating-point dtype. Under autocast float32.
+    Keeps x's shape and floating-point dtype; under autocast, 16-bit inputs give float32.
 
     Raises:
-        TrainerError: there is no such axis, or `x` is not floating-point.
+        TrainerError: `axis` is out of range, or `x` is not floating-point.
     """
     x = widened(x)
     shifted = x - largest(x, axis)
@@ -177,11 +177,11 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def largest(x: Tensor, axis: int) -> Tensor:
-    """The maximum along `axis` (kept with extent 1) as a constant: it cancels out, so it needs no gradient.
+    """Returns the maximum along `axis` (kept with extent 1) as a constant: it cancels out, so it needs no gradient.
 
-    Of x's dtype.
+    Keeps x's dtype.
 
     Raises:
-        TrainerError: there is no such axis, or there are no elements.
+        TrainerError: `axis` is out of range, or there are no elements.
     """
     return functions.stop_gradient(functions.max(x, axis=axis, keepdims=True))

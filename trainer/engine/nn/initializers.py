@@ -19,15 +19,13 @@ Initializer = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
 def generator_for(seed: int, path: str) -> np.random.Generator:
-    """The Philox generator of the parameter at `path` of a model seeded with `seed`."""
+    """Returns the Philox generator of the parameter at `path` of a model seeded with `seed`."""
     digest = hashlib.blake2b(f"{seed}/{path}".encode(), digest_size=16).digest()
     return np.random.Generator(np.random.Philox(key=np.frombuffer(digest, "<u8")))
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """(fan_in, fan_out) of a weight [out, in, *window]; the same formula is used for transposed convolutions, as in
-    torch.
-    """
+    """(fan_in, fan_out) of a weight [out, in, *window]; transposed convolutions use the same formula, as in torch."""
     if len(shape) < 2:
         raise TrainerError("fan-in and fan-out need a weight of at least two axes", found=f"shape {shape}")
     window = math.prod(shape[2:])
@@ -81,7 +79,7 @@ def normal(mean: float = 0.0, std: float = 1.0) -> Initializer:
 
 
 def trunc_normal(mean: float = 0.0, std: float = 1.0, low: float = -2.0, high: float = 2.0) -> Initializer:
-    """Normal, drawn again outside [low, high] (absolute bounds, as in torch)."""
+    """Normal; values outside [low, high] are redrawn (absolute bounds, as in torch)."""
 
     def draw(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         values = generator.normal(mean, std, shape)
@@ -110,7 +108,7 @@ def xavier_normal(gain: float = 1.0) -> Initializer:
 
 
 def kaiming_uniform(a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Initializer:
-    """Uniform in ±gain·sqrt(3 / fan); `a` is leaky_relu's slope. `a=sqrt(5)` is the default of torch's layers."""
+    """Uniform in ±gain·sqrt(3 / fan); `a` is leaky_relu's slope. `a=sqrt(5)` is torch's default for layers."""
     factor = gain(nonlinearity, a)
     return lambda generator, shape: _symmetric(generator, shape, factor * math.sqrt(3.0 / _fan(shape, mode)))
 
@@ -122,7 +120,7 @@ def kaiming_normal(a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "le
 
 
 def fan_in_bias(weight_shape: tuple[int, ...]) -> Initializer:
-    """Uniform in ±1 / sqrt(fan_in of the weight): the default of torch's biases."""
+    """Uniform in ±1 / sqrt(fan_in of the weight): torch's default for biases."""
     fan_in = fans(weight_shape)[0]
     return lambda generator, shape: _symmetric(generator, shape, 1.0 / math.sqrt(fan_in) if fan_in else 0.0)
 

@@ -1,4 +1,4 @@
-"""The key-value cache of token-by-token generation."""
+"""Key-value cache for token-by-token generation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from trainer.engine.tensor import Tensor
 
 
 class KeyValues:
-    """Keys and values of the tokens so far, of one attention layer, as tensors that `update` replaces.
+    """Keys and values of one attention layer for the tokens so far, as tensors that `update` replaces.
 
-    For steps that take and return all of their state. Row b of a batch may be longer than another: set `length` after a
-    prompt that was padded on the right, and the padding is overwritten.
+    For steps that take and return all of their state. Rows of a batch may differ in length: after a right-padded
+    prompt, set `length`, and new tokens overwrite the padding.
 
     Args:
         key, value: [B, G, capacity, D] and [B, G, capacity, E].
-        length: int32 [B]: the tokens of each row.
+        length: int32 [B]: number of tokens in each row.
 
     Raises:
         TrainerError: the shapes don't fit.
@@ -35,19 +35,19 @@ class KeyValues:
 
     @property
     def capacity(self) -> int:
-        """Number of tokens that each row has room for."""
+        """Maximum number of tokens per row."""
         return self.key.shape[2]
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Append the keys [B, G, T, D] and values [B, G, T, E] of T tokens.
+        """Appends the keys [B, G, T, D] and values [B, G, T, E] of T tokens.
 
         Returns:
-            All keys, all values, and the position of the first new token (int32 [B]), which is the `query_offset` of
-            causal attention: what lies behind a row's length is not seen. Tokens past the capacity are not kept.
+            All keys, all values, and the position of the first new token (int32 [B]). As `query_offset` of causal
+            attention, the position masks everything past a row's length. Tokens past the capacity are dropped.
 
         Raises:
-            TrainerError: shapes differ from those held, T is more than the capacity, or keys and values differ in T.
-                Nothing is changed then.
+            TrainerError: shapes differ from the stored ones, T exceeds the capacity, or keys and values differ in T.
+                The cache stays unchanged.
         """
         for name, held, new in (("key", self.key, key), ("value", self.value, value)):
             fits = new.ndim == 4 and new.shape[:2] == held.shape[:2] and new.shape[3] == held.shape[3]
@@ -68,10 +68,10 @@ class KeyValues:
 
 
 class KeyValueCache(KeyValues):
-    """Keys and values of the tokens so far, of one attention layer, in buffers of fixed capacity.
+    """Keys and values of one attention layer for the tokens so far, in buffers of fixed capacity.
 
-    `key` [B, G, capacity, D], `value` [B, G, capacity, E] and `length` (int32 [B], the tokens of each row) are states:
-    a traced step that calls `update` with one token is compiled once, whatever the length.
+    `key` [B, G, capacity, D], `value` [B, G, capacity, E] and `length` (int32 [B], tokens per row) are states, so a
+    traced step that calls `update` with one token is compiled once for all lengths.
 
     Raises:
         TrainerError: an extent is less than 1.
@@ -101,16 +101,16 @@ class KeyValueCache(KeyValues):
         self.length.assign(length)
 
     def room(self) -> int:
-        """Tokens that every row can take, 0 of a full cache; reads `length`, so not inside of a traced step."""
+        """Number of tokens that every row can still take, 0 if full. Reads `length`, so it fails in a traced step."""
         return max(0, self.capacity - int(self.length.numpy().max()))
 
     def reset(self) -> None:
-        """Forget all tokens."""
+        """Removes all tokens."""
         self.length.assign(0)
 
 
 def _written(held: Tensor, new: Tensor, offset: Tensor) -> Tensor:
-    """[B, G, capacity, D] with new [B, G, T, D] from position `offset` [B] on."""
+    """Returns `held` [B, G, capacity, D] with `new` [B, G, T, D] written from position `offset` [B] on."""
     capacity, count, new = held.shape[2], new.shape[2], new.astype(held.dtype)
     place = functions.arange(capacity, dtype=int32) - functions.reshape(offset, (-1, 1))
     place = functions.reshape(place, (place.shape[0], 1, capacity, 1))

@@ -38,8 +38,8 @@ class Linear(Module):
 class Bilinear(Module):
     """y[..., k] = sum over i, j of x1[..., i]·weight[k, i, j]·x2[..., j], plus bias[k].
 
-    weight [out_features, in1_features, in2_features], bias [out_features]; x1 [..., in1_features], x2
-    [..., in2_features] of the same leading axes.
+    weight [out_features, in1_features, in2_features], bias [out_features]; x1 [..., in1_features] and x2
+    [..., in2_features] have the same leading axes.
     """
 
     def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True) -> None:
@@ -63,11 +63,11 @@ class Bilinear(Module):
 
 
 class Embedding(Module):
-    """Row `indices` of weight [num_embeddings, embedding_dim]; indices are integers of any shape, 0 to
-    num_embeddings - 1 (others read the nearest row and get no gradient).
+    """Rows `indices` of weight [num_embeddings, embedding_dim].
 
-    The row `padding_idx` (from the end where it is negative) starts at zero and gets no gradient. The gradients of a
-    row that is read several times are added in the order of the indices.
+    Indices are integers in any shape, 0 to num_embeddings - 1; others read the nearest row and get no gradient. The row
+    `padding_idx` (a negative one counts from the end) starts at zero and gets no gradient. The gradients of a row that
+    is read several times are added in the order of the indices.
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None) -> None:
@@ -93,7 +93,7 @@ class Embedding(Module):
 
 
 def _with_zero_row(row: int | None) -> Initializer:
-    """Standard normal numbers, and zeros in `row`."""
+    """Returns an initializer: standard normal values, and zeros in `row`."""
 
     def draw(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         values = normal()(generator, shape)

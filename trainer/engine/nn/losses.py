@@ -1,7 +1,7 @@
 """Losses, with the names, arguments and results of `torch.nn.functional`, and an additional `sample_weight`.
 
-`sample_weight` [N] multiplies each sample's terms, and the mean divides by the weights' sum: padding rows of the last
-batch have weight 0 and do not affect loss and gradient.
+`sample_weight` [N] multiplies each sample's terms, and the mean divides by the sum of the weights. Padding rows of the
+last batch have weight 0 and do not affect loss and gradient.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ def cross_entropy(
 ) -> Tensor:
     """−log softmax(logits) at the labels.
 
-    The label is selected by comparing it with the class numbers, which fuses with the adjacent sums, unlike a gather.
+    The label's term is selected by a comparison with the class numbers, which fuses with the adjacent sums, unlike a
+    gather.
 
     Args:
         logits: [N, C] or [N, C, ...], floating.
-        labels: [N] or [N, ...], integer, in [0, C) or equal to `ignore_index`; or class probabilities, floating, of the
-            logits' shape: −sum of probability · log softmax, whose mean divides by the number of positions.
+        labels: [N] or [N, ...], integer, in [0, C) or equal to `ignore_index`; or floating class probabilities in the
+            logits' shape: the loss is −sum of probability · log softmax; its mean divides by the number of positions.
         weight: [C], a factor for each class; the mean divides by the sum of the labels' factors.
         label_smoothing: the share of each target that is spread evenly over all classes, in [0, 1].
         reduction: mean, sum or none.
@@ -89,7 +90,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """−t·log σ(x) − (1 − t)·log(1 − σ(x)), as max(x, 0) − x·t + log1p(exp(−|x|)); shapes of both are equal.
+    """−t·log σ(x) − (1 − t)·log(1 − σ(x)), as max(x, 0) − x·t + log1p(exp(−|x|)); both have equal shapes.
 
     `weight` multiplies each element, `pos_weight` the positive part; both broadcast.
     """
@@ -202,8 +203,8 @@ def quality_focal_loss(
 ) -> Tensor:
     """|y − p|^β times the cross entropy of p = σ(logits) with y (Li et al. 2020, generalized focal loss).
 
-    The target is the localization quality of a positive (such as the IoU of its box) and 0 for negatives, so that a
-    score ranks by both. With targets 0 and 1 it is the focal loss with γ = β and no α.
+    The target is the localization quality of a positive (such as the IoU of its box) and 0 for negatives, so the score
+    combines class and localization quality. With targets 0 and 1 it is the focal loss with γ = β and no α.
 
     Args:
         logits, targets: floats of one shape [N, ...], targets from 0 to 1.
@@ -214,14 +215,14 @@ def quality_focal_loss(
 
 
 def _power(x: Tensor, exponent: float) -> Tensor:
-    """x to a power; 1 and 2 as products, which cost nothing compared with the exponentials."""
+    """Returns x to a power; 1 and 2 use products, which cost nothing compared with the exponentials."""
     if exponent in (1.0, 2.0):
         return x if exponent == 1 else x * x
     return functions.ones_like(x) if exponent == 0 else functions.pow(x, exponent)
 
 
 def check_labels(name: str, logits: Tensor, labels: Tensor, alternative: str = "") -> None:
-    """Raise unless `labels` are a class number for each place of `logits`."""
+    """Raises an error unless `labels` has one class number for each position of `logits`."""
     if logits.ndim < 2 or labels.shape != (logits.shape[0], *logits.shape[2:]) or not labels.dtype.is_integer:
         raise TrainerError(
             f"{name}: labels don't match the logits",
@@ -231,7 +232,7 @@ def check_labels(name: str, logits: Tensor, labels: Tensor, alternative: str = "
 
 
 def check_reduction(reduction: str) -> None:
-    """Raise if the reduction is unknown."""
+    """Raises an error if the reduction is unknown."""
     if reduction not in ("mean", "sum", "none"):
         raise TrainerError("unknown reduction", found=repr(reduction), expected="mean, sum or none")
 
@@ -242,7 +243,7 @@ def check_same(name: str, x: Tensor, y: Tensor) -> None:
 
 
 def reduced(loss: Tensor, normalizer: Tensor | None, reduction: str, sample_weight: Tensor | None) -> Tensor:
-    """`loss` [N, ...] as mean (over `normalizer`'s sum, or the number of elements), sum, or as it is."""
+    """Reduces `loss` [N, ...]: mean (over the sum of `normalizer`, or the number of elements), sum, or none."""
     check_reduction(reduction)
     if sample_weight is not None:
         if sample_weight.shape != loss.shape[:1]:

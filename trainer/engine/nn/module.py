@@ -1,4 +1,4 @@
-"""Module: a tree of layers with parameters, buffers and a state dictionary under the field's usual names."""
+"""Module: a tree of layers with parameters, buffers and a state dictionary under the usual names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Self = TypeVar("Self", bound="Module")
 
 
 class LoadReport(NamedTuple):
-    """Names that `load_state_dict(strict=False)` found without a value, or without a place in the model."""
+    """Names without a value and names that the model does not have, as `load_state_dict(strict=False)` found them."""
 
     missing: list[str]
     unexpected: list[str]
@@ -28,8 +28,8 @@ class LoadReport(NamedTuple):
 class Module:
     """Base of layers and models.
 
-    Attributes that are modules become children, declarations and `Parameter`s become parameters, other `State`s
-    become buffers, each in the order in which they are first assigned. Write `forward`; call the module.
+    Attributes that are modules become children, `Parameter`s and their declarations become parameters, other `State`s
+    and declarations become buffers, each in order of first assignment. Subclasses define `forward`; call the module.
 
     Initial values are a function of (seed, path from the root): see `set_seed`.
     """
@@ -38,7 +38,7 @@ class Module:
     _states: dict[str, State | Declaration]
     _children: dict[str, Module]
     _computed: dict[str, Callable[[Any], Tensor]]
-    """Attributes that are computed from states each time they are read (`nn.spectral_norm`, `nn.weight_norm`)."""
+    """Attributes that are recomputed from states on each read (`nn.spectral_norm`, `nn.weight_norm`)."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         module = super().__new__(cls)
@@ -55,7 +55,7 @@ class Module:
         return self.forward(*args, **kwargs)
 
     def _check_shape(self, holds: bool, x: Tensor, expected: str) -> None:
-        """Raise unless `holds`, the layer's condition on the shape of `x`."""
+        """Raises an error unless `holds`, the layer's condition on the shape of `x`."""
         if not holds:
             problem = f"{self.path or type(self).__name__} got a tensor of another shape"
             raise TrainerError(problem, found=f"shape {x.shape}", expected=expected)
@@ -75,7 +75,7 @@ class Module:
             self._forget(name, keep={})
             self.__dict__[name] = value
 
-    def __getattr__(self, name: str) -> Any:  # called only where ordinary lookup finds nothing
+    def __getattr__(self, name: str) -> Any:  # called only if ordinary lookup fails
         if name in self._states:
             return self._state(name)
         if name in self._children:
@@ -107,7 +107,7 @@ class Module:
     # --- place in the tree ----------------------------------------------------------------------------------------
 
     def set_seed(self: Self, seed: int, name: str = "") -> Self:
-        """Draw initial values from `seed`, with `name` before each path (so that two equal models of a task differ).
+        """Draws initial values from `seed`, with `name` before each path (so that two equal models of a task differ).
 
         Affects only values that have not been read or loaded yet. Call it on the root.
         """
@@ -131,7 +131,7 @@ class Module:
     # --- walking --------------------------------------------------------------------------------------------------
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """(path, module) of this module and all below it, parents first, each module once."""
+        """Yields (path, module) of this module and its descendants, parents first, each module once."""
         visited: set[int] = set()
         stack: list[tuple[str, Module]] = [(prefix, self)]
         while stack:
@@ -143,18 +143,18 @@ class Module:
             stack.extend((_joined(path, name), child) for name, child in reversed(module._children.items()))
 
     def modules(self) -> Iterator[Module]:
-        """This module and all below it."""
+        """This module and its descendants."""
         return (module for _, module in self.named_modules())
 
     def named_states(self) -> dict[str, State]:
-        """Parameters and buffers by name, each object once: what a state dictionary holds."""
+        """Parameters and buffers by name, each object once: the entries of a state dictionary."""
         states: dict[State, str] = {}
         for name, module, attribute in self._places():
             states.setdefault(module._state(attribute), name)
         return {name: state for state, name in states.items()}
 
     def named_shapes(self, *, each_once: bool = False) -> dict[str, tuple[int, ...]]:
-        """Shapes of parameters and buffers by name, without making them; shared ones `each_once`, or by all names."""
+        """Shapes of parameters and buffers by name, without creating them; shared ones by all names, or `each_once`."""
         shapes: dict[str, tuple[int, ...]] = {}
         visited: set[int] = set()
         for name, module, attribute in self._places():
@@ -165,7 +165,7 @@ class Module:
         return shapes
 
     def _places(self) -> Iterator[tuple[str, Module, str]]:
-        """(name, module, attribute) of each parameter and buffer; one that two modules share is yielded twice."""
+        """Yields (name, module, attribute) of each parameter and buffer; one that two modules share comes twice."""
         for path, module in self.named_modules():
             for attribute in module._states:
                 yield _joined(path, attribute), module, attribute
@@ -185,17 +185,17 @@ class Module:
     # --- modes ----------------------------------------------------------------------------------------------------
 
     def train(self: Self, mode: bool = True) -> Self:
-        """Set training behavior (dropout, batch statistics) here and below."""
+        """Sets training mode (dropout, batch statistics) for this module and its descendants."""
         for module in self.modules():
             module.training = mode
         return self
 
     def eval(self: Self) -> Self:
-        """Set inference behavior here and below."""
+        """Sets inference mode for this module and its descendants."""
         return self.train(False)
 
     def astype(self: Self, dtype: DType) -> Self:
-        """Convert all floating-point parameters and buffers to another dtype. Call it before creating an optimizer."""
+        """Converts all floating-point parameters and buffers to another dtype. Call it before creating an optimizer."""
         for module in self.modules():
             for name, state in module._states.items():
                 if not state.dtype.is_float or state.dtype == dtype:
@@ -215,10 +215,10 @@ class Module:
         return {name: state.numpy() for name, state in self.named_states().items()}
 
     def load_state_dict(self, values: Mapping[str, Any], *, strict: bool = True) -> LoadReport:
-        """Set parameters and buffers from arrays by name; dtypes are converted.
+        """Sets parameters and buffers from arrays by name; dtypes are converted.
 
         Raises:
-            TrainerError: a shape differs, or (with `strict`) a name is missing or unexpected. Nothing is changed then.
+            TrainerError: a shape differs, or (with `strict`) a name is missing or unexpected. No value is changed.
         """
         places = {name: (module, attribute) for name, module, attribute in self._places()}
         missing = [name for name in places if name not in values]
@@ -242,11 +242,10 @@ class Module:
                 state.set_value(array)
         return report
 
-    # --- representation
-    # ----------------------------------------------------------------------------------------------------
+    # --- representation -------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """What `repr` shows between the parentheses of a layer without children."""
+        """Returns what `repr` shows in the parentheses, before any children."""
         return ""
 
     def __repr__(self) -> str:

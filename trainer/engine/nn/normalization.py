@@ -1,4 +1,4 @@
-"""Batch and instance norms of one, two and three spatial axes, with torch's names and defaults.
+"""Batch and instance normalization over one, two and three spatial axes, with torch's names and defaults.
 
 Ioffe & Szegedy 2015; Ulyanov, Vedaldi & Lempitsky 2016.
 """
@@ -27,7 +27,7 @@ class _Tracked(Module):
     first_axes: tuple[int, ...] = ()
     """Axes of the statistics, in addition to the spatial axes."""
     _track: Callable[[Moments, float], None]
-    """Updates the running statistics with a batch's; the factor makes the variance unbiased."""
+    """Updates the running statistics with those of a batch; the factor makes the variance unbiased."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class _Tracked(Module):
         self._check_shape(x.ndim in self.ranks and x.shape[1] == self.num_features, x, expected)
         if self.track_running_stats and not self.training:
             mean, variance = per_channel(self.running_mean, x), per_channel(self.running_var, x)
-            return self._applied(Moments(x - mean, None, mean, variance), x)  # constants, which no gradient reaches
+            return self._applied(Moments(x - mean, None, mean, variance), x)  # constants: they receive no gradient
         axes = (*self.first_axes, *range(2, x.ndim))
         shards = shard_count() if self.first_axes else 1
         count = shards * math.prod(x.shape[axis] for axis in axes)
@@ -69,7 +69,7 @@ class _Tracked(Module):
         return standardized(found, self.eps, per_channel(self.weight, x), per_channel(self.bias, x), x.dtype)
 
     def _move(self, mean: Tensor, variance: Tensor, share: Tensor | float) -> None:
-        """Move the running statistics by `share` towards these, each [C]."""
+        """Moves the running statistics toward these, each [C], by `share`, or by 1 / `share` if it is a tensor."""
         for state, value in ((self.running_mean, mean), (self.running_var, variance)):
             value = functions.stop_gradient(value)
             if isinstance(share, float):
@@ -84,8 +84,8 @@ class _Tracked(Module):
 class _BatchNorm(_Tracked):
     """Normalizes each channel of x [N, C, ...] by batch statistics in training, by running statistics in evaluation.
 
-    weight [C] and bias [C] scale and shift the result. In training the running statistics move by `momentum` towards
-    the batch's (variance unbiased); `momentum=None` gives their plain average over all batches.
+    weight [C] and bias [C] scale and shift the result. In training, the running statistics move by `momentum` toward
+    those of the batch (unbiased variance); `momentum=None` averages over all batches equally.
     """
 
     first_axes = (0,)
@@ -119,8 +119,8 @@ class BatchNorm3d(_BatchNorm):
 class _InstanceNorm(_Tracked):
     """Normalizes each channel of each sample of x [N, C, ...] by its own statistics.
 
-    With `track_running_stats`, running statistics move towards the batch's average (variance unbiased) and replace it
-    outside training, as in torch, which never counts `num_batches_tracked` here.
+    With `track_running_stats`, running statistics move toward the average over the batch (unbiased variance) and are
+    used in evaluation. As in torch, `num_batches_tracked` stays 0.
     """
 
     def __init__(

@@ -29,16 +29,16 @@ def dice_loss(
 
     Args:
         logits: [N, C, ...], floating; softmax over C. With C = 1, sigmoid: the probability of class 1.
-        labels: [N, ...], integer, in [0, C) (with C = 1: 0 or 1) or equal to `ignore_index`: these positions are
-            ignored in p and g.
+        labels: [N, ...], integer, in [0, C) (with C = 1: 0 or 1), or equal to `ignore_index`, which excludes the
+            position from p and g.
         weight: [C], a factor for each class; the mean divides by their sum.
-        smooth: s; with it the loss of an absent class that is not predicted is 0.
-        over: "batch" sums over all samples, so a class need not occur in each; "sample" sums over each sample.
-        reduction: mean over classes (and samples), sum, or none: [C], or [N, C] over samples.
+        smooth: s; it makes the loss of an absent class that is not predicted 0.
+        over: "batch" sums over all samples, so a class need not occur in each; "sample" sums per sample.
+        reduction: mean over classes (and samples), sum, or none: [C], or [N, C] with "sample".
         sample_weight: [N], the weight of each sample's positions; 0 for padding rows of a batch.
 
     Raises:
-        TrainerError: shapes, dtypes or words do not go together.
+        TrainerError: shapes or dtypes are incompatible, or an option is unknown.
     """
     chosen, right, kept, axes = _regions("dice_loss", logits, labels, ignore_index, over, sample_weight)
     both = _summed(chosen * right, axes)
@@ -64,16 +64,16 @@ def tversky_loss(
     """(1 − (TP + s) / (TP + alpha·FP + beta·FN + s))^gamma of each class (Salehi, Erdogmus and Gholipour 2017).
 
     TP = Σ p·g, FP = Σ p·(1 − g) and FN = Σ (1 − p)·g with probabilities p and ground truth g. A larger `beta` raises
-    the recall of a rare class at the cost of precision; alpha = beta = 0.5 is soft Dice without squares, alpha = beta =
-    1 the Jaccard index.
+    the recall of a rare class at the cost of precision. alpha = beta = 0.5 gives soft Dice without squares, and alpha =
+    beta = 1 the Jaccard index.
 
     Args:
         gamma: exponent; other values than 1 give the focal Tversky loss (Abraham and Khan 2019, whose exponent is 1 /
             gamma).
-        others: as `dice_loss`'s.
+        others: as in `dice_loss`.
 
     Raises:
-        TrainerError: shapes, dtypes or words do not go together.
+        TrainerError: shapes or dtypes are incompatible, or an option is unknown.
     """
     chosen, right, kept, axes = _regions("tversky_loss", logits, labels, ignore_index, over, sample_weight)
     both = _summed(chosen * right, axes)
@@ -96,18 +96,18 @@ def lovasz_loss(
 ) -> Tensor:
     """The Lovász extension of 1 − IoU of each class (Berman, Triki and Blaschko 2018): a convex surrogate of the IoU.
 
-    Errors are |g − softmax(x)|; with C = 1 those of the hinge loss, max(0, 1 − x·(2·g − 1)).
+    Errors are |g − softmax(x)|, or with C = 1 the hinge loss max(0, 1 − x·(2·g − 1)).
 
     Args:
-        logits: [N, C, ...], floating; labels: [N, ...], integer, as `dice_loss`'s.
+        logits: [N, C, ...], floating; labels: [N, ...], integer, as in `dice_loss`.
         classes: "present" leaves out classes that are absent from the labels; "all" keeps them.
-        over: "batch" treats all samples as one image; "sample" treats each by itself.
-        reduction: mean over classes (and samples), sum, or none: [C], or [N, C] over samples.
-        sample_weight: [N]; with "sample" a factor for each; with "batch", samples of weight 0 are left out, and other
-            weights count as 1.
+        over: "batch" treats all samples as one image; "sample" treats each separately.
+        reduction: mean over classes (and samples), sum, or none: [C], or [N, C] with "sample".
+        sample_weight: [N]; with "sample", a factor for each sample; with "batch", samples of weight 0 are left out, and
+            other weights count as 1.
 
     Raises:
-        TrainerError: shapes, dtypes or words do not go together.
+        TrainerError: shapes or dtypes are incompatible, or an option is unknown.
     """
     if classes not in ("present", "all"):
         raise TrainerError("lovasz_loss: unknown classes", found=repr(classes), expected="present, all")
@@ -127,14 +127,14 @@ def lovasz_loss(
     before = functions.concat([functions.zeros_like(jaccard[..., :1]), jaccard[..., :-1]], axis=-1)
     loss = functions.sum(errors * functions.stop_gradient(jaccard - before), axis=-1)
     is_counted = total[..., 0] > 0
-    is_counted = is_counted | ~functions.any(is_counted)  # all losses are 0 if nothing is labeled
+    is_counted = is_counted | ~functions.any(is_counted)  # if nothing is labeled, all count: their losses are 0
     if classes == "all" or logits.shape[1] == 1:
         is_counted = functions.ones_like(is_counted)
     return _over_classes(loss, is_counted, over, reduction, sample_weight)
 
 
 def _lines(x: Tensor, over: str) -> Tensor:
-    """[N, C, ...] as [C, all places], or over samples as [N, C, places]."""
+    """Reshapes [N, C, ...] to [C, N · positions], or to [N, C, positions] if `over` is "sample"."""
     flat = functions.reshape(x, (*x.shape[:2], math.prod(x.shape[2:])))
     return flat if over == "sample" else functions.reshape(functions.permute_dims(flat, (1, 0, 2)), (x.shape[1], -1))
 
@@ -142,7 +142,7 @@ def _lines(x: Tensor, over: str) -> Tensor:
 def _regions(
     name: str, logits: Tensor, labels: Tensor, ignore_index: int, over: str, sample_weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, tuple[int, ...]]:
-    """Probabilities, ground truth and the weight of each position, [N, C or 1, ...]; and the axes to sum over."""
+    """Returns probabilities, ground truth and position weights, each [N, C or 1, ...], and the axes to sum over."""
     check_labels(name, logits, labels)
     if over not in ("batch", "sample"):
         raise TrainerError(f"{name}: unknown `over`", found=repr(over), expected="batch or sample")
@@ -160,7 +160,7 @@ def _regions(
 
 
 def _summed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """The sum along `axes`; if the batch is among them, over all shards."""
+    """Returns the sum along `axes`, over all shards if the batch axis is among them."""
     total = functions.sum(x, axis=axes)
     return functions.shard_sum(total) if 0 in axes else total
 
@@ -168,7 +168,7 @@ def _summed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 def _over_classes(
     loss: Tensor, weight: Tensor | None, over: str, reduction: str, sample_weight: Tensor | None
 ) -> Tensor:
-    """Reduces the loss of each class (and sample): mean weighted by both, sum, or none."""
+    """Reduces the loss of each class (and sample): mean weighted by both weights, sum, or none."""
     check_reduction(reduction)
     counts = functions.ones_like(loss)
     if weight is not None:

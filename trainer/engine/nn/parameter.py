@@ -18,7 +18,7 @@ class Parameter(State):
 class Declaration:
     """Declaration of a parameter (or, with `is_buffer`, a buffer): its values are drawn when it is first read.
 
-    Until then the module's place in the model and its seed may change, and loading weights costs no drawing.
+    Until then, the module's place in the model and its seed may change, and loading weights skips the drawing.
     """
 
     shape: tuple[int, ...]
@@ -28,10 +28,10 @@ class Declaration:
 
 
 def declare(shape: tuple[int, ...], initializer: Initializer, dtype: DType = float32) -> Any:
-    """Declare a parameter: `self.weight = declare((10, 4), kaiming_uniform())`."""
+    """Declares a parameter: `self.weight = declare((10, 4), kaiming_uniform())`."""
     return Declaration(shape, initializer, dtype)
 
 
 def declare_buffer(shape: tuple[int, ...], initializer: Initializer, dtype: DType = float32) -> Any:
-    """Declare a buffer, a state that is saved with the model and that no optimizer updates."""
+    """Declares a buffer: a state that is saved with the model and that no optimizer updates."""
     return Declaration(shape, initializer, dtype, is_buffer=True)

@@ -27,9 +27,7 @@ class _Pool(Module):
         return each_axis(type(self).__name__, name, value, self.rank)
 
     def _extra(self, x: Tensor, dilation: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-        """Padding (before, after) of each axis: with `ceil_mode`, windows that begin inside the image may extend beyond
-        it.
-        """
+        """Padding (before, after) of each axis; `ceil_mode` adds the overhang of windows that begin in the image."""
         check_input(self, x, self.rank)
         result = []
         sizes = (x.shape[2:], self.kernel_size, self.stride, self.padding, dilation)
@@ -47,9 +45,9 @@ class _Pool(Module):
 
 
 class _MaxPool(_Pool):
-    """The maximum of each window; padding never wins. `stride` defaults to the window.
+    """The maximum of each window; padding is ignored. `stride` defaults to the window size.
 
-    With `ceil_mode` a last window that begins inside the picture counts even where it spans beyond.
+    With `ceil_mode`, a last window that begins inside the image counts even if it extends beyond the image.
     """
 
     def __init__(
@@ -69,22 +67,22 @@ class _MaxPool(_Pool):
 
 
 class MaxPool1d(_MaxPool):
-    """The maximum of each window of x [N, C, L]; arguments as `MaxPool2d`'s."""
+    """The maximum of each window of x [N, C, L]; arguments as in `MaxPool2d`."""
 
     rank = 1
 
 
 class MaxPool2d(_MaxPool):
-    """The maximum of each window of x [N, C, H, W]; padding never wins. `stride` defaults to the window.
+    """The maximum of each window of x [N, C, H, W]; padding is ignored. `stride` defaults to the window size.
 
-    With `ceil_mode` a last window that begins inside the picture counts even where it spans beyond.
+    With `ceil_mode`, a last window that begins inside the image counts even if it extends beyond the image.
     """
 
     rank = 2
 
 
 class MaxPool3d(_MaxPool):
-    """The maximum of each window of x [N, C, D, H, W]; arguments as `MaxPool2d`'s."""
+    """The maximum of each window of x [N, C, D, H, W]; arguments as in `MaxPool2d`."""
 
     rank = 3
 
@@ -92,8 +90,8 @@ class MaxPool3d(_MaxPool):
 class _AvgPool(_Pool):
     """The mean of each window.
 
-    `stride` defaults to the window. Padding counts as zeros, or is left out without `count_include_pad`; padding added
-    by `ceil_mode` is always left out.
+    `stride` defaults to the window size. Padding counts as zeros with `count_include_pad` and is excluded without it;
+    padding added by `ceil_mode` is always excluded.
     """
 
     def __init__(
@@ -114,7 +112,7 @@ class _AvgPool(_Pool):
 
 
 class AvgPool1d(_AvgPool):
-    """The mean of each window of x [N, C, L]; arguments as `AvgPool2d`'s."""
+    """The mean of each window of x [N, C, L]; arguments as in `AvgPool2d`."""
 
     rank = 1
 
@@ -122,21 +120,21 @@ class AvgPool1d(_AvgPool):
 class AvgPool2d(_AvgPool):
     """The mean of each window of x [N, C, H, W].
 
-    `stride` defaults to the window. Padding counts as zeros, or is left out without `count_include_pad`; padding added
-    by `ceil_mode` is always left out.
+    `stride` defaults to the window size. Padding counts as zeros with `count_include_pad` and is excluded without it;
+    padding added by `ceil_mode` is always excluded.
     """
 
     rank = 2
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window of x [N, C, D, H, W]; arguments as `AvgPool2d`'s."""
+    """The mean of each window of x [N, C, D, H, W]; arguments as in `AvgPool2d`."""
 
     rank = 3
 
 
 class _AdaptivePool(Module):
-    """Part i of n of an axis of H pixels goes from floor(i·H / n) to ceil((i + 1)·H / n)."""
+    """Part i of n along an axis of H pixels spans floor(i·H / n) to ceil((i + 1)·H / n)."""
 
     rank: int
 
@@ -144,7 +142,7 @@ class _AdaptivePool(Module):
         self.output_size = output_size if isinstance(output_size, tuple) else (output_size,) * self.rank
 
     def _parts(self, x: Tensor) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-        """Number of parts of each axis, and the extents of a part if all are equal."""
+        """Returns the number of parts along each axis, and the extents of a part if all are equal, or None."""
         check_input(self, x, self.rank)
         self._check_shape(0 not in x.shape[2:], x, "at least one pixel")
         spatial = x.shape[2:]
@@ -185,7 +183,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
 
 
 class _AdaptiveMaxPool(_AdaptivePool):
-    """Where the parts are not equal, the gradient is shared among equal maxima."""
+    """If the parts differ in size, equal maxima share the gradient."""
 
     def forward(self, x: Tensor) -> Tensor:
         parts, window = self._parts(x)
@@ -206,7 +204,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     """The maximum of each of `output_size` parts of x [N, C, H, W]; None keeps an axis as it is.
 
-    Where the parts are not equal, the gradient is shared among equal maxima.
+    If the parts differ in size, equal maxima share the gradient.
     """
 
     rank = 2
@@ -219,13 +217,13 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
 
 
 def _places(extent: int, parts: int) -> np.ndarray:
-    """The places of each part [parts, longest], the last one repeated up to the longest."""
+    """Returns the positions of each part [parts, longest]; shorter parts repeat their last position."""
     first, stop = np.array(parts_of(extent, parts)).T
     places = first[:, None] + np.arange((stop - first).max())
     return np.minimum(places, stop[:, None] - 1)
 
 
 def _taken(x: Tensor, places: np.ndarray, axis: int) -> Tensor:
-    """Slices of `x` at `places` [parts, longest] in the place of `axis`."""
+    """Returns `x` with `axis` replaced by [parts, longest], the slices at `places`."""
     flat = functions.take(x, places.ravel(), axis=axis)
     return functions.reshape(flat, (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :]))

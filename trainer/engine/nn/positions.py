@@ -1,4 +1,4 @@
-"""Positions of tokens: rotary, sinusoidal and learned."""
+"""Position embeddings of tokens: rotary, sinusoidal and learned."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from trainer.engine.tensor import Tensor, as_tensor
 
 
 def rotary_embedding(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False) -> Tensor:
-    """x [..., T, D] with each pair of its elements turned by an angle (Su et al. 2021); D is even.
+    """Rotates each pair of elements of x [..., T, D] by an angle (Su et al. 2021); D is even.
 
     Args:
-        cos, sin: [T, D / 2], or what broadcasts to [..., T, D / 2]: of the angle of each pair.
-        interleaved: pairs are neighbors, elements 2i and 2i + 1, as in the paper; otherwise i and i + D / 2, as in
+        cos, sin: cosine and sine of the angle of each pair; they broadcast to [..., T, D / 2].
+        interleaved: pairs are the adjacent elements 2i and 2i + 1, as in the paper; otherwise i and i + D / 2, as in
             GPT-NeoX and LLaMA.
 
     Raises:
-        TrainerError: D is odd, or the angles are of another number of pairs.
+        TrainerError: D is odd, or the number of angles is not D / 2.
     """
     width = x.shape[-1] if x.ndim else 1
     if width % 2 or cos.shape[-1:] != (width // 2,) or sin.shape != cos.shape:
@@ -42,18 +42,18 @@ def rotary_embedding(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = Fa
 
 
 class RotaryEmbedding(Module):
-    """`functional.rotary_embedding` of queries or keys x [B, H, T, D], whose angles are in a table.
+    """Applies `functional.rotary_embedding` to queries or keys x [B, H, T, D], with angles from a table.
 
-    The angle of pair i at position t is t · base^(−2i / D). The table is no part of the state dictionary.
+    The angle of pair i at position t is t · base^(−2i / D). The table is not part of the state dictionary.
 
     Args:
         dim: D, the width of a head; even.
-        max_positions: positions that the table has.
+        max_positions: number of positions in the table.
         base: the longest wavelength is 2π · base positions.
-        interleaved: which elements are pairs, see the function.
+        interleaved: which elements form a pair; see the function.
 
-    Call it with `offset`, an integer or integers [B]: the position of the first token. Tokens past the table's end take
-    its last row where the offset is an array, whose value a traced step doesn't know; an integer is checked.
+    Call it with `offset`, an integer or integers [B]: the position of the first token. An integer is checked. Values of
+    an array are unknown in a traced step, so tokens past the end of the table use its last row.
     """
 
     def __init__(self, dim: int, max_positions: int = 2048, base: float = 10000.0, interleaved: bool = False) -> None:
@@ -69,7 +69,7 @@ class RotaryEmbedding(Module):
         expected = f"[B, H, T, {self.dim}] with at most {self.max_positions} tokens"
         self._check_shape(x.ndim == 4 and x.shape[3] == self.dim and x.shape[2] <= self.max_positions, x, expected)
         cos, sin = (_rows(table, x, offset, x.shape[2]) for table in (self.cos, self.sin))
-        if cos.ndim == 3:  # of each sample, for all heads
+        if cos.ndim == 3:  # per sample, shared by all heads
             cos, sin = functions.expand_dims(cos, axis=1), functions.expand_dims(sin, axis=1)
         return rotary_embedding(x, cos, sin, self.interleaved)
 
@@ -78,9 +78,9 @@ class RotaryEmbedding(Module):
 
 
 class SinusoidalPositions(Module):
-    """x [B, T, E] with the sines and cosines of its positions added (Vaswani et al. 2017); E is even.
+    """Adds the sines and cosines of the positions to x [B, T, E] (Vaswani et al. 2017); E is even.
 
-    Element 2i of position t is sin(t · 10000^(−2i / E)), element 2i + 1 the cosine. `offset` as in `RotaryEmbedding`.
+    Element 2i of position t is sin(t · 10000^(−2i / E)), element 2i + 1 the cosine. `offset`: see `RotaryEmbedding`.
     """
 
     def __init__(self, dim: int, max_positions: int = 2048) -> None:
@@ -100,9 +100,9 @@ class SinusoidalPositions(Module):
 
 
 class LearnedPositions(Module):
-    """x [B, T, E] with row t of weight [max_positions, E] added at position t; normal(0, 0.02), as in GPT-2.
+    """Adds row t of weight [max_positions, E] to position t of x [B, T, E]; normal(0, 0.02), as in GPT-2.
 
-    `offset` as in `RotaryEmbedding`.
+    `offset`: see `RotaryEmbedding`.
     """
 
     def __init__(self, dim: int, max_positions: int) -> None:
@@ -125,7 +125,7 @@ def _with_positions(module: Any, x: Tensor, table: Tensor, offset: Tensor | int)
 
 
 def _rows(table: Tensor, x: Tensor, offset: Tensor | int, count: int) -> Tensor:
-    """Rows offset … offset + count − 1: [count, ...], or [B, count, ...] for offsets [B]; float64 for such x alone."""
+    """Rows offset … offset + count − 1: [count, ...], or [B, count, ...] for offsets [B]; float64 only if x is."""
     size = table.shape[0]
     table = table.astype(float64 if x.dtype is float64 else float32)
     if isinstance(offset, int | np.integer):

@@ -1,14 +1,14 @@
-"""Random numbers of layers: a pure function of the module, the call and the step, so that they are reproducible.
+"""Reproducible random numbers for layers: a pure function of the module, the call and the step.
 
-`RandomState` holds the counter of the steps. Inside `with random_state.step():` each draw takes
+`RandomState` holds the step counter. Inside `with random_state.step():` each draw takes
 
-- a key from (seed, path of the module, which draw of that module within the step), fixed while tracing, and
-- a counter from (step, micro-step), read from the state when the program runs,
+- a key from (seed, path of the module, index of the module's draw within the step), fixed while tracing, and
+- a counter from (step, micro-step), read from the state when the program runs.
 
-and in a step of `engine.scan` a key made of that one and the number of the step,
+In a step of `engine.scan`, the key is derived from this key and the number of the scan's step.
 
-so each run of a traced step draws new numbers, recomputation repeats them, and a resumed run continues with the numbers
-of an uninterrupted one. The bits are Philox 4x32-10's (Salmon et al. 2011).
+So each run of a traced step draws new numbers, recomputation repeats them, and a resumed run draws the same numbers as
+an uninterrupted one. The bits are Philox 4x32-10's (Salmon et al. 2011).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _active: ContextVar[RandomState | None] = ContextVar("random_state", default=Non
 
 
 class RandomState:
-    """The seed and the step counter from which layers draw.
+    """The seed and the step counter of the random numbers of layers.
 
     `counter` is a state of int32 [2]: (step, micro-step). Save it with the model to resume.
     """
@@ -46,9 +46,7 @@ class RandomState:
 
     @contextmanager
     def step(self) -> Iterator[RandomState]:
-        """Modules draw from this state inside the `with` block; their draws are counted from zero. `advance` increments
-        the counter.
-        """
+        """Makes modules in the `with` block draw from this state, counting from 0. `advance` increments the counter."""
         self._draws.clear()
         token = _active.set(self)
         try:
@@ -57,7 +55,7 @@ class RandomState:
             _active.reset(token)
 
     def advance(self) -> None:
-        """Increment the counter (call this inside the traced step, after all draws)."""
+        """Increments the step (call this inside the traced step, after all draws)."""
         is_step = functions.arange(2, dtype=int32) == 0
         self.counter.assign(self.counter + is_step.astype(int32))
 
@@ -74,7 +72,7 @@ class RandomState:
         return random.normal(self._key(path), self.counter, shape)
 
     def draw(self, path: str) -> tuple[np.ndarray | Tensor, Tensor]:
-        """Key and counter of the next draw at `path`, for a function that draws by itself."""
+        """Returns key and counter of the next draw at `path`, for a function that generates its own numbers."""
         counter: Tensor = self.counter
         if shard_count() > 1:
             counter = wrapped(random_counter(counter.node), counter)
@@ -84,13 +82,13 @@ class RandomState:
         draw = self._draws.get(path, 0)
         self._draws[path] = draw + 1
         key: np.ndarray | Tensor = random.key_for(self.seed, path, draw)
-        for number in steps():  # another key at each step of a scan
+        for number in steps():  # a different key for each step of a scan
             key = random.bits(key, functions.stack([number, functions.asarray(_FOLDED, dtype=int32)]), (2,))
         return key
 
 
 def active() -> RandomState:
-    """The random state of the step being computed.
+    """Returns the random state of the active step.
 
     Raises:
         TrainerError: no step is active.

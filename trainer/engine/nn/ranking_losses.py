@@ -41,7 +41,7 @@ def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
     swap: bool = False, reduction: str = "mean", sample_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """max(0, d(anchor, positive) − d(anchor, negative) + margin), with d `pairwise_distance`; all [N, D].
+    """max(0, d(anchor, positive) − d(anchor, negative) + margin), where d is `pairwise_distance`; all are [N, D].
 
     `swap` takes the smaller of the negative's distances from anchor and positive (Balntas et al. 2016).
     """
@@ -77,7 +77,7 @@ def margin_ranking_loss(
     x1: Tensor, x2: Tensor, target: Tensor, *, margin: float = 0.0, reduction: str = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """max(0, −target·(x1 − x2) + margin): target 1 where x1 should be the greater, −1 where x2; shapes are equal."""
+    """max(0, −target·(x1 − x2) + margin): target is 1 if x1 should be greater, −1 if x2; shapes are equal."""
     check_same("margin_ranking_loss", x1, x2)
     check_same("margin_ranking_loss", x1, target)
     x1, x2 = widened(x1), widened(x2)
@@ -88,7 +88,7 @@ def multi_margin_loss(
     logits: Tensor, labels: Tensor, *, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     reduction: str = "mean", sample_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The hinge loss of classes: the sum over all other classes of max(0, margin − x[label] + x[class])^p, over C.
+    """Multi-class hinge loss: the sum over all other classes of max(0, margin − x[label] + x[class])^p, divided by C.
 
     Args:
         logits: [N, C]; labels: [N], integer in [0, C).

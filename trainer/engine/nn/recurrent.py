@@ -1,7 +1,7 @@
-"""Recurrent layers and cells: simple RNN, LSTM and GRU, with PyTorch's parameters, names, shapes and order of gates.
+"""Recurrent layers and cells: simple RNN, LSTM and GRU, with PyTorch's parameters, names, shapes and gate order.
 
-A layer's inputs are multiplied by its weights in one large product for all time steps, and so are the gradients of its
-weights; between them a scan (`graph.primitives.recurrent`) keeps the recurrent weights in the cores' caches.
+One large product over all time steps multiplies a layer's inputs by its weights, and another computes the weights'
+gradients. Between them, a scan (`graph.primitives.recurrent`) keeps the recurrent weights in the cores' caches.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from trainer.engine.promotion import promoted
 from trainer.engine.tensor import Tensor, as_tensor, cast, wrapped
 
 States = Any
-"""The states of a layer: h, or (h, c) of an LSTM."""
+"""The states of a layer: h, or (h, c) for an LSTM."""
 
 
 class _Recurrent(Module):
-    """A stack of recurrent layers: the parameters of each layer and direction, and the pass through them."""
+    """A stack of recurrent layers: the parameters of each layer and direction, and the forward pass."""
 
     cell: str
 
@@ -72,7 +72,7 @@ class _Recurrent(Module):
 
     @property
     def output_size(self) -> int:
-        """Features of a direction's output."""
+        """Number of output features per direction."""
         return self.proj_size or self.hidden_size
 
     @property
@@ -89,14 +89,14 @@ class _Recurrent(Module):
         return ("", "_reverse") if self.bidirectional else ("",)
 
     def forward(self, x: Tensor, states: States = None, *, lengths: Any = None) -> tuple[Tensor, States]:
-        """(outputs, last states).
+        """Returns (outputs, last states).
 
         Args:
-            x: [T, B, input_size], with `batch_first` [B, T, input_size], or of one sequence [T, input_size].
-            states: the first states (zeros if None), [layers·directions, B, features]: h, of an LSTM (h, c).
-            lengths: integers [B], 0 to T, in any order: the steps of each row. Later ones take no time in the scan,
-                change no state, and give zeros; the reverse direction begins at a row's own last step. Inside a traced
-                step their values are not known: those out of range count as the nearest one.
+            x: [T, B, input_size], with `batch_first` [B, T, input_size], or [T, input_size] for one sequence.
+            states: initial states (zeros if None), [layers·directions, B, features]: h, or (h, c) for an LSTM.
+            lengths: integers [B], 0 to T, in any order: the number of steps of each row. Later steps take no time in
+                the scan, change no state and output zeros; the reverse direction begins at a row's last step. Inside a
+                traced step their values are unknown, and values out of range are clamped.
 
         Raises:
             TrainerError: a shape or dtype doesn't fit, or a length is out of range.
@@ -136,7 +136,7 @@ class _Recurrent(Module):
     def _scan(
         self, x: Tensor, states: Sequence[Tensor | None], lengths: Tensor | None, ending: str, *, reverse: bool
     ) -> tuple[Tensor, list[Tensor]]:
-        """One layer in one direction."""
+        """Runs one layer in one direction."""
         parameters = [getattr(self, f"weight_{side}_{ending}") for side in ("ih", "hh")]
         biases = [getattr(self, f"bias_{side}_{ending}") for side in ("ih", "hh")] if self.bias else []
         projection = getattr(self, f"weight_hr_{ending}") if self.proj_size else None
@@ -145,7 +145,7 @@ class _Recurrent(Module):
         )
 
     def _first_states(self, states: States, batch: int, x: Tensor, is_single: bool) -> list[Tensor | None]:
-        """h, and c of an LSTM, each [layers·directions, B, features], or None for zeros."""
+        """Returns h, and c for an LSTM, each [layers·directions, B, features], or None for zeros."""
         is_lstm = self.cell == "lstm"
         if states is None:
             return [None] * (2 if is_lstm else 1)
@@ -198,15 +198,15 @@ def _cell_of(nonlinearity: str) -> str:
 
 
 class RNN(_Recurrent):
-    """Layers of h = tanh(x·weight_ihᵀ + bias_ih + h·weight_hhᵀ + bias_hh) (Elman 1990), or with ReLU instead.
+    """Layers of h = tanh(x·weight_ihᵀ + bias_ih + h·weight_hhᵀ + bias_hh) (Elman 1990), or with ReLU in place of tanh.
 
-    Parameters of layer k, and with the ending `_reverse` of its second direction: weight_ih_lk [H, features],
-    weight_hh_lk [H, H], bias_ih_lk and bias_hh_lk [H], all uniform within 1/√H. `dropout` is the probability of dropout
+    Parameters of layer k, and with the suffix `_reverse` of its second direction: weight_ih_lk [H, features],
+    weight_hh_lk [H, H], bias_ih_lk and bias_hh_lk [H], all uniform in ±1/√H. `dropout` is the probability of dropout
     between layers, in training. Returns (outputs [T, B, directions·H], last h [layers·directions, B, H]).
 
-    checkpoint_every: as of `engine.scan`: for the gradient keep the states of every `checkpoint_every`-th step alone,
-        and compute the blocks between, inputs' products too, once more. For sequences whose gates don't fit
-        into memory; the gradients of weights are then added up block by block, so their last bits differ.
+    checkpoint_every: as in `engine.scan`: keep only the states of every `checkpoint_every`-th step for the gradient,
+        and recompute the blocks between, including the input products. For sequences whose gates don't fit into
+        memory. The weight gradients are then accumulated block by block, so their last bits differ.
     """
 
     def __init__(
@@ -223,12 +223,12 @@ class RNN(_Recurrent):
 
 
 class LSTM(_Recurrent):
-    """Layers of long short-term memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000), with `proj_size` projected
-    (Sak et al. 2014).
+    """Layers of long short-term memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000), with an optional projection
+    of h to `proj_size` features (Sak et al. 2014).
 
     With (i, f, g, o) = x·weight_ihᵀ + bias_ih + h·weight_hhᵀ + bias_hh: c = σ(f)·c + σ(i)·tanh(g), h = σ(o)·tanh(c).
-    Shapes and parameters as of `RNN`, with 4·H rows, and weight_hr_lk [proj_size, H]. Returns (outputs, (last h, last
-    c)); outputs and h have proj_size features where that isn't 0.
+    Shapes and parameters are as in `RNN`, with 4·H rows, plus weight_hr_lk [proj_size, H]. Returns (outputs, (last h,
+    last c)); outputs and h have proj_size features unless that is 0.
     """
 
     cell = "lstm"
@@ -243,11 +243,11 @@ class LSTM(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """Layers of gated recurrent units (Cho et al. 2014), with the reset gate behind the product, as cuDNN's.
+    """Layers of gated recurrent units (Cho et al. 2014), with the reset gate applied after the product, as in cuDNN.
 
     With (r, z, n) = x·weight_ihᵀ + bias_ih and (r', z', n') = h·weight_hhᵀ + bias_hh: n = tanh(n + σ(r + r')·n'),
-    h = (1 − σ(z + z'))·n + σ(z + z')·h. Shapes and parameters as of `RNN`, with
-    3·H rows. Returns (outputs, last h).
+    h = (1 − σ(z + z'))·n + σ(z + z')·h. Shapes and parameters are as in `RNN`, with 3·H rows. Returns (outputs, last
+    h).
     """
 
     cell = "gru"
@@ -265,11 +265,11 @@ def scan(
     cell: str, x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], states: Sequence[Tensor | None],
     projection: Tensor | None, lengths: Tensor | None, *, reverse: bool, every: int | None = None,
 ) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
-    """Outputs [T, B, R] and the last states of one layer in one direction over x [T, B, features]. The gradient keeps
-    the states of each step, or of every `every`-th one.
+    """Returns outputs [T, B, R] and last states of one layer in one direction over x [T, B, features].
 
-    Sums are of float32 (of float64 where all is); operands of products are rounded to 16 bits where they are of such a
-    dtype, or where autocast says so, which the outputs then are of, too.
+    The gradient keeps the states of each step, or of every `every`-th step. Sums are accumulated in float32, or in
+    float64 if all operands are float64. If the operands or autocast have a 16-bit dtype, operands of products are
+    rounded to it, and the outputs have it, too.
     """
     weight_ih, weight_hh = weights
     given = [state for state in states if state is not None]
@@ -298,7 +298,7 @@ def scan(
     projected = [] if projection is None else [cast(projection.node, wide)]
 
     def run(part: Node, before: Sequence[Node], lengths: Node | None) -> list[Node]:
-        """The outputs and the states after some steps."""
+        """Returns the outputs and the last states of the steps in `part`."""
         operands = [recurrent_weight, *before, *behind, *projected]
         if lengths is None:
             flat = p.reshape(part, (part.shape[0] * batch, features))
@@ -326,15 +326,13 @@ def _in_blocks(
     run: Callable[[Node, Sequence[Node], Node | None], list[Node]], x: Node, first: Sequence[Node],
     lengths: Tensor | None, every: int, *, reverse: bool,
 ) -> list[Node]:  # fmt: skip
-    """`run` over blocks of `every` steps, of which the derivative keeps the states before them; what is left over comes
-    last.
-    """
+    """Calls `run` on blocks of `every` steps, then on the rest; the gradient keeps the states before each block."""
     blocks, rest = divmod(x.shape[0], every)
     sequence, start = Tensor(x), rest if reverse else 0
     edge = 0 if reverse else blocks * every
 
     def within(first: Tensor | int, count: int) -> Node | None:
-        """The steps that rows have of the `count` from `first` on."""
+        """Returns how many of the `count` steps from `first` on each row has."""
         return None if lengths is None else functions.clip(lengths - first, 0, count).astype(dtypes.int32).node
 
     def step(states: list[Tensor], given: tuple[Tensor, Tensor]) -> tuple[list[Tensor], Tensor]:
@@ -358,7 +356,7 @@ def _in_blocks(
 
 
 class _Cell(Module):
-    """One step of a layer, composed of element-wise operations: it has derivatives of any order."""
+    """One step of a layer, composed of differentiable operations: it has derivatives of any order."""
 
     gates: int
 
@@ -371,7 +369,7 @@ class _Cell(Module):
             setattr(self, f"bias_{side}", declare((rows,), initializer) if bias else None)
 
     def _products(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        """The products of the input and of the state with their weights, each with its bias."""
+        """Returns the products of the input and the state with their weights, each plus its bias."""
         x, h = (as_tensor(value, operation=type(self).__name__) for value in (x, h))
         self._check_shape(x.ndim in (1, 2) and x.shape[-1] == self.input_size, x, f"[B, {self.input_size}]")
         self._check_shape(h.shape == (*x.shape[:-1], self.hidden_size), h, f"h {[*x.shape[:-1], self.hidden_size]}")
@@ -390,7 +388,7 @@ class _Cell(Module):
 
 
 class RNNCell(_Cell):
-    """One step of `RNN`: (x [B, features], h [B, H] or None) to the next h; also without B."""
+    """One step of `RNN`: maps (x [B, features], h [B, H] or None) to the next h; the batch axis is optional."""
 
     gates = 1
 
@@ -405,7 +403,7 @@ class RNNCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of `LSTM`: (x [B, features], (h, c) or None), each [B, H], to the next (h, c); also without B."""
+    """One step of `LSTM`: maps (x [B, features], (h, c) or None), each [B, H], to the next (h, c); B is optional."""
 
     gates = 4
 
@@ -422,7 +420,7 @@ class LSTMCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """One step of `GRU`: (x [B, features], h [B, H] or None) to the next h; also without B."""
+    """One step of `GRU`: maps (x [B, features], h [B, H] or None) to the next h; the batch axis is optional."""
 
     gates = 3
 

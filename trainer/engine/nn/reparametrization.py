@@ -1,5 +1,4 @@
-"""Spectral and weight normalization: a layer's weight is computed from other parameters, under the names that torch
-saves.
+"""Spectral and weight normalization: a layer's weight is computed from other parameters, with torch's names.
 
 Miyato et al. 2018; Salimans & Kingma 2016. `torch.nn.utils.spectral_norm` and `weight_norm` are the source of names,
 shapes and defaults.
@@ -24,7 +23,7 @@ Layer = TypeVar("Layer", bound=Module)
 def spectral_norm(
     module: Layer, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Layer:
-    """Divide a layer's weight by its largest singular value, as a matrix of the rows along `dim`.
+    """Divides a layer's weight, as a matrix with rows along `dim`, by its largest singular value.
 
     The parameter `name` becomes `name_orig`; the buffers `name_u` and `name_v` hold the singular vectors. In training,
     each use of the layer updates them by `n_power_iterations` power iterations, without gradients.
@@ -32,10 +31,10 @@ def spectral_norm(
     Args:
         module: a layer with the parameter `name` of at least two axes; it is changed and returned.
         eps: minimum norm by which a vector is divided.
-        dim: the axis of the rows: 1 of a transposed convolution, otherwise 0.
+        dim: the axis of the rows; by default 1 for a transposed convolution, otherwise 0.
 
     Raises:
-        TrainerError: there is no such parameter, or fewer than one iteration.
+        TrainerError: no such parameter with two axes or more, or fewer than one iteration.
     """
     shape = _taken(module, name, "_orig").shape
     if n_power_iterations < 1 or len(shape) < 2:
@@ -50,16 +49,16 @@ def spectral_norm(
 
 
 def weight_norm(module: Layer, name: str = "weight", dim: int | None = 0) -> Layer:
-    """Split a layer's weight into directions and lengths: `name` = `name_g` · `name_v` / |`name_v`|.
+    """Splits a layer's weight into directions and lengths: `name` = `name_g` · `name_v` / |`name_v`|.
 
-    The norm is taken over all axes but `dim`; with None over all axes, and `name_g` is a single number. `name_g` starts
-    as the norm of `name_v`, so the layer's function stays the same.
+    The norm is taken over all axes except `dim`; if `dim` is None, over all axes, and `name_g` is a scalar. `name_g`
+    starts as the norm of `name_v`, so the layer's function stays the same.
 
     Args:
         module: a layer with the parameter `name`; it is changed and returned.
 
     Raises:
-        TrainerError: there is no such parameter.
+        TrainerError: the parameter does not exist.
     """
     shape = _taken(module, name, "_v").shape
     axis = None if dim is None else dim % len(shape)
@@ -70,7 +69,7 @@ def weight_norm(module: Layer, name: str = "weight", dim: int | None = 0) -> Lay
 
 
 def _taken(module: Module, name: str, ending: str) -> Parameter | Declaration:
-    """The parameter of a layer, moved to `name` with an ending."""
+    """Moves the parameter `name` of a layer to `name` + `ending` and returns it."""
     state = module._states.get(name)
     if not isinstance(state, Parameter) and not (isinstance(state, Declaration) and not state.is_buffer):
         raise TrainerError(f"{type(module).__name__} has no parameter {name!r}",
@@ -87,7 +86,7 @@ def _unit(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Lengths:
-    """The initializer of the lengths: the norms of the layer's directions."""
+    """Initializes the lengths with the norms of the layer's directions."""
 
     module: Module
     directions: str

@@ -1,4 +1,4 @@
-"""Upsample, PixelShuffle and PixelUnshuffle, and the functions behind them, with torch's names, defaults and formulae.
+"""Upsample, PixelShuffle and PixelUnshuffle, and the functions behind them, with torch's names, defaults and formulas.
 
 Interpolation is one pass: each output pixel is a weighted sum of a few rows by a few columns (two by two for bilinear,
 four by four for bicubic, the covered pixels for area), and its gradient has the same form.
@@ -24,7 +24,7 @@ Factors = float | Sequence[float]
 MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area")
 _WITH_CORNERS = ("linear", "bilinear", "bicubic")
 _CUBIC = -0.75
-"""Keys' a, as in torch and OpenCV (Keys 1981 recommends -0.5)."""
+"""Parameter a of the cubic kernel, as in torch and OpenCV (Keys 1981 recommends -0.5)."""
 
 
 def interpolate(
@@ -37,12 +37,12 @@ def interpolate(
 ) -> Tensor:
     """Resamples x [N, C, L] or [N, C, H, W] to `size`, or to floor(extent · `scale_factor`).
 
-    Of x's floating-point dtype.
+    The result has x's floating-point dtype.
 
     Args:
         size: one number, or one for each spatial axis.
-        scale_factor: one number, or one for each spatial axis; the result's grid has a spacing of exactly 1 /
-            `scale_factor`.
+        scale_factor: one number, or one for each spatial axis; output pixels have a spacing of exactly 1 /
+            `scale_factor` input pixels.
         mode: nearest (floor of the scaled coordinate), nearest-exact (the nearest center), linear (for [N, C, L]),
             bilinear or bicubic (for [N, C, H, W]), or area: the mean of the pixels that an output pixel overlaps.
         align_corners: for linear, bilinear and bicubic: the centers of the corner pixels coincide, instead of the
@@ -98,9 +98,9 @@ def interpolate(
 
 
 def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
-    """x [..., C·r², H, W] as [..., C, H·r, W·r] (Shi et al. 2016): channels become the pixels of r x r blocks.
+    """Rearranges x [..., C·r², H, W] to [..., C, H·r, W·r]: channels become r x r blocks (Shi et al. 2016).
 
-    Of any dtype.
+    Accepts any dtype.
 
     Raises:
         TrainerError: the channels can't be split.
@@ -118,7 +118,7 @@ def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(x: Tensor, downscale_factor: int) -> Tensor:
-    """x [..., C, H·r, W·r] as [..., C·r², H, W]: the reverse of `pixel_shuffle`. Of any dtype.
+    """Rearranges x [..., C, H·r, W·r] to [..., C·r², H, W], the reverse of `pixel_shuffle`; accepts any dtype.
 
     Raises:
         TrainerError: the extents can't be split.
@@ -136,7 +136,7 @@ def pixel_unshuffle(x: Tensor, downscale_factor: int) -> Tensor:
 
 
 class Upsample(Module):
-    """x [N, C, L] or [N, C, H, W] resampled to `size` or by `scale_factor`; see `functional.interpolate`."""
+    """Resamples x [N, C, L] or [N, C, H, W] to `size` or by `scale_factor`; see `functional.interpolate`."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Upsample(Module):
 
 
 class PixelShuffle(Module):
-    """x [..., C·r², H, W] as [..., C, H·r, W·r], r the `upscale_factor`: `functional.pixel_shuffle`."""
+    """Rearranges x [..., C·r², H, W] to [..., C, H·r, W·r], r the `upscale_factor`: `functional.pixel_shuffle`."""
 
     def __init__(self, upscale_factor: int) -> None:
         self.upscale_factor = upscale_factor
@@ -167,7 +167,7 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """x [..., C, H·r, W·r] as [..., C·r², H, W], r the `downscale_factor`: `functional.pixel_unshuffle`."""
+    """Rearranges x [..., C, H·r, W·r] to [..., C·r², H, W]; r is `downscale_factor`. See `pixel_unshuffle`."""
 
     def __init__(self, downscale_factor: int) -> None:
         self.downscale_factor = downscale_factor
@@ -177,7 +177,7 @@ class PixelUnshuffle(Module):
 
 
 def _each(value: float | Sequence[float], count: int) -> tuple[float, ...]:
-    """One number for all spatial axes, or one for each."""
+    """Returns one number for each spatial axis, from one for all or one for each."""
     values = (value,) * count if isinstance(value, int | float) else tuple(value)
     if len(values) != count or not all(each > 0 for each in values):
         raise TrainerError(
@@ -189,14 +189,14 @@ def _each(value: float | Sequence[float], count: int) -> tuple[float, ...]:
 
 
 def _nearest(extent: int, count: int, step: float, *, exact: bool) -> tuple[Run, ...]:
-    """The input coordinate of each output pixel; in float32, as in torch."""
+    """Returns the input coordinate of each output pixel, computed in float32 as in torch."""
     at = np.arange(count, dtype=np.float32) + np.float32(0.5 if exact else 0)
     places = np.minimum(np.floor(at * np.float32(step)).astype(np.int64), extent - 1)
     return tuple((int(place), (1.0,)) for place in places)
 
 
 def _linear(extent: int, count: int, step: float, align_corners: bool) -> tuple[Run, ...]:
-    """The two neighbors of each output pixel and their weights; one at the edges."""
+    """Returns the two neighbors of each output pixel and their weights; only one at the edges."""
     runs: list[Run] = []
     for place in range(count):
         at = max(_center(place, extent, count, step, align_corners), 0.0)
@@ -208,24 +208,24 @@ def _linear(extent: int, count: int, step: float, align_corners: bool) -> tuple[
 
 
 def parts_of(extent: int, count: int) -> list[tuple[int, int]]:
-    """The begin and end of each of `count` parts of an axis: the pixels that it overlaps."""
+    """Returns start and end of each of `count` equal parts of an axis, rounded outward to pixels."""
     return [(place * extent // count, -(-(place + 1) * extent // count)) for place in range(count)]
 
 
 def area(extent: int, count: int) -> tuple[Run, ...]:
-    """The pixels that each output pixel overlaps, with equal weights (adaptive average pooling)."""
+    """Returns the pixels that each output pixel overlaps, with equal weights (adaptive average pooling)."""
     return tuple((first, (1 / (end - first),) * (end - first)) for first, end in parts_of(extent, count))
 
 
 def _center(place: int, extent: int, count: int, step: float, align_corners: bool) -> float:
-    """The position of an output pixel's center among the centers of the input's pixels."""
+    """Returns the coordinate of an output pixel's center, in input pixels; integers are their centers."""
     if align_corners:
         return place * (extent - 1) / (count - 1) if count > 1 else 0.0
     return (place + 0.5) * step - 0.5
 
 
 def _cubic(extent: int, count: int, step: float, align_corners: bool) -> tuple[Run, ...]:
-    """The four neighbors of each output pixel and their weights (Keys 1981); the edge pixel repeats beyond the edge."""
+    """The four neighbors of each output pixel and their weights (Keys 1981); edge pixels repeat beyond the edge."""
     runs: list[Run] = []
     for place in range(count):
         at = _center(place, extent, count, step, align_corners)
@@ -239,7 +239,7 @@ def _cubic(extent: int, count: int, step: float, align_corners: bool) -> tuple[R
 
 
 def _smoothed(extent: int, count: int, step: float, *, cubic: bool) -> tuple[Run, ...]:
-    """All neighbors within the support of a filter as wide as an output pixel, with weights normalized to sum 1."""
+    """All neighbors within the support of a filter as wide as an output pixel, with weights that sum to 1."""
     scale = max(step, 1.0)
     span = scale * (2 if cubic else 1)
     runs: list[Run] = []
@@ -254,7 +254,7 @@ def _smoothed(extent: int, count: int, step: float, *, cubic: bool) -> tuple[Run
 
 
 def _keys(distance: float, a: float = _CUBIC) -> float:
-    """The weight of a neighbor at a distance below 2: a cubic that is 1 at 0 and 0 at 1 and 2."""
+    """Returns the weight of a neighbor at a distance: a cubic, 1 at 0, and 0 at 1 and from 2 on."""
     d = distance
     if d <= 1:
         return ((a + 2) * d - (a + 3)) * d * d + 1

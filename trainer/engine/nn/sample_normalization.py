@@ -1,4 +1,4 @@
-"""LayerNorm, GroupNorm and RMSNorm, which normalize each sample by itself, with torch's names and defaults.
+"""LayerNorm, GroupNorm and RMSNorm, which normalize each sample separately, with torch's names and defaults.
 
 Ba, Kiros & Hinton 2016; Wu & He 2018; Zhang & Sennrich 2019.
 """
@@ -77,7 +77,7 @@ class GroupNorm(Module):
     """Normalizes each of `num_groups` groups of consecutive channels of each sample of x [N, C, ...].
 
     weight [C] and bias [C] scale and shift the result. Statistics are computed for each channel and merged by Chan's
-    formula, so that no memory layout needs a copy.
+    formula, so no memory layout needs a copy.
     """
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
@@ -98,7 +98,7 @@ class GroupNorm(Module):
         return standardized(around(x, mean, variance), self.eps, weight, bias, x.dtype)
 
     def _of_groups(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance [N, C, 1, ...] of the group that a channel is in."""
+        """Returns mean and variance [N, C, 1, ...] of the group of each channel."""
         grouped = (x.shape[0], self.num_groups, self.num_channels // self.num_groups)
         if x.ndim == 2:
             mean, variance = functions.moments(functions.reshape(x, grouped), axis=2, keepdims=True)

@@ -1,7 +1,7 @@
 """Sampling images between pixels: grids, perspective, boxes and deformed windows, as in torch, torchvision and kornia.
 
-Each gathers the neighbors of each coordinate and computes their weighted sum, so gradients of any order flow to images
-and coordinates; at integer coordinates, where the neighbors change, the gradient uses the later ones.
+Each function gathers the neighbors of each coordinate and computes their weighted sum, so gradients of any order flow
+to images and coordinates. At integer coordinates, where the neighbors change, the gradient uses the later ones.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ _CUBIC = -0.75
 def grid_sample(
     x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = False
 ) -> Tensor:
-    """Samples x [N, C, H, W] at the coordinates `grid` [N, P, Q, 2], (x, y) from -1 (left, top) to 1 (right, bottom):
-    [N, C, P, Q].
+    """Samples x [N, C, H, W] at the coordinates `grid` [N, P, Q, 2]; returns [N, C, P, Q].
 
-    Of x's floating-point dtype.
+    Coordinates are (x, y), from -1 (left, top) to 1 (right, bottom). The result has x's floating-point dtype.
 
     Args:
         mode: bilinear, nearest (ties to even) or bicubic (Keys, a = -0.75).
-        padding_mode: values outside the image: zeros, the nearest pixel (border), or the image mirrored at its edge.
+        padding_mode: values outside the image: zeros, the nearest pixel (border), or mirrored pixels (reflection).
         align_corners: -1 and 1 are the centers of the outermost pixels, instead of their outer edges.
 
     Raises:
-        TrainerError: shapes don't fit, or there is no such mode.
+        TrainerError: shapes don't fit, or a mode is unknown.
 
     >>> nn.functional.grid_sample(engine.ones((1, 2, 3, 3)), engine.zeros((1, 1, 1, 2))).shape
     (1, 2, 1, 1)
@@ -56,9 +55,10 @@ def grid_sample(
 
 
 def affine_grid(theta: Tensor, size: Iterable[int], align_corners: bool = False) -> Tensor:
-    """The grid [N, H, W, 2] of `grid_sample` for images of `size` [N, C, H, W] under `theta` [N, 2, 3].
+    """Returns the `grid_sample` grid [N, H, W, 2] for images of `size` [N, C, H, W] under `theta` [N, 2, 3].
 
-    Each coordinate is theta times (x, y, 1) of the result's pixel, (x, y) from -1 to 1. Of x's floating-point dtype.
+    Each coordinate is theta times (x, y, 1) of the result's pixel, with (x, y) from -1 to 1. The result has theta's
+    floating-point dtype.
 
     Raises:
         TrainerError: theta is not [N, 2, 3], or `size` is not [N, C, H, W] with extents of at least 1.
@@ -82,13 +82,13 @@ def affine_grid(theta: Tensor, size: Iterable[int], align_corners: bool = False)
 def warp_perspective(
     x: Tensor, matrix: Tensor, size: tuple[int, int], mode: str = "bilinear", padding_mode: str = "zeros"
 ) -> Tensor:
-    """Warps x [N, C, H, W] by the perspective `matrix` [N, 3, 3]: [N, C, *size].
+    """Warps x [N, C, H, W] by the perspective `matrix` [N, 3, 3]; returns [N, C, *size].
 
     The matrix maps a pixel (x, y, 1) of x to its coordinates in the result, up to a factor, as in OpenCV and kornia;
-    coordinates refer to pixel centers. Modes as in `grid_sample`. Of x's floating-point dtype.
+    coordinates refer to pixel centers. Modes are as in `grid_sample`. The result has x's floating-point dtype.
 
     Raises:
-        TrainerError: shapes don't fit, or there is no such mode.
+        TrainerError: shapes don't fit, or a mode is unknown.
 
     >>> nn.functional.warp_perspective(engine.ones((1, 1, 2, 2)), engine.eye(3)[None], (2, 2))[0, 0].tolist()
     [[1.0, 1.0], [1.0, 1.0]]
@@ -103,7 +103,7 @@ def warp_perspective(
     down = functions.reshape(functions.arange(height, dtype=matrix.dtype), (1, height, 1))
 
     def entry(row: int, column: int) -> Tensor:
-        """One of the adjugate's, which is the inverse up to a factor."""
+        """Returns an entry of the adjugate, which is the inverse up to a factor."""
         (a, b), (c, d) = (sorted((each + step) % 3 for step in (1, 2)) for each in (column, row))
         minor = matrix[:, a, c] * matrix[:, b, d] - matrix[:, a, d] * matrix[:, b, c]
         return functions.reshape(minor if (row + column) % 2 == 0 else -minor, (-1, 1, 1))
@@ -118,14 +118,14 @@ def roi_align(
     x: Tensor, boxes: Tensor, output_size: int | tuple[int, int], spatial_scale: float = 1.0, sampling_ratio: int = 2,
     aligned: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The mean of x [N, C, H, W] over each cell of each box [K, 5]: [K, C, *output_size] (He et al. 2017).
+    """Averages x [N, C, H, W] over each cell of each box [K, 5] (He et al. 2017); returns [K, C, *output_size].
 
-    Of x's floating-point dtype.
+    The result has x's floating-point dtype.
 
     Args:
         boxes: index of the image, x_min, y_min, x_max, y_max, in pixels times 1 / `spatial_scale`.
-        sampling_ratio: number of sampling points per cell along each axis. (torchvision's default, -1, depends on the
-            boxes, which a compiled step can't.)
+        sampling_ratio: number of sampling points per cell along each axis. (torchvision's default, -1, makes
+            it depend on the boxes, which a compiled step does not support.)
         aligned: coordinates refer to pixel centers, instead of being shifted by half a pixel; boxes may be smaller than
             1.
 
@@ -165,9 +165,9 @@ def deform_conv2d(
     x: Tensor, offset: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | tuple[int, int] = 1,
     padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Convolution of x [N, C, H, W] whose sampling points are moved by `offset` (Dai et al. 2017): [N, K, P, Q].
+    """Convolves x [N, C, H, W] at points moved by `offset` (Dai et al. 2017); returns [N, K, P, Q].
 
-    Of x's floating-point dtype.
+    The result has x's floating-point dtype.
 
     Args:
         offset: [N, 2·G·R·S, P, Q]: (down, across) for each of G groups of channels and each point of the window.
@@ -233,28 +233,28 @@ def deform_conv2d(
 
 
 def _centers(extent: int, align_corners: bool, dtype: dtypes.DType) -> Tensor:
-    """The coordinates of an axis's pixels, from -1 to 1."""
+    """Returns the coordinates of the pixels along an axis, from -1 to 1."""
     if align_corners:
         return functions.linspace(-1.0, 1.0, extent, dtype=dtype) if extent > 1 else functions.zeros(1, dtype=dtype)
     return (functions.arange(extent, dtype=dtype) * 2 + (1 - extent)) * (1 / extent)
 
 
 def _pixels(x: Tensor, *, together: bool = False) -> Tensor:
-    """x [N, C, H, W] as rows of channels [N, H·W, C], those of all pictures `together` [1, N·H·W, C]."""
+    """Returns x [N, C, H, W] as rows of channels [N, H·W, C], or [1, N·H·W, C] for all images `together`."""
     batch, channels, height, width = x.shape
     shape = (1, batch * height * width, channels) if together else (batch, height * width, channels)
     return functions.reshape(functions.permute_dims(x, (0, 2, 3, 1)), shape)
 
 
 def _picture(found: Tensor) -> Tensor:
-    """[N, P, Q, C] as [N, C, P, Q]."""
+    """Transposes [N, P, Q, C] to [N, C, P, Q]."""
     return functions.permute_dims(found, (0, 3, 1, 2))
 
 
 def _sampled(
     name: str, x: Tensor, rows: Tensor, columns: Tensor, mode: str, padding_mode: str, align_corners: bool
 ) -> Tensor:
-    """Samples x at pixel coordinates [N, ...]: [N, ..., C]."""
+    """Samples x at pixel coordinates [N, ...]; returns [N, ..., C]."""
     if mode not in MODES or padding_mode not in PADDING_MODES:
         found, expected = (
             f"mode {mode!r}, padding_mode {padding_mode!r}",
@@ -279,7 +279,7 @@ def _sampled(
 
 
 def _inside(place: Tensor, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """Coordinates moved into the image: mirrored if requested, then clamped to the nearest edge."""
+    """Moves coordinates into the image: mirrors them if requested, then clamps them to the nearest edge."""
     if padding_mode == "reflection":
         low, span = (0.0, float(extent - 1)) if align_corners else (-0.5, float(extent))
         if span == 0:
@@ -292,13 +292,13 @@ def _inside(place: Tensor, extent: int, padding_mode: str, align_corners: bool) 
 
 
 Tap = tuple[Tensor, Tensor, Tensor]
-"""Rows, columns (integers of the picture's dtype) and the weight of a neighbor."""
+"""Row and column (integers in the image's dtype) and weight of a neighbor."""
 
 
 def _bilinear(
     pixels: Tensor, spatial: Iterable[int], rows: Tensor, columns: Tensor, first: Tensor | None = None
 ) -> Tensor:
-    """The four neighbors and their weights; neighbors outside are zeros. `first` is the offset of each image."""
+    """Weighted sum of the four neighbors; neighbors outside are zeros. `first` is the offset of each image."""
     top, left = functions.floor(rows), functions.floor(columns)
     down, across = rows - top, columns - left
     taps = [
@@ -313,7 +313,7 @@ def _bicubic(
     pixels: Tensor, spatial: tuple[int, ...], rows: Tensor, columns: Tensor,
     held: Callable[[Tensor, int], Tensor] | None,
 ) -> Tensor:  # fmt: skip
-    """The sixteen neighbors and their weights (Keys 1981), each neighbor clamped to the image if `held`, or zero."""
+    """Weighted sum of the sixteen neighbors (Keys 1981), moved into the image by `held`, or zero outside."""
 
     def along(place: Tensor, extent: int) -> list[tuple[Tensor, Tensor]]:
         start = functions.floor(place)
@@ -329,7 +329,7 @@ def _bicubic(
 
 
 def _keys(share: Tensor, step: int) -> Tensor:
-    """The weight of the neighbor `step` pixels after the pixel that precedes a coordinate by `share`."""
+    """Returns the weight of the neighbor `step` pixels after the pixel that is `share` before a coordinate."""
     distance = functions.abs(share - step)
     if step in (0, 1):
         return ((_CUBIC + 2) * distance - (_CUBIC + 3)) * distance * distance + 1
@@ -337,7 +337,7 @@ def _keys(share: Tensor, step: int) -> Tensor:
 
 
 def _neighbors(pixels: Tensor, spatial: Iterable[int], taps: Sequence[Tap], first: Tensor | None = None) -> Tensor:
-    """The weighted sum of pixels [N, H·W, C] at the taps, each [N, ...], those outside as zeros: [N, ..., C]."""
+    """Weighted sum [N, ..., C] of pixels [N, H·W, C] at the taps, each [N, ...]; taps outside read zeros."""
     height, width = spatial
     places, weights = [], []
     for rows, columns, weight in taps:
@@ -349,7 +349,7 @@ def _neighbors(pixels: Tensor, spatial: Iterable[int], taps: Sequence[Tap], firs
         weights.append(functions.where(inside, weight, 0.0))
     shape, (batch, _, channels) = taps[0][0].shape, pixels.shape
     flat = (batch, math.prod(shape) // max(1, batch))
-    index, share = (  # one tap after the other: their places are computed and stored by vectors
+    index, share = (  # tap after tap in memory: vectors compute and store their positions
         functions.permute_dims(functions.stack([functions.reshape(each, flat) for each in parts], axis=1), (0, 2, 1))
         for parts in (places, weights)
     )

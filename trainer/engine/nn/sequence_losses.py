@@ -13,29 +13,28 @@ from trainer.engine.nn.statistics import wide
 from trainer.engine.tensor import Tensor, as_tensor
 
 _IMPOSSIBLE = -1e30
-"""Stands for log(0); finite, so that the difference of two is a number."""
+"""Represents log(0); finite, so that the difference of two is a number."""
 
 
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int],
     *, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False, sample_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Connectionist temporal classification (Graves et al. 2006): −log of the total probability of all alignments of
-    the targets.
+    """Connectionist temporal classification (Graves et al. 2006): −log of the total probability of all alignments.
 
     An alignment names a class or `blank` for each step; repeated classes count once unless a blank is between them.
-    The recursion takes one item of work per step, so a program grows with T.
+    The recursion is unrolled over the steps, so a program grows with T.
 
     Args:
         log_probs: [T, N, C], log-probabilities, such as the result of `log_softmax`.
         targets: [N, S], integers in [0, C) other than `blank`; elements after a target's length are ignored.
-        input_lengths, target_lengths: [N], integers: steps, at most T, and classes, at most S, of each sample.
+        input_lengths, target_lengths: [N], integers: each sample's steps, at most T, and classes, at most S.
         reduction: "mean" divides each loss by its target's length (at least 1) and takes the mean, as torch does; sum;
             none: [N].
         zero_infinity: a target without a possible alignment has loss 0 instead of infinity.
 
     Raises:
-        TrainerError: shapes or dtypes do not go together.
+        TrainerError: shapes or dtypes are incompatible.
     """
     steps, taken = as_tensor(input_lengths, operation="ctc_loss"), as_tensor(target_lengths, operation="ctc_loss")
     batch = log_probs.shape[1:2]

@@ -1,4 +1,4 @@
-"""Statistics of the normalization layers: accurate, one pass over memory, and cheap to differentiate."""
+"""Statistics for the normalization layers: accurate, one pass over memory, and cheap to differentiate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainer.engine.tensor import Tensor
 class Moments(NamedTuple):
     """Mean and variance of x around a pivot; `centered` = x − pivot, `offset` = mean − pivot (zero in value).
 
-    16-bit floats are widened: all four are float32 then. `offset` is None where the mean is a constant.
+    16-bit floats are widened, so all four are float32. `offset` is None if the mean is a constant.
     """
 
     centered: Tensor
@@ -24,16 +24,16 @@ class Moments(NamedTuple):
 
 
 def moments(x: Tensor, axes: tuple[int, ...]) -> Moments:
-    """Mean and (biased) variance over `axes`, kept as axes of 1."""
+    """Mean and (biased) variance over `axes`, which are kept with extent 1."""
     mean, variance = functions.moments(x, axis=axes, keepdims=True)
     return around(x, mean, variance)
 
 
 def batch_moments(x: Tensor, axes: tuple[int, ...]) -> Moments:
-    """As `moments`, over all shards of the batch, of which x has the rows of one.
+    """Like `moments`, but over all shards of the batch; x has the rows of one shard.
 
-    The shards' moments, of equally many values, are merged by Chan's formula (Chan, Golub & LeVeque 1979): the
-    variance is the mean of the shards' variances plus the variance of their means.
+    All shards have the same number of values. Their moments are merged by Chan's formula (Chan, Golub & LeVeque 1979):
+    the variance is the mean of the shards' variances plus the variance of their means.
     """
     count = shard_count()
     if count == 1:
@@ -46,23 +46,23 @@ def batch_moments(x: Tensor, axes: tuple[int, ...]) -> Moments:
 
 
 def around(x: Tensor, mean: Tensor, variance: Tensor) -> Moments:
-    """The moments of x, given its mean and variance.
+    """Returns the moments of x, given its mean and variance.
 
     For the gradient, the subtracted mean is a constant p: (x − mean)·s = (x − p)·s − (mean − p)·s holds for every
-    p, so derivatives of any order are right, and the ones with respect to the mean run over the small statistics and
-    not over all of x.
+    p, so derivatives of any order are correct, and those with respect to the mean are computed from the small
+    statistics, not from all of x.
     """
     pivot = functions.stop_gradient(mean)
     return Moments(wide(x) - pivot, mean - pivot, mean, variance)
 
 
 def per_channel(values: Tensor | None, x: Tensor) -> Any:
-    """`values` [C] along the channels of x [N, C, ...]; None where there are none."""
+    """Returns `values` [C] reshaped to broadcast along the channels of x [N, C, ...], or None for None."""
     return None if values is None else functions.reshape(values, (1, x.shape[1], *(1,) * (x.ndim - 2)))
 
 
 def wide(x: Tensor) -> Tensor:
-    """`x`, or its values in float32 where it has 16 bits."""
+    """Returns `x`, converted to float32 if it has 16 bits."""
     return x.astype(float32) if x.dtype.is_half else x
 
 

@@ -21,7 +21,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, 
 
 
 class _Block(Module):
-    """What encoder and decoder blocks share: self-attention, and two linear layers around an activation."""
+    """The shared part of encoder and decoder blocks: self-attention, and two linear layers around an activation."""
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
@@ -77,7 +77,7 @@ class TransformerEncoderLayer(_Block):
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False, *, cache: KeyValues | None = None,
     ) -> Tensor:  # fmt: skip
-        """The block's output, of the shape of `src`; masks and cache as of `MultiheadAttention`."""
+        """Returns the block's output in the shape of `src`; masks and cache are as in `MultiheadAttention`."""
 
         def attend(x: Tensor) -> Tensor:
             y, _ = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal, cache=cache)
@@ -89,7 +89,7 @@ class TransformerEncoderLayer(_Block):
 class TransformerDecoderLayer(_Block):
     """Self-attention, attention to a memory, then two linear layers, each with dropout, residual connection and norm.
 
-    Arguments and shapes as of `TransformerEncoderLayer`; `rotary`, `num_kv_heads` and `window_size` concern
+    Arguments and shapes are as in `TransformerEncoderLayer`; `rotary`, `num_kv_heads` and `window_size` apply only to
     self-attention.
     """
 
@@ -100,7 +100,7 @@ class TransformerDecoderLayer(_Block):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool = False, memory_is_causal: bool = False, *, cache: KeyValues | None = None,
     ) -> Tensor:  # fmt: skip
-        """The block's output, of the shape of `tgt`; `memory` is an encoder's output, masks as of attention."""
+        """Returns the block's output in the shape of `tgt`; `memory` is an encoder's output, masks as in attention."""
 
         def attend(x: Tensor) -> Tensor:
             y, _ = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, tgt_is_causal, cache=cache)

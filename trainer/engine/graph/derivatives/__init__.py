@@ -1,8 +1,8 @@
-"""The derivative of every primitive: `GRADIENTS` gives the rule of each name in `TABLE`, or None where it has none;
-and those of host calls, of custom kernels, of scans and of outputs.
+"""The derivatives of all primitives: `GRADIENTS` has the rule of each name in `TABLE`, or None for a primitive without
+one; and the rules of host calls, custom kernels, scans and outputs.
 
-A rule takes (node, cotangent) and returns one node, or None for zero, for each input. It is written in primitives, so
-it can be differentiated again. These files stand above all primitives: a definition knows no other primitive.
+A rule takes (node, cotangent) and returns one node, or None for zero, for each input. It is composed of primitives, so
+it can be differentiated again. These modules are above all primitives: no definition of a primitive imports them.
 """
 
 from __future__ import annotations

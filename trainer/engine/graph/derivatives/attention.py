@@ -1,7 +1,7 @@
 """Derivatives of attention.
 
-The first is the primitive `attention_gradient`, which computes the scores again block by block. Its own derivatives are
-composed: they form matrices of scores, and can be differentiated any further.
+The first derivative is the primitive `attention_gradient`, which recomputes the scores block by block. Its derivatives
+are composed of primitives: they form matrices of scores, and have derivatives of every order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _sum(*terms: Node | None) -> Node | None:
 
 
 def _wide(x: Node) -> Node:
-    """In the dtype of sums."""
+    """`x` in the dtype of sums."""
     return p.cast(x, sums_of(x.dtype))
 
 
@@ -39,7 +39,7 @@ class _Matrices:
         self.keys, self.values = self.repeated(self.key), self.repeated(self.value)
 
     def repeated(self, x: Node) -> Node:
-        """A key or value head for each query head."""
+        """`x` with one key or value head for each query head."""
         batch, groups, *rest = x.shape
         heads = self.shape[1]
         if groups == heads:
@@ -48,7 +48,7 @@ class _Matrices:
         return p.reshape(p.expand(split, (batch, groups, heads // groups, *rest)), (batch, heads, *rest))
 
     def of_groups(self, x: Node) -> Node:
-        """The sum of what the query heads of each key head have."""
+        """The sum of `x` over the query heads of each key head."""
         batch, heads, *rest = x.shape
         groups = self.key.shape[1]
         if groups == heads:
@@ -56,11 +56,11 @@ class _Matrices:
         return p.reduce_sum(p.reshape(x, (batch, groups, heads // groups, *rest)), (2,))
 
     def row(self, x: Node) -> Node:
-        """A number of each query, at each of its keys."""
+        """`x`, one number for each query, repeated along the keys."""
         return p.expand(p.reshape(x, (*x.shape, 1)), self.shape)
 
     def distance(self) -> Node:
-        """Position of the query less that of the key, int32."""
+        """Position of the query minus position of the key, int32."""
         batch, _, rows, keys = self.shape
         whole = (batch, 1, rows, keys)
         distance = p.subtract(p.iota(whole, 2, dtypes.int32), p.iota(whole, 3, dtypes.int32))
@@ -69,7 +69,7 @@ class _Matrices:
         return p.expand(distance, self.shape)
 
     def scores(self) -> Node:
-        """Everything before the softmax."""
+        """The scores before the softmax."""
         scores = scale(p.matmul(self.query, transpose_last(self.keys)), self.scale)
         if "bias" in self.options:
             scores = p.add(scores, broadcast(self.options["bias"][0], self.shape))
@@ -85,11 +85,11 @@ class _Matrices:
         return scores
 
     def length(self) -> Node:
-        """The distance without its sign, as a float."""
+        """The absolute distance, as a float."""
         return p.cast(p.abs(self.distance()), self.query.dtype)
 
     def kept(self, x: Node) -> Node:
-        """`x`, or 0 where dropout leaves the weight out."""
+        """`x` after dropout: x / (1 − p) where the weight is kept, else 0."""
         if "dropout" not in self.options:
             return x
         batch, heads, rows, keys = self.shape
@@ -107,7 +107,7 @@ class _Matrices:
         return p.where(is_kept, scale(x, 1 / (1 - self.dropout)), p.full_like(x, 0.0))
 
     def of_options(self, dscores: Node) -> list[Node | None]:
-        """The cotangents of the options, from that of the scores."""
+        """The cotangents of the options, given the cotangent of the scores."""
         found: list[Node | None] = []
         for option, nodes in self.options.items():
             if option == "bias":
@@ -135,8 +135,8 @@ def _attention(node: Node, cotangents: Cotangents) -> Sequence[Node | None]:
 
 
 def _attention_gradient(node: Node, cotangents: Cotangents) -> Sequence[Node | None]:
-    """With S the scores, P = exp(S − log_sum), Z dropout and ∘ element by element, the primitive computes
-    dS = P∘(Z∘(dy Vᵀ) − delta), dQ = scale·dS K, dK = scale·dSᵀ Q, dV = (Z∘P)ᵀ dy, and gives dS, too.
+    """With scores S, P = exp(S − log_sum), dropout Z and the element-wise product ∘, the primitive computes
+    dS = P∘(Z∘(dy Vᵀ) − delta), dQ = scale·dS K, dK = scale·dSᵀ Q, dV = (Z∘P)ᵀ dy, and also returns dS.
     """
     m, dtype = _Matrices(node), node.inputs[0].dtype
     dy, log_sum, delta = _wide(node.inputs[3]), *node.inputs[4:6]

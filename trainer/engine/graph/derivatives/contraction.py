@@ -1,7 +1,7 @@
 """Derivatives of contractions.
 
-Convolution and its gradients are the three derivatives of one trilinear form, sum(dy · convolution(x, w)), so each
-one's gradients are the other two.
+Convolution and its gradients are the three derivatives of one trilinear form, sum(dy · convolution(x, w)), so the
+gradients of each are the other two.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trainer.engine.graph.node import Gradient, Node, Shape
 from trainer.engine.graph.primitives.compose import add_all, transpose_last
 
 BLOCK_ROWS = 2048
-"""Rows of a block of a weight gradient: one product along 12,800 rows takes twice as long as blocks of these."""
+"""Rows in a block of a weight gradient: one product along 12,800 rows takes twice as long as blocks of this size."""
 
 
 def _like(cotangent: Node, source: Node) -> Node:
@@ -22,7 +22,7 @@ def _like(cotangent: Node, source: Node) -> Node:
 
 
 def weight_gradient(a: Node, b: Node, precision: DType | None) -> Node:
-    """aᵀ·b of [..., rows, M] and [..., rows, N], as the sum over blocks of the rows of two matrices with many."""
+    """aᵀ·b for [..., rows, M] and [..., rows, N]; for two matrices with many rows, a sum over blocks of rows."""
     rows = a.shape[-2]
     if a.ndim > 2 or rows < 2 * BLOCK_ROWS:
         return p.matmul(transpose_last(a), b, precision)
@@ -33,7 +33,7 @@ def weight_gradient(a: Node, b: Node, precision: DType | None) -> Node:
 
 def _matmul(node: Node, dy: Node) -> tuple[Node, Node]:
     (a, b), (precision,) = node.inputs, node.attributes
-    if a.name == "permute":  # the gradient of what was transposed comes out as it lies: both transposes cancel
+    if a.name == "permute":  # computes the gradient before the transpose directly: both transposes cancel
         da = transpose_last(p.matmul(b, transpose_last(dy), precision))
     else:
         da = p.matmul(dy, transpose_last(b), precision)

@@ -1,4 +1,4 @@
-"""Derivatives of the element-wise primitives, a line each."""
+"""Derivatives of the element-wise primitives, one line each."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def _greatest(node: Node, dy: Node) -> tuple[Node, Node]:
     """The cotangent flows to the selected input; equal inputs share it equally (as in PyTorch)."""
     a, b = node.inputs
     zero, half = p.full_like(dy, 0.0), scale(dy, 0.5)
-    loser_of_a, loser_of_b = (p.less(b, a), p.less(a, b)) if node.name == "maximum" else (p.less(a, b), p.less(b, a))
+    is_a, is_b = (p.less(b, a), p.less(a, b)) if node.name == "maximum" else (p.less(a, b), p.less(b, a))
     tie = p.where(p.equal(a, b), half, zero)
-    return p.where(loser_of_a, dy, tie), p.where(loser_of_b, dy, tie)
+    return p.where(is_a, dy, tie), p.where(is_b, dy, tie)
 
 
 def _atan2(node: Node, dy: Node) -> tuple[Node, Node]:
@@ -75,7 +75,7 @@ def _atan2(node: Node, dy: Node) -> tuple[Node, Node]:
 
 
 def _copysign(node: Node, dy: Node) -> tuple[Node, None]:
-    """As of |a|, times the sign of b: 0 where a is 0 (as in PyTorch)."""
+    """The derivative of |a| times the sign of b: 0 where a is 0 (as in PyTorch)."""
     a, b = node.inputs
     return p.multiply(dy, p.multiply(p.sign(a), p.copysign(_one(node), b))), None
 

@@ -37,7 +37,7 @@ def _slice(node: Node, dy: Node) -> tuple[Node]:
 
 
 def _windows(node: Node, dy: Node) -> tuple[Node]:
-    """Each window's cotangent added where its elements lie."""
+    """Adds the cotangent of each window at the places of its elements."""
     x, (axis, size, stride, spacing) = node.inputs[0], node.attributes
     shape = (node.shape[axis], size)
     start, inside = (p.iota(shape, each, dtypes.int32) for each in range(2))

@@ -1,4 +1,4 @@
-"""Derivatives of what reads or adds at places: indices that are data, windows, and runs of neighbors."""
+"""Derivatives of reads and additions at places: at indices that are data, in windows, and in runs of neighbors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _added(add: Callable[[Node, Node, int, int], Node]) -> Gradient:
 
 
 def _read(read: Callable[[Node, Node, int], Node]) -> Gradient:
-    """The rule of an addition: its updates' cotangent is read back; there is nothing to read where it is empty."""
+    """The rule of an addition: the cotangent is read back for each update; zeros if it is empty."""
 
     def rule(node: Node, dy: Node) -> tuple[Node, None]:
         (updates, indices), (axis, size) = node.inputs, node.attributes
@@ -44,9 +44,9 @@ def _scattered_extremum(node: Node, dy: Node) -> tuple[Node, None]:
 
 
 def _scattered_product(node: Node, dy: Node) -> tuple[Node, None]:
-    """dy · the product of a place's other updates: of those before and those after each, in the order of places.
+    """dy · the product of the other updates of the place: those before and those after each, sorted by place.
 
-    Nothing is divided, so derivatives of every order are right where updates are zero, too.
+    It needs no division, so derivatives of every order are also correct where updates are zero.
     """
     (updates, indices), axis = node.inputs, node.attributes[0]
     if not node.size:
@@ -65,9 +65,9 @@ def _scattered_product(node: Node, dy: Node) -> tuple[Node, None]:
 
 
 def _products_before(rows: Node, places: Node) -> Node:
-    """For each element the product of those before it in its row that have its place; equal places lie together.
+    """The product, for each element, of earlier elements of its row with the same place; equal places are adjacent.
 
-    By doubling (Hillis & Steele 1986): log2(width) steps.
+    Computed by doubling (Hillis & Steele 1986): log2(width) steps.
     """
 
     def earlier(values: Node, step: int) -> Node:
@@ -115,7 +115,7 @@ def _window_max_gradient(node: Node, cotangent: Node) -> tuple[Node, None]:
 
 @functools.lru_cache(maxsize=256)
 def _transposed(band: Band) -> Band:
-    """The transpose of a banded matrix: for each place of the input axis, what it gives to the places of the output."""
+    """The transpose of a banded matrix: for each place of the input axis, its weights at the places of the output."""
     extent, runs = band
     given: list[dict[int, float]] = [{} for _ in range(extent)]
     for place, (start, weights) in enumerate(runs):

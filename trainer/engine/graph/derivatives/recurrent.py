@@ -1,7 +1,7 @@
-"""Derivatives of recurrent scans: one scan back, then one large product for the weights' gradient.
+"""Derivatives of recurrent scans: one backward scan, then one large product for the gradient of the weights.
 
-The scan back has no derivative rule of its own: second derivatives come from the loop of primitives that defines the
-scan.
+The backward scan has no derivative rule: for second derivatives, a layer must be a loop over cells (`nn.RNNCell` etc.)
+instead of a scan.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trainer.engine.graph.node import Gradient, Node
 
 
 def _given(node: Node, cotangents: Sequence[Node | None]) -> list[Node]:
-    """The derivatives by all outputs of a scan."""
+    """The cotangents of all outputs of a scan, with zeros for None."""
     return [p.full(shape, 0.0, dtype) if dy is None else dy
             for dy, (shape, dtype) in zip(cotangents, p.outputs_of(node), strict=True)]  # fmt: skip
 
@@ -31,7 +31,7 @@ def _scan(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None
     inputs += [w, *([others[0]] if is_lstm else [h] if is_gru else []), *others[1:]]
     bundle = p.rnn_scan_gradient(inputs, cell, reverse, precision)
     dx = p.output(bundle, 0)
-    dp = p.output(bundle, 1) if is_gru else dx  # of the products
+    dp = p.output(bundle, 1) if is_gru else dx  # gradient of the products
     from_carry = p.output(bundle, 2 if is_gru else 1)
     dw = weight_gradient(_flat(dp), _flat(_before(outputs[0], h, reverse)), precision)
     dh = p.add(from_carry, p.matmul(_first(dp, reverse), w, precision))
@@ -83,7 +83,7 @@ def _flat(x: Node) -> Node:
 
 
 def _before(y: Node, h: Node, reverse: bool) -> Node:
-    """The state that each step begins with."""
+    """The state before each step."""
     steps = y.shape[0]
     first = p.reshape(h, (1, *h.shape))
     if steps == 0:
@@ -94,7 +94,7 @@ def _before(y: Node, h: Node, reverse: bool) -> Node:
 
 
 def _first(dp: Node, reverse: bool) -> Node:
-    """What the first step of each row has of [T, B, N]: [B, N]."""
+    """The slice [B, N] of [T, B, N] at the first step of the scan."""
     steps, batch, wide = dp.shape
     if steps == 0:
         return p.full((batch, wide), 0.0, dp.dtype)

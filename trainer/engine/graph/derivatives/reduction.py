@@ -22,7 +22,7 @@ def _extremum(node: Node, dy: Node) -> tuple[Node]:
 
 
 def _product(node: Node, dy: Node) -> tuple[Node]:
-    """dy · the product of all other elements, which is right where elements are zero too."""
+    """dy · the product of all other elements; also correct where elements are zero."""
     x, axes = node.inputs[0], node.attributes[0]
     kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
     order = kept + axes
@@ -36,7 +36,7 @@ def _product(node: Node, dy: Node) -> tuple[Node]:
 
 
 def shifted(rows: Node, count: int, value: float = 1) -> Node:
-    """Rows moved right by `count`, ones (or `value`) coming in."""
+    """Rows shifted right by `count` and padded with ones (or `value`)."""
     height, width = rows.shape
     kept = p.slice_(rows, (0, 0), (height, max(0, width - count)), (1, 1))
     return p.pad(kept, (0, min(count, width)), (0, 0), (0, 0), value)
@@ -57,7 +57,7 @@ def _mean(node: Node, dy: Node) -> tuple[Node]:
 
 
 def _deviations(node: Node, dy: Node) -> tuple[Node]:
-    """2·(x - mean)·dy: the mean's own share vanishes, as the distances from it add up to zero."""
+    """2·(x - mean)·dy: the derivative through the mean vanishes, as the distances from it add up to zero."""
     x, axes = node.inputs[0], node.attributes[0]
     distance = p.subtract(x, spread(p.reduce_mean(x, axes), axes, x.shape))
     return (p.multiply(distance, spread(scale(dy, 2.0), axes, x.shape)),)
@@ -69,7 +69,7 @@ def _cumulative_sum(node: Node, dy: Node) -> tuple[Node]:
 
 
 def _cumulative_prod(node: Node, dy: Node) -> tuple[Node]:
-    """dx[i] = x[0]·…·x[i - 1] · s[i], where s[i] = dy[i] + x[i + 1]·s[i + 1]: right where elements are zero too.
+    """dx[i] = x[0]·…·x[i - 1] · s[i], where s[i] = dy[i] + x[i + 1]·s[i + 1]; also correct where elements are 0.
 
     The recurrence runs from the end by doubling (Hillis & Steele 1986), as pairs (factor, sum): log2(length) steps.
     """

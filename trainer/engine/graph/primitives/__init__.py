@@ -1,5 +1,5 @@
-"""The primitives: `TABLE` holds one entry for each that computes from arrays alone, and a function of its name builds
-a node of it, or of complex inputs what primitives of their parts compute (`complex.py`).
+"""The primitives: `TABLE` has one entry for each that computes from arrays alone. A function of the same name builds a
+node of it; for complex inputs it may compose primitives of their parts (`complex.py`).
 
 Everything the engine computes is composed of these. Inputs of element-wise primitives have one shape and dtype: the
 tensor layer broadcasts and promotes.

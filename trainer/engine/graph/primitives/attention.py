@@ -4,10 +4,10 @@
     out = softmax(scores) value,   log_sum = log(sum(exp(scores))) of each query
 
 The distance of query i and key j is first + i − j: `first` is the position of the first query among the keys. A query
-that sees no key has zeros as its output, no gradient, and +inf as its log_sum, so that exp(scores − log_sum) is 0.
+without visible keys has an output of zeros, no gradient, and log_sum +inf, so that exp(scores − log_sum) is 0.
 
-Query, key, value and the cotangent of out may be bfloat16, of even widths. Then all else, results included, is float32,
-and what these four are multiplied by (weights, gradients of scores) is rounded to bfloat16 first.
+Query, key, value and the cotangent of out may be bfloat16 with even widths. Then all other arrays, results included,
+are float32, and the other factor of each product (weights, gradients of scores) is rounded to bfloat16 first.
 
 Vaswani et al. 2017; Dao et al. 2022 (FlashAttention); Press et al. 2022 (ALiBi); Shazeer 2019 and Ainslie et al. 2023
 (several query heads for each key head); Beltagy et al. 2020 (sliding windows).
@@ -28,21 +28,21 @@ from trainer.engine.graph.primitives.output import bundle_dtype, output
 from trainer.engine.graph.primitives.table import register_bundle
 
 UNLIMITED = 2**31 - 1
-"""Of a side of the window: every key on it is seen."""
+"""Window size on a side without a limit: every key on that side is visible."""
 
 OPTIONS = {"bias": 1, "slopes": 1, "first": 1, "dropout": 2}
-"""Optional operands in their order, and how many inputs each takes: bias [B or 1, H or 1, M or 1, N or 1], slopes [H],
+"""Optional operands in order, and the number of inputs of each: bias [B or 1, H or 1, M or 1, N or 1], slopes [H],
 first int32 [B], key and counter of dropout int32 [2] each."""
 
 GROUP = 64
-"""Keys that one vector of random words decides about: the four words of a draw are for four runs of sixteen keys."""
+"""Keys for each vector of random words of dropout: the four words of a draw are for four runs of sixteen keys."""
 
 _ATTRIBUTES = ("scale", "window", "dropout", "operands")
 _REQUIRED = {"attention": 3, "attention_gradient": 6}
 
 
 def sums_of(dtype: DType) -> DType:
-    """The dtype of sums and results for operands of a dtype."""
+    """The dtype of sums and results for operands of `dtype`."""
     return dtypes.float32 if dtype.is_half else dtype
 
 
@@ -178,7 +178,7 @@ def _gradient_reference(
     return (dquery, *(x.reshape(*shape, *x.shape[2:]).sum(2) for x in (dkey, dvalue)), dscores)
 
 
-# --- the two --------------------------------------------------------------------------------------------------------
+# --- primitives -------------------------------------------------------------------------------------------------------
 
 
 def _dtype(name: str, outputs: Any) -> Any:
@@ -213,8 +213,8 @@ _ATTENTION_GRADIENT = register_bundle(
 def attention(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> tuple[Node, Node]:
     """(out [B, H, M, E], log_sum [B, H, M]) of (query, key, value, *options).
 
-    The attributes are (scale, window, dropout, operands): window is how many keys before and after its own position a
-    query sees, operands names the options that are there.
+    The attributes are (scale, window, dropout, operands): window is the number of visible keys before and after the
+    position of a query; operands names the options that are present.
     """
     bundle = make_node(_ATTENTION, tuple(inputs), attributes)
     return output(bundle, 0), output(bundle, 1)
@@ -224,8 +224,8 @@ def attention_gradient(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> t
     """The cotangents of query, key, value and scores, from (query, key, value, cotangent of out, log_sum, delta,
     *options).
 
-    delta [B, H, M] is the sum of cotangent · out along a row, less the cotangent of log_sum. Those of the scores
-    [B, H, M, N] are what biases and slopes need; a target may leave them out where nothing reads them.
+    delta [B, H, M] is the sum of cotangent · out along a row, minus the cotangent of log_sum. Biases and slopes need
+    the cotangents of the scores [B, H, M, N]; a target may leave these out where nothing reads them.
     """
     bundle = make_node(_ATTENTION_GRADIENT, tuple(inputs), attributes)
     return output(bundle, 0), output(bundle, 1), output(bundle, 2), output(bundle, 3)

@@ -1,7 +1,7 @@
-"""Complex numbers: pairs of floats, which three primitives join and part. Movement takes a pair as it lies.
+"""Complex numbers: pairs of floats, which three primitives join and split. Movement treats a pair as one element.
 
-All else is composed of real arithmetic on the parts: it fuses like any other, and has gradients of every order. The
-cotangent of z = x + iy is dL/dx + i dL/dy. Sums, products and quotients are NumPy's up to rounding; functions such as
+Everything else is composed of real arithmetic on the parts: it fuses as usual, and has gradients of every order. The
+cotangent of z = x + iy is dL/dx + i dL/dy. Sums, products and quotients equal NumPy's up to rounding; functions such as
 exp are host calls of the tensor layer.
 """
 
@@ -52,7 +52,7 @@ _IMAG = register("imag", "elementwise", first_shape, _part_dtype, lambda attribu
 
 
 def complex_(x: Node, y: Node | None = None) -> Node:
-    """x + iy of two float32 or two float64 inputs; without `y` x + 0i."""
+    """x + iy for two float32 or two float64 inputs; x + 0i without `y`."""
     return make_node(_COMPLEX, (x, full_like(x, 0.0) if y is None else y))
 
 
@@ -66,11 +66,11 @@ def imag(z: Node) -> Node:
     return make_node(_IMAG, (z,))
 
 
-# --- what stands for other primitives ---------------------------------------------------------------------------------
+# --- compositions for other primitives --------------------------------------------------------------------------------
 
 
 def _by_parts(build: Callable[..., Node], places: int = 1) -> Callable[..., Node]:
-    """Real parts and imaginary parts of the first `places` inputs by themselves, as a linear function takes them."""
+    """Applies `build` to the real parts and to the imaginary parts of the first `places` inputs separately."""
 
     def function(*given: Any) -> Node:
         values, rest = given[:places], given[places:]
@@ -89,7 +89,7 @@ def _multiply(a: Node, b: Node) -> Node:
 
 
 def scale_of(x: Node, y: Node) -> Node:
-    """The larger of |x| and |y|, a constant to divide both by, so that squares stay in range; 1 for 0 and infinity."""
+    """The larger of |x| and |y|, a constant that divides both to keep squares in range; 1 for 0 and infinity."""
     larger = elementwise.maximum(elementwise.abs(x), elementwise.abs(y))
     zero, limit = full_like(x, 0.0), full_like(x, float("inf"))
     is_usable = elementwise.logical_and(elementwise.less(zero, larger), elementwise.less(larger, limit))
@@ -142,7 +142,7 @@ def _cast(z: Node, dtype: DType) -> Node:
 
 
 def _product(z: Node, axes: tuple[int, ...]) -> Node:
-    """Halves multiplied by each other until one is left: complex products have no kernel of their own."""
+    """Multiplies the two halves until one element is left: complex products have no kernel."""
     kept = tuple(axis for axis in range(z.ndim) if axis not in axes)
     moved = movement.permute(z, kept + axes)
     shape = tuple(z.shape[axis] for axis in kept)
@@ -160,7 +160,7 @@ def _product(z: Node, axes: tuple[int, ...]) -> Node:
 
 
 def _running_product(z: Node, axis: int) -> Node:
-    """By doubling (Hillis & Steele 1986): log2 of the extent steps."""
+    """Cumulative products by doubling (Hillis & Steele 1986): log2(extent) steps."""
     nothing, step = (0,) * z.ndim, 1
     while step < z.shape[axis]:
         stop = tuple(extent - step if each == axis else extent for each, extent in enumerate(z.shape))
@@ -171,7 +171,7 @@ def _running_product(z: Node, axis: int) -> Node:
 
 
 def _both(build: Callable[..., Node], join: Callable[[Node, Node], Node]) -> Callable[..., Node]:
-    """What holds of the parts, joined."""
+    """Applies the predicate `build` to the real and the imaginary part, and combines the results with `join`."""
     return lambda *values: join(build(*map(real, values)), build(*map(imag, values)))
 
 

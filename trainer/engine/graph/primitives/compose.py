@@ -43,7 +43,7 @@ def scale(x: Node, factor: float) -> Node:
 
 
 def broadcast(x: Node, shape: Shape) -> Node:
-    """`x` stretched to `shape` by the rules of broadcasting: new axes in front, axes of extent 1 grow."""
+    """`x` broadcast to `shape`: new axes in front, and axes of extent 1 repeated."""
     if x.shape == shape:
         return x
     if len(x.shape) < len(shape):
@@ -58,15 +58,15 @@ def transpose_last(x: Node) -> Node:
 
 
 def keep_axes(reduced: Node, axes: tuple[int, ...], shape: Shape) -> Node:
-    """`reduced`, whose `axes` of `shape` were dropped, with them put back at extent 1."""
+    """`reduced`, from which a reduction dropped `axes` of `shape`, with these restored at extent 1."""
     return reshape(reduced, tuple(1 if axis in axes else extent for axis, extent in enumerate(shape)))
 
 
 def spread(reduced: Node, axes: tuple[int, ...], shape: Shape) -> Node:
-    """`reduced`, whose `axes` of `shape` were dropped, repeated along them."""
+    """`reduced`, from which a reduction dropped `axes` of `shape`, repeated along these."""
     return expand(keep_axes(reduced, axes, shape), shape)
 
 
 def add_all(terms: list[Node]) -> Node:
-    """The sum of `terms`, from the first to the last."""
+    """The sum of `terms`, added from the first to the last."""
     return functools.reduce(add, terms)

@@ -1,7 +1,7 @@
 """Contractions: matrix product, and convolution with its two transposes.
 
-`precision` is None, or a 16-bit float: then the operands, float32 or of that dtype, are rounded to it, and their
-products are summed in float32, which is the result's dtype.
+`precision` is None, or a 16-bit float dtype: then the operands, float32 or of that dtype, are rounded to it, and their
+products are accumulated in float32, the dtype of the result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _matmul_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
 
 
 def _result_dtype(name: str, kinds: tuple[str, ...], position: int) -> DTypeRule:
-    """All inputs have one dtype of `kinds`, the result's; or there is a precision, at `position` of the attributes."""
+    """The rule that inputs and result have one dtype of `kinds`, unless attribute `position`, the precision, is set."""
     alike = first_dtype(name, kinds)
 
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
@@ -67,7 +67,7 @@ _MATMUL = register(
 
 
 def matmul(a: Node, b: Node, precision: DType | None = None) -> Node:
-    """a [..., M, K] times b [..., K, N], equal batch dimensions."""
+    """a [..., M, K] times b [..., K, N], with equal batch dimensions."""
     return composed(_MATMUL, (a, b), (precision,))
 
 
@@ -77,7 +77,7 @@ def matmul(a: Node, b: Node, precision: DType | None = None) -> Node:
 def window_extents(
     name: str, spatial: Shape, window: Shape, strides: Pair, padding: Padding, dilation: Pair, found: Sequence[Node]
 ) -> Shape:
-    """How many windows fit along each spatial axis."""
+    """Returns the number of windows along each spatial axis; rejects an invalid geometry."""
     fields = (spatial, window, strides, padding, dilation)
     if (
         any(len(field) != 2 for field in fields)
@@ -98,7 +98,7 @@ def window_extents(
 
 
 def extents_of(spatial: Shape, window: Shape, strides: Pair, padding: Padding, dilation: Pair) -> Shape:
-    """As `window_extents`, of a geometry that is known to fit."""
+    """As `window_extents`, for a geometry that is known to be valid."""
     return tuple(
         (extent + low + high - spacing * (size - 1) - 1) // stride + 1
         for extent, size, stride, (low, high), spacing in zip(spatial, window, strides, padding, dilation, strict=True)
@@ -151,7 +151,7 @@ def _padded(x: np.ndarray, padding: Padding) -> np.ndarray:
 
 
 def _places(window: Shape, strides: Pair, dilation: Pair, extents: Shape) -> list[tuple[int, int, tuple[slice, slice]]]:
-    """(r, s, the slices of the padded input that meet weight [.., r, s])."""
+    """(r, s, the slices of the padded input that weight [.., r, s] multiplies)."""
     return [
         (
             r,
@@ -203,7 +203,7 @@ def _weight_gradient_reference(attributes: tuple[Any, ...], x: np.ndarray, dy: n
     return dw.reshape(groups * dy.shape[2], x.shape[1] // groups, *window)
 
 
-# --- the three --------------------------------------------------------------------------------------------------------
+# --- primitives -------------------------------------------------------------------------------------------------------
 
 
 _CONVOLUTION = register(

@@ -1,6 +1,6 @@
 """Custom operations: kernels in LLVM IR, and values whose gradient the user wrote.
 
-The primitives are in no table: a program's file has no place for native code or a Python function.
+The primitives are not in `TABLE` or `BUNDLES`: a program file can't hold native code or a Python function.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ _WITH_GRADIENT = Primitive(
 
 
 def custom(kernel: CustomKernel, inputs: Sequence[Node]) -> Node:
-    """What a custom kernel makes of `inputs`."""
+    """The result of a custom kernel on `inputs`."""
     return make_node(_CUSTOM, tuple(inputs), (kernel,))
 
 
 def with_gradient(x: Node, inputs: Sequence[Node], gradient: NodeGradient) -> Node:
-    """`x`, whose cotangent `gradient` takes to `inputs`, whatever x was computed by."""
+    """`x`, with `gradient` as its derivative with respect to `inputs`, however x was computed."""
     return make_node(_WITH_GRADIENT, (x, *inputs), (gradient,))

@@ -1,4 +1,4 @@
-"""Element-wise primitives of inputs of one shape, one line each: dtypes and NumPy reference."""
+"""Element-wise primitives on inputs of one shape, one line each: dtypes and NumPy reference."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _binary(
 
 
 def _in_double(function: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray], Any]:
-    """Evaluate in float64 whatever the input's width: rounding that afterwards gives the best float32."""
+    """Evaluates `function` in float64 for inputs of any width: the rounded result is the best float32."""
     return lambda x: function(x.astype(np.float64))
 
 
@@ -67,7 +67,7 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def _maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.where((a >= b) | (a != a), a, b)  # of equal ones the first, and NaN wins
+    return np.where((a >= b) | (a != a), a, b)  # the first of equal elements; NaN wins
 
 
 def _minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -75,7 +75,7 @@ def _minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Floats in float64; integers wrap, and a negative exponent gives 1/a^|b| truncated, where 1/0 is 0."""
+    """Computes floats in float64. Integers wrap; a negative exponent gives 1/a^|b| truncated, where 1/0 is 0."""
     if a.dtype.kind == "f":
         return np.power(a.astype(np.float64), b)
     negative = b < 0
@@ -89,7 +89,7 @@ def _shift_right_logical(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.right_shift(a.astype(unsigned), b.astype(unsigned)).astype(a.dtype)
 
 
-# --- of one input -----------------------------------------------------------------------------------------------------
+# --- one input --------------------------------------------------------------------------------------------------------
 
 negative: Unary = _unary("negative", NUMERIC, np.negative)
 abs: Unary = _unary("abs", NUMERIC, np.abs)
@@ -114,7 +114,7 @@ isfinite: Unary = _unary("isfinite", FLOAT, np.isfinite, dtypes.bool_)
 isnan: Unary = _unary("isnan", FLOAT, np.isnan, dtypes.bool_)
 isinf: Unary = _unary("isinf", FLOAT, np.isinf, dtypes.bool_)
 
-# --- of two and three -------------------------------------------------------------------------------------------------
+# --- two or three inputs ----------------------------------------------------------------------------------------------
 
 add: Binary = _binary("add", NUMERIC, np.add)
 subtract: Binary = _binary("subtract", NUMERIC, np.subtract)
@@ -183,9 +183,9 @@ def _given_dtype(inputs: Any, attributes: tuple[Any, ...]) -> DType:
 
 
 def cast_values(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """`x`, bools or numbers of any NumPy dtype, as `cast` has it in `dtype`; for a 16-bit float as float32, unrounded.
+    """`x`, bools or numbers of any NumPy dtype, cast to `dtype` as by `cast`; to a 16-bit float as unrounded float32.
 
-    Floats to integers truncate and saturate, NaN becomes 0; integers wrap; anything but zero is True.
+    Floats to integers truncate and saturate, NaN becomes 0; integers wrap; every number but zero becomes True.
     """
     if dtype.is_integer and x.dtype.kind == "f":
         x = x.astype(np.float32) if x.dtype.itemsize == 2 else x  # float16 does not hold the bounds
@@ -207,8 +207,8 @@ _CAST = register(
 def cast(x: Node, dtype: DType) -> Node:
     """`x` rounded to nearest even in `dtype`.
 
-    Floats to integers truncate and saturate (NaN gives 0), integers wrap, and anything but zero is True. Of complex
-    numbers see `complex.py`.
+    Floats to integers truncate and saturate (NaN gives 0), integers wrap, and every number but zero becomes True.
+    For complex numbers see `complex.py`.
     """
     if isinstance(dtype, DType) and dtype.is_complex and not x.dtype.is_complex:
         return OF_COMPLEX["complex"](cast(x, dtype.part), None)

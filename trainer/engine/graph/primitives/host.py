@@ -1,6 +1,6 @@
 """Host calls: Python functions on NumPy arrays as nodes of the graph.
 
-The primitives are in no table: a file of a program has no place for a Python function.
+The primitives are not in `TABLE` or `BUNDLES`: a program file can't hold a Python function.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from trainer.engine.graph.primitives.output import bundle_dtype
 
 @dataclass(frozen=True, slots=True)
 class HostFunction:
-    """A Python function with what it takes and gives: dtypes of arguments, shapes and dtypes of results.
+    """A Python function with the dtypes of its arguments, and the shapes and dtypes of its results.
 
-    `line` is the user's, for errors; calls that differ in it alone compute the same. An effect has a last output more,
-    its token: true once the function has run. The next effect reads it, so effects run in the order of their calls.
+    `line` is the user's line, for errors; calls that differ only in it are equal. An effect has an additional last
+    output, its token: true once the function has run. The next effect reads it, so effects run in call order.
     """
 
     function: Callable[..., Any] = field(compare=False)
@@ -33,7 +33,7 @@ class HostFunction:
     is_effect: bool
     line: str | None = field(compare=False)
     gradient: Callable[[Node, Sequence[Node | None]], Sequence[Node | None]] | None = field(compare=False, default=None)
-    """(bundle, cotangents of its outputs) -> a node or None for each argument; None: derivatives are refused."""
+    """(bundle, cotangents of its outputs) -> a node or None for each argument. None: derivatives raise an error."""
 
     identity: Hashable = field(init=False)
 
@@ -49,10 +49,10 @@ class HostFunction:
         return getattr(self.function, "__qualname__", type(self.function).__name__)
 
     def call(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """The outputs for `arrays`, of which those past the arguments are tokens; bfloat16 is float32 in both.
+        """Returns the outputs for `arrays`, where tokens may follow the arguments; bfloat16 is float32 in both.
 
         Raises:
-            TrainerError: the function raised an exception, or gave arrays of other shapes or dtypes.
+            TrainerError: the function raised an exception, or returned arrays of other shapes or dtypes.
         """
         try:
             returned = self.function(*arrays[: len(self.arguments)])
@@ -83,12 +83,12 @@ class HostFunction:
 
 
 def host_dtype(dtype: DType) -> np.dtype:
-    """The dtype of the arrays that a host function takes and gives for a tensor's."""
+    """The NumPy dtype of arrays that a host function takes and returns for tensors of `dtype`."""
     return dtypes.float32.storage if dtype is dtypes.bfloat16 else dtype.storage
 
 
 def _identity(function: Callable[..., Any]) -> Hashable:
-    """Equal for functions that do the same: a function that is redefined whenever a step is traced counts as one."""
+    """Returns equal keys for functions that do the same: one that each trace of a step redefines keeps its key."""
     if isinstance(function, FunctionType) and not function.__defaults__ and not function.__kwdefaults__:
         return (function.__code__, *[id(cell.cell_contents) for cell in function.__closure__ or ()])
     try:
@@ -118,11 +118,11 @@ def _primitive(name: str, *, effect: bool) -> Primitive:
 
 
 HOST_CALLS = ("host_call", "host_effect")
-"""Their names: what calls Python, in order of its effects where it has any."""
+"""Names of the primitives that call Python; calls with effects run in order."""
 
 _HOST_CALL, _HOST_EFFECT = (_primitive(name, effect=name == "host_effect") for name in HOST_CALLS)
 
 
 def host_call(call: HostFunction, inputs: Sequence[Node]) -> Node:
-    """The bundle of what `call` computes from `inputs`; of an effect the last one may be the token of another."""
+    """The bundle of `call` on `inputs`; the last input of an effect may be the token of another effect."""
     return make_node(_HOST_EFFECT if call.is_effect else _HOST_CALL, tuple(inputs), (call,))

@@ -1,6 +1,6 @@
-"""Reading and adding at places that are data. Reads clamp an index that is out of range, additions drop it.
+"""Reads and additions at indices that are data. Reads clamp an index that is out of range; additions drop it.
 
-So does the gradient of a read; that of an addition takes indices to be in range.
+The gradient of a read drops it, too; the gradient of an addition assumes indices in range.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def scatter_add_along(updates: Node, indices: Node, axis: int, size: int) -> Nod
 
 
 def _scattering(name: str, accumulate: np.ufunc, neutral: Callable[[np.dtype], float | int]) -> Callable[..., Node]:
-    """The primitive like `scatter_add_along` that combines by `accumulate`, from its neutral element on."""
+    """A primitive like `scatter_add_along` that combines by `accumulate`, starting from its neutral element."""
 
     def reference(attributes: tuple[Any, ...], updates: np.ndarray, indices: np.ndarray) -> np.ndarray:
         axis, size = attributes
@@ -229,6 +229,6 @@ _GATHER_SUM = register("gather_sum", "index", _gather_sum_shape, _gather_sum_dty
 def gather_sum(table: Node, indices: Node, weights: Node) -> Node:
     """[N, P, C]: sums of rows of `table` [N, M, C] at `indices` [N, P, T], each times its weight [N, P, T].
 
-    Reading a picture between its pixels is of this form: taps are the pixels around a place.
+    Interpolation between the pixels of an image has this form: taps are the pixels around a place.
     """
     return make_node(_GATHER_SUM, (table, indices, weights), ())

@@ -13,15 +13,15 @@ _ANCHOR = register(
 
 
 def anchor(x: Node, origin: Node) -> Node:
-    """`x`, whose derivatives with respect to what `origin` depends on are zero where `x` does not depend on it."""
+    """`x`; its derivative is zero, not None, with respect to nodes that `origin` depends on and `x` does not."""
     return make_node(_ANCHOR, (x, origin))
 
 
 def barrier(x: Node, tag: str | int = 0) -> Node:
-    """`x`, computed apart: fusion and the merging of common subexpressions stop here (other tags differ)."""
+    """`x`, computed separately: fusion stops here, and so does merging of equal nodes (unless tags are equal)."""
     return make_node(_BARRIER, (x,), (tag,))
 
 
 def stop_gradient(x: Node) -> Node:
-    """`x` as if it were constant: gradients don't pass."""
+    """`x` as a constant: gradients don't pass."""
     return make_node(_STOP_GRADIENT, (x,))

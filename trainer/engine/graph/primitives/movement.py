@@ -39,17 +39,17 @@ def reshape(x: Node, shape: Shape) -> Node:
 
 
 def alias(x: Node) -> Node:
-    """Another node of the same value: a derivative with respect to one of them does not count uses of the other."""
+    """Another node of the same value: a derivative with respect to one of them does not include uses of the other."""
     return make_node(RESHAPE, (x,), (x.shape,))
 
 
 def is_alias(x: Node) -> bool:
-    """Whether `x` only stands for its input once more."""
+    """Whether `x` is only an alias of its input."""
     return x.operation is RESHAPE and x.inputs[0].shape == x.shape
 
 
 def origin(x: Node) -> Node:
-    """The node that `x` is an alias of, through any number without a value; `x` itself if it is none."""
+    """The node that `x` is an alias of, through any number of aliases without a value; else `x` itself."""
     while x.value is None and is_alias(x):
         x = x.inputs[0]
     return x
@@ -121,7 +121,7 @@ def _padded(shape: Shape, low: Ints, high: Ints, interior: Ints) -> Shape:
 
 
 def inside(shape: Shape, low: Ints, interior: Ints) -> tuple[slice, ...]:
-    """Where the elements of an array of `shape` lie after padding."""
+    """The slices that the elements of an array of `shape` occupy after padding."""
     return tuple(
         slice(before, before + (extent - 1) * (between + 1) + 1 if extent else before, between + 1)
         for extent, before, between in zip(shape, low, interior, strict=True)
@@ -139,7 +139,7 @@ _PAD = register("pad", "movement", _pad_shape, ANY, _pad_reference, ("low", "hig
 
 
 def pad(x: Node, low: Ints, high: Ints, interior: Ints, value: bool | int | float = 0) -> Node:
-    """`value` put before, after and between the elements along each axis; counts are at least 0."""
+    """`x` with `value` before, after and between its elements along each axis; counts are at least 0."""
     if x.dtype.is_complex and value != 0:
         return composed(_PAD, (x,), (low, high, interior, value))
     return make_node(_PAD, (x,), (low, high, interior, canonical(value, x.dtype)))
@@ -173,7 +173,7 @@ SLICE = register(
 
 
 def slice_(x: Node, start: Ints, stop: Ints, step: Ints) -> Node:
-    """x[start:stop:step] along each axis; steps are positive, bounds lie inside."""
+    """x[start:stop:step] along each axis; steps are positive, bounds inside `x`."""
     return make_node(SLICE, (x,), (start, stop, step))
 
 
@@ -195,7 +195,7 @@ def _windows_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape
 
 
 def window_places(count: int, size: int, stride: int, spacing: int) -> np.ndarray:
-    """Where along its axis each element of each window lies: [count, size]."""
+    """The index along the axis of each element of each window: [count, size]."""
     return np.arange(count)[:, None] * stride + np.arange(size) * spacing
 
 
@@ -211,7 +211,7 @@ _WINDOWS = register(
 
 
 def windows(x: Node, axis: int, size: int, stride: int, spacing: int) -> Node:
-    """Windows of `size` elements, `spacing` apart, which begin every `stride` along `axis`: two axes in its place."""
+    """Windows of `size` elements, `spacing` apart, that begin every `stride` along `axis`; two axes replace it."""
     return make_node(_WINDOWS, (x,), (axis, size, stride, spacing))
 
 
@@ -224,7 +224,7 @@ _FLIP = register(
 
 
 def flip(x: Node, axes: Ints) -> Node:
-    """The order of elements along `axes` reversed."""
+    """`x` with the order of its elements along `axes` reversed."""
     return make_node(_FLIP, (x,), (axes,)) if axes else x
 
 
@@ -250,5 +250,5 @@ _CONCATENATE = register(
 
 
 def concatenate(parts: Sequence[Node], axis: int) -> Node:
-    """`parts`, one after the other along `axis`."""
+    """`parts` joined in order along `axis`."""
     return make_node(_CONCATENATE, tuple(parts), (axis,))

@@ -18,7 +18,7 @@ def _argsort_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray
     axis, descending = attributes
     if not descending:
         return np.argsort(x, axis=axis, kind="stable")
-    ranks = np.unique(x, return_inverse=True)[1].reshape(x.shape)  # NaN is one element, the greatest
+    ranks = np.unique(x, return_inverse=True)[1].reshape(x.shape)  # all NaN are one element, the largest
     return np.argsort(-ranks, axis=axis, kind="stable")
 
 
@@ -30,13 +30,13 @@ _ARGSORT = register(
 def argsort(x: Node, axis: int, descending: bool) -> Node:
     """The indices that sort `x` along `axis`, int64. Equal elements keep their order; NaN is greater than any number.
 
-    A choice of places has no gradient.
+    Indices have no gradient.
     """
     return make_node(_ARGSORT, (x,), (axis, descending))
 
 
 def _bits_in_order(x: np.ndarray) -> np.ndarray:
-    """Floats as integers of the same order, -0 before 0 and NaN last; its own inverse, but that NaN become one."""
+    """Floats as integers of the same order, -0 before 0 and NaN last; its own inverse, except that NaN become one."""
     bits = x.view(f"i{x.dtype.itemsize}")
     ordered = bits ^ (bits >> (8 * x.dtype.itemsize - 1) & np.iinfo(bits.dtype).max)
     return np.where(np.isnan(x), np.iinfo(bits.dtype).max, ordered)
@@ -56,7 +56,7 @@ _SORT = register("sort", "index", along_axes("sort"), REAL, _sort_reference, ("a
 
 
 def sort(x: Node, axis: int, descending: bool) -> Node:
-    """`x` sorted along `axis`: NaN is greater than any number and -0 less than 0; no payload of a NaN is kept."""
+    """`x` sorted along `axis`: NaN is greater than any number and -0 less than 0; NaN payloads are lost."""
     return make_node(_SORT, (x,), (axis, descending))
 
 
@@ -79,7 +79,7 @@ _TOP = register(
 
 
 def top_k(x: Node, axis: int, count: int, descending: bool) -> Node:
-    """The first `count` of `argsort(x, axis, descending)`, found without sorting the others where they are few."""
+    """The first `count` of `argsort(x, axis, descending)`, found without sorting the others if `count` is small."""
     return make_node(_TOP, (x,), (axis, count, descending))
 
 

@@ -1,4 +1,4 @@
-"""Outputs of bundles: nodes of primitives that compute several arrays at once have no value, their outputs have."""
+"""Outputs of bundles: a node that computes several arrays at once has no value; its outputs have values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OUTPUT = register_bundle(
 
 
 def output(bundle: Node, index: int) -> Node:
-    """The array that `bundle` computes at place `index`."""
+    """Output number `index` of `bundle`."""
     return make_node(_OUTPUT, (bundle,), (index,))
 
 
@@ -40,5 +40,5 @@ def outputs_of(bundle: Node) -> Outputs:
 
 
 def bundle_dtype(outputs: Outputs) -> DType:
-    """What stands as a bundle's dtype: a floating-point one where gradients may pass an output."""
+    """The nominal dtype of a bundle: that of its first output which gradients may pass, or bool."""
     return next((dtype for _, dtype in outputs if dtype.is_inexact), dtypes.bool_)

@@ -1,12 +1,12 @@
-"""Recurrent layers over rows of different lengths: the products of their inputs, the scan, and the way back.
+"""Recurrent layers over rows of different lengths: the products of their inputs, the scan, and the backward pass.
 
-One primitive for each way, since what lies between products and scan has the row's own steps alone: steps past a row's
-end take no part in any product or sum, whatever lies there (also NaN), change no state, and give zeros. A reversed scan
-begins at each row's own last step.
+Each direction is one primitive, since the arrays between products and scan only have the steps of each row. Steps past
+the end of a row take no part in products or sums, whatever their values (NaN included), change no state, and give
+zeros. A reversed scan begins at the last step of each row.
 
-Arrays: x [T, B, F], w_ih [G·H, F], bias [G·H] (both biases, but for the recurrent one of a GRU's n), and those of
-`recurrent.py`; lengths int32 [B], each 0 to T, in any order. Kernels don't check lengths: longer ones read past the
-arrays. What a scan keeps for the way back is the target's: only the steps that rows have, in an order of its own.
+Arrays: x [T, B, F], w_ih [G·H, F], bias [G·H] (both biases, except the recurrent one of a GRU's n), and the arrays of
+`recurrent.py`; lengths int32 [B], each 0 to T, in any order. Kernels don't check lengths: larger ones read past the
+arrays. Targets choose what a scan keeps for the backward pass: only the steps that rows have, in the target's order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NAME, BACK = "rnn_scan_ragged", "rnn_scan_ragged_gradient"
 
 
 def _split(name: str, inputs: Sequence[Node], attributes: tuple[Any, ...]) -> tuple[Sequence[Node], Node]:
-    """The arrays and the lengths."""
+    """Checks the inputs, and returns the arrays and the lengths."""
     check(name, len(inputs) > 1 and inputs[-1].dtype is dtypes.int32, inputs, "arrays, then lengths of int32")
     check_kinds(name, inputs[:-1], attributes)
     return inputs[:-1], inputs[-1]
@@ -52,14 +52,14 @@ def _outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
 
 
 class _Kind:
-    """The shape and dtype of an array that no node stands for."""
+    """The shape and dtype of an array without a node."""
 
     def __init__(self, shape: Shape, dtype: DType) -> None:
         self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
 
 
 def _present(lengths: np.ndarray, steps: int) -> np.ndarray:
-    """Which places [T, B] are steps of their rows."""
+    """Mask [T, B] of the steps that each row has."""
     return np.asarray(np.arange(steps)[:, None] < lengths)
 
 
@@ -73,7 +73,7 @@ def _reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tuple[np.nda
 
 
 def _before(y: np.ndarray, h: np.ndarray, lengths: np.ndarray, reverse: bool) -> np.ndarray:
-    """The state that each step begins with."""
+    """The state before each step."""
     if not reverse:
         return np.concatenate([h[None], y[:-1]])
     later = np.concatenate([y[1:], h[None]])
@@ -120,7 +120,7 @@ def _gradient_reference(attributes: tuple[Any, ...], *inputs: np.ndarray) -> tup
     states = [*saved, w, *(others[:1] if is_lstm else []), *others[1:]] if is_lstm else [y, *saved, w, *([h] * is_gru)]
     found = scanned_back(attributes, [*given, *states], lengths)
     dx, carried = found[0], found[2 if is_gru else 1]
-    dp = found[1] if is_gru else dx  # of the recurrent products
+    dp = found[1] if is_gru else dx  # gradient of the recurrent products
     present = _present(lengths, len(x))
 
     def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -148,18 +148,18 @@ _GRADIENT = recurrent_primitive(BACK, _gradient_outputs, _gradient_reference)
 
 
 def rnn_scan_ragged(inputs: Sequence[Node], cell: str, reverse: bool, precision: DType | None) -> Node:
-    """The bundle of a layer over ragged rows: of (x, w_ih, bias), what `rnn_scan` takes after its x, and lengths.
+    """The bundle of a layer over ragged rows. Inputs: x, w_ih, bias, the inputs of `rnn_scan` after its x, and lengths.
 
-    Outputs: those of `rnn_scan`, of which only y and the last states are in the order of the rows.
+    Outputs: those of `rnn_scan`; only y and the last states are in the order of the rows.
     """
     return make_node(_SCAN, tuple(inputs), (cell, reverse, precision))
 
 
 def rnn_scan_ragged_gradient(inputs: Sequence[Node], cell: str, reverse: bool, precision: DType | None) -> Node:
-    """The bundle of a ragged layer's derivatives, from those of y, of the last h, for "lstm" of the last c, then what
-    the layer gave (y, c, gates), x, w_ih, w, the first states, a projection, and lengths.
+    """The bundle of a ragged layer's gradients. Inputs: the cotangents of y, the last h and, for "lstm", the last c;
+    then the layer's outputs (y, c, gates), x, w_ih, w, the first states, a projection, and lengths.
 
-    Outputs: dx [T, B, F], zeros past a row's end, dw_ih, the bias' [G·H], dw, dh [B, R]; of "lstm" dc [B, H] and the
-    projection's, of "gru" that of the bias of n [H].
+    Outputs: dx [T, B, F] with zeros past the end of each row, dw_ih, dbias [G·H], dw, dh [B, R]; for "lstm" dc [B, H]
+    and dprojection; for "gru" the gradient of the bias of n [H].
     """
     return make_node(_GRADIENT, tuple(inputs), (cell, reverse, precision))

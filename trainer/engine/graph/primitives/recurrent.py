@@ -1,16 +1,16 @@
-"""Recurrent scans: a layer's states over all time steps, given the products of its inputs, and the way back.
+"""Recurrent scans: a layer's states over all time steps, given the products of its inputs, and the backward pass.
 
-Arrays are time-major: x [T, B, G·H] holds the inputs' products with their biases, w [G·H, R] the recurrent weights of G
+Arrays are time-major: x [T, B, G·H] holds the products of the inputs plus biases, w [G·H, R] the recurrent weights of G
 gates of H units, whose states h are [B, R]. Cells, with p = h·wᵀ:
 
 - "tanh", "relu" (G = 1): h = f(x + p).
 - "lstm" (G = 4: i, f, g, o; Hochreiter & Schmidhuber 1997, Gers et al. 2000): c = σ(f)·c + σ(i)·tanh(g),
-  m = σ(o)·tanh(c), h = m, or with a projection [R, H] of it (Sak et al. 2014) h = m·projectionᵀ.
-- "gru" (G = 3: r, z, n; Cho et al. 2014, with the reset behind the product): q = p_n + bias,
+  m = σ(o)·tanh(c), h = m, or with a projection [R, H] (Sak et al. 2014) h = m·projectionᵀ.
+- "gru" (G = 3: r, z, n; Cho et al. 2014, with the reset after the product): q = p_n + bias,
   n = tanh(x_n + σ(r)·q), h = (1 − σ(z))·n + σ(z)·h.
 
-`precision` is a dtype of 16 bits to which both sides of products are rounded. Rows of different lengths have primitives
-of their own (`ragged.py`).
+`precision` is a 16-bit dtype to which both operands of products are rounded, or None. Rows of different lengths have
+separate primitives (`ragged.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from trainer.engine.graph.primitives.output import bundle_dtype
 from trainer.engine.graph.primitives.table import register_bundle
 
 CELLS = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}
-"""The gates of each cell."""
+"""Number of gates of each cell."""
 
 ATTRIBUTES = ("cell", "reverse", "precision")
 
@@ -39,7 +39,7 @@ def check(name: str, holds: bool, inputs: Sequence[Node], expected: str) -> None
 
 
 def check_kinds(name: str, arrays: Sequence[Node], attributes: tuple[Any, ...]) -> None:
-    """Refuse an unknown cell, or arrays of another dtype than the first one's."""
+    """Rejects an unknown cell, an unsupported precision or dtype, and arrays of different dtypes."""
     cell, _, precision = attributes
     check(name, cell in CELLS and len(arrays) > 0, arrays, f"a cell of {', '.join(CELLS)}")
     is_narrow = precision is None or (precision.is_half and arrays[0].dtype is dtypes.float32)
@@ -58,7 +58,7 @@ def _outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
 
 
 def scan_outputs(name: str, arrays: Sequence[Any], cell: str) -> Outputs:
-    """What a scan of these arrays, or of what has their shapes and dtypes, gives."""
+    """The outputs of a scan of `arrays`: nodes, or objects with a shape and a dtype."""
     gates, counts = CELLS.get(cell, 1), {"lstm": (4, 5), "gru": (4,)}.get(cell, (3,))
     check(name, len(arrays) in counts, arrays, f"{counts[0]} arrays")
     x, w, h = arrays[:3]
@@ -93,7 +93,7 @@ def rounded(array: np.ndarray, precision: DType | None) -> np.ndarray:
 
 
 def _walk(steps: int, batch: int, lengths: np.ndarray | None, backward: bool) -> Iterator[tuple[int, np.ndarray]]:
-    """Each step, in order, and which rows have it."""
+    """Yields each step, in order, with the mask of the rows that have it."""
     for t in reversed(range(steps)) if backward else range(steps):
         yield t, np.full(batch, True) if lengths is None else lengths > t
 
@@ -105,7 +105,7 @@ def _reference(attributes: tuple[Any, ...], *arrays: np.ndarray) -> tuple[np.nda
 def scanned(
     attributes: tuple[Any, ...], arrays: Sequence[np.ndarray], lengths: np.ndarray | None
 ) -> tuple[np.ndarray, ...]:
-    """The outputs of a scan; with lengths [B] only the steps that a row has, and zeros elsewhere."""
+    """The outputs of a scan; with lengths [B], only for the steps that a row has, and zeros elsewhere."""
     cell, reverse, precision = attributes
     x, w, h, *others = (array.astype(np.float64) for array in arrays)
     w = rounded(w, precision)
@@ -139,7 +139,7 @@ def scanned(
     return {"lstm": (y, h, c, cells, gates), "gru": (y, h, gates)}.get(cell, (y, h))
 
 
-# --- the way back -----------------------------------------------------------------------------------------------------
+# --- the backward scan ------------------------------------------------------------------------------------------------
 
 
 def _gradient_outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
@@ -177,7 +177,7 @@ def _gradient_reference(attributes: tuple[Any, ...], *arrays: np.ndarray) -> tup
 def scanned_back(
     attributes: tuple[Any, ...], arrays: Sequence[np.ndarray], lengths: np.ndarray | None
 ) -> tuple[np.ndarray, ...]:
-    """The outputs of a scan's gradient; with lengths [B] only of the steps that a row has, and zeros elsewhere."""
+    """The outputs of a scan's gradient; with lengths [B], only for the steps that a row has, and zeros elsewhere."""
     cell, reverse, precision = attributes
     dy, last, *others = (array.astype(np.float64) for array in arrays)
     steps, batch = dy.shape[:2]
@@ -193,7 +193,7 @@ def scanned_back(
         units = y.shape[2]
     w = rounded(w, precision)
     dx = np.zeros((steps, batch, w.shape[0]))
-    dp, dhs = np.zeros_like(dx), np.zeros_like(dy)  # of the products, and of the states
+    dp, dhs = np.zeros_like(dx), np.zeros_like(dy)  # gradients of the products and of the states
     for t, rows in _walk(steps, batch, lengths, not reverse):
         after, before = (t - 1, t + 1) if reverse else (t + 1, t - 1)
         total = dy[t, rows] + dh[rows]
@@ -247,19 +247,19 @@ _GRADIENT = recurrent_primitive("rnn_scan_gradient", _gradient_outputs, _gradien
 
 
 def rnn_scan(inputs: Sequence[Node], cell: str, reverse: bool, precision: DType | None) -> Node:
-    """The bundle of a scan of (x, w, h), for "lstm" c and perhaps a projection, for "gru" a bias.
+    """The bundle of a scan. Inputs: x, w, h; for "lstm" also c and optionally a projection, for "gru" a bias.
 
-    Outputs: y [T, B, R], the last h [B, R]; of "lstm" the last c [B, H], all c [T, B, H] and the gates i, f, g, o, with
-    a projection m, [T, B, 4·H or 5·H]; of "gru" r, z, n and q [T, B, 4·H].
+    Outputs: y [T, B, R], the last h [B, R]; for "lstm" the last c [B, H], all c [T, B, H] and the gates i, f, g, o
+    [T, B, 4·H], with a projection i, f, g, o, m [T, B, 5·H]; for "gru" r, z, n and q [T, B, 4·H].
     """
     return make_node(_SCAN, tuple(inputs), (cell, reverse, precision))
 
 
 def rnn_scan_gradient(inputs: Sequence[Node], cell: str, reverse: bool, precision: DType | None) -> Node:
-    """The bundle of a scan's derivatives, from those of y, of the last h, for "lstm" of the last c, then what the scan
-    gave (y unless "lstm", c, gates), w, the first state (c of "lstm", h of "gru"), and a projection.
+    """The bundle of a scan's gradients. Inputs: the cotangents of y, the last h and, for "lstm", the last c; then the
+    scan's outputs (y unless "lstm", c, gates), w, the first state (c for "lstm", h for "gru"), and a projection.
 
-    Outputs: dx [T, B, G·H]; of "gru" the same of the products; what the first h gets apart from the first step's
-    product [B, R]; of "lstm" dc [B, H]; with a projection dh of all steps.
+    Outputs: dx [T, B, G·H]; for "gru" also the gradient of the products; the gradient of the first h [B, R], without
+    its part through the first step's product; for "lstm" dc [B, H]; with a projection dh of all steps.
     """
     return make_node(_GRADIENT, tuple(inputs), (cell, reverse, precision))

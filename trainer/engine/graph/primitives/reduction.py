@@ -1,8 +1,8 @@
-"""Reductions and scans along axes. Floats are summed in float64 by the reference.
+"""Reductions and scans along axes. The reference sums floats in float64.
 
-The two moments of a set of numbers, its mean and the sum of squared deviations from it, are primitives of their own
-because one pass over memory gives both, accurately: a device may take distances from some element, block by block,
-where a mean of squares would cancel and two passes would read everything twice.
+The two moments of a set of numbers, its mean and the sum of squared deviations from it, are separate primitives
+because one pass over memory computes both accurately: a device may use distances from some element, block by block.
+A mean of squares would cancel, and two passes would read everything twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Axes = tuple[int, ...]
 
 
 def _reduced_shape(name: str, *, needs_elements: bool) -> table.ShapeRule:
-    """The rule that the axes of attribute 0 (rising) are dropped."""
+    """The rule that the axes of attribute 0 (in ascending order) are dropped."""
 
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
         x, axes = inputs[0], table.axes_of(attributes)
@@ -44,7 +44,7 @@ def _reduction(
     name: str, reference: Callable[..., Any], *, needs_elements: bool = True, dtype: table.DTypeRule | None = None,
     result: DType | None = None, attribute: str = "axes", of_no_axes: Callable[[Node], Node] = lambda x: x,
 ) -> Callable[[Node, Any], Node]:  # fmt: skip
-    """A reduction along `axes`, or along the one `axis`. `of_no_axes` is what it makes where there is none."""
+    """A reduction along `axes`, or along one `axis`. `of_no_axes` gives the result for an empty tuple of axes."""
     shape = _reduced_shape(name, needs_elements=needs_elements)
     primitive = table.register(
         name, "reduction", shape, dtype or table.NUMERIC, lambda attributes, x: reference(x, axis=attributes[0]),
@@ -54,7 +54,7 @@ def _reduction(
 
 
 def _wide(function: Callable[..., Any]) -> Callable[..., Any]:
-    """In float64 for floats, and in their own width (wrapping) for integers."""
+    """Reduces floats in float64, and integers in their own width (wrapping)."""
     return lambda x, axis: function(x, axis=axis, dtype=np.float64 if x.dtype.kind == "f" else x.dtype)
 
 
@@ -68,13 +68,13 @@ reduce_prod = _reduction("reduce_prod", _wide(np.prod), needs_elements=False)
 reduce_max = _reduction("reduce_max", np.max)
 reduce_min = _reduction("reduce_min", np.min)
 reduce_mean = _reduction("reduce_mean", _wide(np.mean), dtype=table.single_or_double("reduce_mean"))
-reduce_deviations = _reduction(  # over no axes 0, or NaN where x is not finite
+reduce_deviations = _reduction(  # without axes: 0, or NaN where x is not finite
     "reduce_deviations",
     _deviations,
     dtype=table.single_or_double("reduce_deviations"),
     of_no_axes=lambda x: subtract(x, x),
 )
-argmax = _reduction("argmax", np.argmax, result=dtypes.int64, attribute="axis")  # the first of equals, or NaN
+argmax = _reduction("argmax", np.argmax, result=dtypes.int64, attribute="axis")  # the first of equal elements; NaN wins
 argmin = _reduction("argmin", np.argmin, result=dtypes.int64, attribute="axis")
 
 _SUMS = table.register(

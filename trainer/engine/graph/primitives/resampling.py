@@ -1,4 +1,4 @@
-"""The resampling primitive: each place of a picture as a weighted sum of a run of rows and a run of columns.
+"""The resampling primitive: each output pixel is a weighted sum of a run of rows and a run of columns.
 
 Average pooling of any kind, interpolation of any kind and their gradients are all of this form.
 """
@@ -15,7 +15,7 @@ from trainer.engine.graph.node import Node, Shape, make_node
 from trainer.engine.graph.primitives.table import FLOAT, register
 
 Run = tuple[int, tuple[float, ...]]
-"""Where neighbors begin, and their weights; none gives 0."""
+"""The first neighbor, and the weights of all neighbors; an empty run gives 0."""
 Band = tuple[int, tuple[Run, ...]]
 """The extent of an input axis, and the run of each place of the output axis: the rows of a banded matrix."""
 
@@ -32,7 +32,7 @@ def _shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
 
 
 def _weighted(x: np.ndarray, runs: Sequence[Run]) -> np.ndarray:
-    """The sums of runs along the last axis, which comes first in the result."""
+    """Weighted sums of runs along the last axis, which comes first in the result."""
     sums = np.zeros((len(runs), *x.shape[:-1]))
     for place, (start, weights) in enumerate(runs):
         for offset, weight in enumerate(weights):

@@ -1,6 +1,6 @@
-"""Scans: a step, itself a graph, computed again and again on values that it carries along and on slices of its inputs.
+"""Scans: a step, itself a graph, runs repeatedly on carried values and on slices of the inputs.
 
-The primitive is in no table: a file of a program has no place for a graph within a node.
+The primitive is not in `TABLE` or `BUNDLES`: a program file can't hold a graph inside a node.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ StepGradient = Callable[[Node, Sequence[Node | None]], Sequence[Node | None]]
 """(bundle, cotangents of its outputs) -> a node or None (zero) for each input."""
 
 _KEPT = ("contraction", "reduction", "window", "index", "output")
-"""Families whose values the derivative of a step reads rather than computes again."""
+"""Families whose values the derivative of a step reads instead of recomputing them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """One step as a graph. `parameters` are leaves without memory: for `constants` values that are the same at every
-    step, for `carried` values as they are before the step, then for slices of the inputs. `results` are the carried
-    values after the step, then the outputs; `kept` are nodes of the step whose values the derivative may read.
+    """One step as a graph. `parameters` are leaves without memory: `constants` values that are the same at every step,
+    then `carried` values before the step, then slices of the inputs. `results` are the carried values after the step,
+    then the outputs; `kept` are nodes of the step whose values the derivative may read.
 
-    keep: `kept` holds what is costly to compute again, not the carried values alone. Steps that compute the same are
-    equal.
+    keep: `kept` also holds values that are costly to recompute, not only the carried values. Steps that compute the
+    same are equal.
     """
 
     parameters: tuple[Node, ...]
@@ -68,16 +68,16 @@ class Step:
 
     @property
     def computed(self) -> tuple[Node, ...]:
-        """What each output of a scan is, or is a stack of: carried values, outputs, what is kept."""
+        """The nodes behind a scan's outputs: carried values, then outputs and kept values, which it stacks."""
         return (*self.results, *self.kept)
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """`values`, one for each parameter, as those of constants, carried values and inputs."""
+        """`values`, one for each parameter, split into those of constants, carried values and inputs."""
         first, second = self.constants, self.constants + self.carried
         return list(values[:first]), list(values[first:second]), list(values[second:])
 
     def needed(self, used: Sequence[int]) -> tuple[list[int], dict[Node, None]]:
-        """Places in `computed` that must be computed to have those in `used`, and the nodes that takes."""
+        """Returns the places in `computed` that those in `used` require, and the nodes that compute them."""
         carried = self.parameters[self.constants :][: self.carried]
         places = set(used)
         while True:
@@ -116,14 +116,14 @@ def scan(
 ) -> Node:  # fmt: skip
     """The bundle of `length` steps that compute `results`: carried values, then outputs, which are stacked.
 
-    What the results need that depends on no parameter is computed once, before the first step.
+    Values that the results need and that depend on no parameter are computed once, before the first step.
 
     Args:
         carried: parameter -> value before the first step, in the order of `results`.
         inputs: parameter -> value whose slices along its first axis the steps read.
         gradient: the derivative of the scan; it is not among the primitives, since it differentiates the step.
         reverse: begin with the last slice.
-        outside: other leaves of `results` -> the values that they stand for.
+        outside: other leaves of `results` -> the values that they represent.
     """
     varying = {*carried, *inputs}
     for node in uncomputed(results):
@@ -143,9 +143,9 @@ def scan(
 
 
 def _is_made_again(node: Node) -> bool:
-    """Whether a step recomputes `node`, which reads no memory: a broadcast number, or a count.
+    """Whether each step recomputes `node` because it reads no memory: a broadcast number, or an `iota`.
 
-    Someone may ask for the derivative by one that has a handle.
+    A node with a handle is excluded: its derivative can be requested.
     """
     while node.name in ("expand", "reshape") and not _has_handle(node):
         node = node.inputs[0]

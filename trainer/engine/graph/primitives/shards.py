@@ -1,6 +1,6 @@
 """Values that cross the shards of a batch or the processes that compute them.
 
-The primitives are in no table: no file of a program holds them. A device sums over the shards of a program
+The primitives are not in `TABLE` or `BUNDLES`: no program file holds them. A device sums over the shards of a program
 (`program.shards`); a step is split into programs where values come from other processes (`tracing.sharded`).
 """
 
@@ -28,7 +28,7 @@ def shard_sum(x: Node) -> Node:
 
 
 def from_process(x: Node, needed: Node, process: int) -> Node:
-    """The value that `x` has in a process, in all of them, which all compute the sums over shards that `needed` depends
-    on. `x` is the same in all shards; in other processes it only gives shape and dtype.
+    """The value of `x` in one process, for all processes; all of them compute the sums over shards that `needed`
+    depends on. `x` is the same in all shards; in other processes it only gives shape and dtype.
     """
     return make_node(FROM_PROCESS, (x, needed), (process,))

@@ -18,7 +18,7 @@ from trainer.engine.graph.storage import Storage
 
 
 class _NegativeZero(float):
-    """-0.0 that differs from 0.0 as a key, so that merged nodes and compiled kernels keep them apart."""
+    """-0.0 that differs from 0.0 as a key, so that merging and compiled kernels distinguish them."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _NegativeZero)
@@ -120,14 +120,14 @@ RANDOM_BITS = register(
 
 
 def buffer(storage: Storage) -> Node:
-    """The value that lies in `storage`."""
+    """The value in `storage`."""
     node = make_node(BUFFER, (), (storage,))
     node.value = storage
     return node
 
 
 def become_leaf(node: Node) -> None:
-    """Forget what `node`, whose value is known, was computed from."""
+    """Makes `node`, whose value is known, a leaf: drops the inputs that it was computed from."""
     node.operation, node.attributes, node.inputs, node.witness = BUFFER, (node.value,), (), None
 
 
@@ -145,7 +145,7 @@ def iota(shape: Shape, axis: int, dtype: DType) -> Node:
 
 
 def random_bits(key: Node, counter: Node, shape: Shape, word: int) -> Node:
-    """32 random bits a place (int32): output `word` of Philox4x32-10.
+    """32 random bits for each element (int32): output `word` of Philox4x32-10.
 
     The counter words are (row-major index low, index high, counter[0], counter[1]), the key words key[0], key[1];
     `key` and `counter` are int32 [2].

@@ -16,8 +16,8 @@ BUNDLES: dict[str, Primitive] = {}
 """Primitives that compute several arrays from arrays alone, and "output", which reads one of them."""
 
 OF_COMPLEX: dict[str, Callable[..., Node]] = {}
-"""What stands for a primitive where its first input is complex, composed of primitives of the parts; see `complex.py`.
-It takes the inputs, then the attributes."""
+"""Compositions of primitives of the parts that replace a primitive if its first input is complex; see `complex.py`.
+They take the inputs, then the attributes."""
 
 ShapeRule = Callable[[Sequence[Node], tuple[Any, ...]], Shape]
 DTypeRule = Callable[[Sequence[Node], tuple[Any, ...]], DType]
@@ -45,7 +45,7 @@ def register(
     name: str, family: Family, shape: ShapeRule, dtype: DTypeRule | tuple[str, ...], reference: Callable[..., Any],
     attributes: tuple[str, ...] = (), *, result: DType | None = None,
 ) -> Primitive:  # fmt: skip
-    """Enter a primitive under a free name. `dtype` is a rule, or the kinds of `first_dtype` with `result`."""
+    """Adds a primitive under an unused name. `dtype` is a rule, or the kinds for `first_dtype` with `result`."""
     if name in TABLE:
         raise ValueError(f"{name} is in the table already")
     rule = first_dtype(name, dtype, result) if isinstance(dtype, tuple) else dtype
@@ -54,7 +54,7 @@ def register(
 
 
 def register_bundle(primitive: Primitive) -> Primitive:
-    """Enter a primitive of several outputs, or the one that reads them, under a free name."""
+    """Adds a primitive of several outputs, or the one that reads them, under an unused name."""
     if primitive.name in TABLE or primitive.name in BUNDLES:
         raise ValueError(f"{primitive.name} is in the table already")
     BUNDLES[primitive.name] = primitive
@@ -62,7 +62,7 @@ def register_bundle(primitive: Primitive) -> Primitive:
 
 
 def composed(primitive: Primitive, inputs: tuple[Node, ...], attributes: tuple[Any, ...] = ()) -> Node:
-    """A node of `primitive`, or of a complex first input what `OF_COMPLEX` has for it."""
+    """A node of `primitive`, or its composition in `OF_COMPLEX` if the first input is complex."""
     if inputs[0].dtype.kind == "complex":
         build = OF_COMPLEX.get(primitive.name)
         if build is not None:
@@ -71,7 +71,7 @@ def composed(primitive: Primitive, inputs: tuple[Node, ...], attributes: tuple[A
 
 
 def named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` under the name that errors and documentation give it."""
+    """`function` with `name`, which errors and documentation show."""
     function.__name__ = function.__qualname__ = name
     return function
 
@@ -82,7 +82,7 @@ def first_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
 
 
 def along_axes(name: str) -> ShapeRule:
-    """The rule that attribute 0 is an axis, or several, of the first input, whose shape the result has."""
+    """The rule that attribute 0 is one or several axes of the first input, and the result has its shape."""
 
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
         for axis in axes_of(attributes):
@@ -93,7 +93,7 @@ def along_axes(name: str) -> ShapeRule:
 
 
 def common_shape(name: str) -> ShapeRule:
-    """The rule that all inputs have one shape, which is the result's."""
+    """The rule that all inputs and the result have one shape."""
 
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
         shape = inputs[0].shape
@@ -106,7 +106,7 @@ def common_shape(name: str) -> ShapeRule:
 
 
 def first_dtype(name: str, kinds: tuple[str, ...], result: DType | None = None) -> DTypeRule:
-    """The rule that all inputs have one dtype, of `kinds`; the result has it too, or `result`."""
+    """The rule that all inputs have one dtype, of `kinds`; the result has the same dtype, or `result`."""
 
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
         dtype = inputs[0].dtype
@@ -123,7 +123,7 @@ def first_dtype(name: str, kinds: tuple[str, ...], result: DType | None = None) 
 
 
 def single_or_double(name: str) -> DTypeRule:
-    """The rule that all inputs are float32, or all float64, as the result."""
+    """The rule that inputs and result are all float32, or all float64."""
 
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
         dtype = inputs[0].dtype
@@ -136,7 +136,7 @@ def single_or_double(name: str) -> DTypeRule:
 
 
 def check_index_dtype(name: str, indices: Node) -> None:
-    """Raise unless `indices` is int32 or int64."""
+    """Raises unless `indices` is int32 or int64."""
     if indices.dtype.name not in ("int32", "int64"):
         raise refusal(name, "indices are integers", found=describe([indices]), expected="int32 or int64")
 
@@ -147,6 +147,6 @@ def axes_of(attributes: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def check_axis(name: str, axis: int, ndim: int) -> None:
-    """Raise unless `axis` counts one of `ndim` axes from the front."""
+    """Raises unless `axis` is one of `ndim` axes, counted from the front."""
     if not 0 <= axis < ndim:
         raise refusal(name, "no such axis", found=f"axis {axis}", expected=f"an axis of 0 to {ndim - 1}")

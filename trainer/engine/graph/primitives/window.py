@@ -1,4 +1,4 @@
-"""The maximum of each pooling window, where it lies, and how gradients go back there."""
+"""The maximum of each pooling window, its position, and its gradient."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ _WINDOW_ARGMAX = register("window_argmax", "window", _shape, NUMERIC, _reference
 def window_argmax(x: Node, window: Pair, strides: Pair, padding: Padding, dilation: Pair) -> Node:
     """The position h·W + w of the first maximum of each window of x [N, C, H, W]: int32 [N, C, P, Q].
 
-    Padding never wins, NaN does; a window that holds nothing but padding is refused.
+    Padding never wins, NaN does; a window that holds only padding is rejected.
     """
     return make_node(_WINDOW_ARGMAX, (x,), (window, strides, padding, dilation))
 
 
-# --- the maximum itself -----------------------------------------------------------------------------------------------
+# --- maximum and gradient ---------------------------------------------------------------------------------------------
 
 
 def _max_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
@@ -91,7 +91,7 @@ def _gradient_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shap
         raise refusal("window_max_gradient", "shapes don't fit", found=describe(inputs), expected=expected)
     window, strides, padding, dilation, spatial = attributes
     extents = window_extents("window_max_gradient", spatial, window, strides, padding, dilation, inputs)
-    if dy.shape[2:] != extents:  # the kernel reads dy where the geometry says
+    if dy.shape[2:] != extents:  # the kernel reads dy by this geometry
         expected = f"dy of spatial extents {list(extents)}"
         raise refusal("window_max_gradient", "shapes don't fit", found=describe(inputs), expected=expected)
     return (*dy.shape[:2], *attributes[4])
@@ -118,5 +118,5 @@ _WINDOW_MAX_GRADIENT = register(
 def window_max_gradient(
     dy: Node, places: Node, window: Pair, strides: Pair, padding: Padding, dilation: Pair, spatial: Pair
 ) -> Node:
-    """[N, C, H, W]: each dy [N, C, P, Q] added, in row-major order, at its position h·W + w, inside its window."""
+    """[N, C, H, W]: adds each dy [N, C, P, Q], in row-major order, at its position h·W + w, inside its window."""
     return make_node(_WINDOW_MAX_GRADIENT, (dy, places), (window, strides, padding, dilation, spatial))
