@@ -47,6 +47,7 @@ def statuses(paths: RunPaths) -> set[str]:
         ((RequestEvent("1", "pause", "done"),), "paused"),
         ((RequestEvent("1", "pause", "done"), RequestEvent("2", "resume", "done")), "running"),
         ((RequestEvent("1", "stop", "received"),), "stopping"),
+        ((RequestEvent("1", "prune", "received"),), "stopping"),
         ((RequestEvent("1", "stop", "refused"),), "running"),
         ((RequestEvent("1", "stop", "received"), EndEvent("stopped", 0, 7)), "stopped"),
     ],

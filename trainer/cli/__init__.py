@@ -117,7 +117,7 @@ def _run_verb(name: str, words: list[str]) -> int:
 
 
 def verb_parser(name: str) -> tuple[Any, argparse.ArgumentParser]:
-    """The module of a subcommand, imported now, and the parser of its arguments."""
+    """Imports the module of a subcommand; returns it with the parser of its arguments."""
     import argparse
     import importlib
 
@@ -148,7 +148,7 @@ def verb_parser(name: str) -> tuple[Any, argparse.ArgumentParser]:
 
 
 def _key_for_option(message: str) -> str:
-    """The config key for an option of another tool that a message names; "" if there is none."""
+    """Returns the config key for another tool's option in an error message; "" if none matches."""
     from trainer.configs.foreign import KEYS
 
     words = [word.lstrip("-").partition("=")[0].replace("-", "_") for word in message.split() if word.startswith("--")]

@@ -15,7 +15,7 @@ class Attempt:
 
     `process_start`: when the command started, in seconds since 1970. `resumes`: whether it resumes an earlier attempt,
     from `checkpoint` or the latest checkpoint. `debug`: whether user errors are shown with their traceback.
-    `is_forced`: whether it resumes although the config changed the meaning of the saved state. `lock`: the run's lock,
+    `is_forced`: whether it resumes although changed config values contradict the saved state. `lock`: the run's lock,
     held by the process that executes the attempt.
     """
 

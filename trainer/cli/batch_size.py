@@ -1,4 +1,4 @@
-"""`data.batch_size: auto`: measures peak memory at growing batch sizes, each in a process of its own."""
+"""`data.batch_size: auto`: measures peak memory at growing batch sizes, each in a separate process."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from trainer.configs import Loaded, dump_resolved
 SHARE = 0.6
 """Fraction of the memory that a run may take. The rest is for other processes and the page cache."""
 FIRST = 8
-"""The batch size that is measured first; smaller ones only if it doesn't fit."""
+"""The first batch size to measure; smaller ones are measured only if it doesn't fit."""
 MOST_GROWTH = 8
-"""The factor by which a measured batch size may grow at once: peaks are extrapolated along a line."""
+"""Maximum factor between two successive measured batch sizes: peaks are extrapolated linearly."""
 
 AUTO = "auto"
 
 
 class Measured(NamedTuple):
-    """Peak memory in bytes (infinity: it was not enough), and the number of training items (0: unknown)."""
+    """Peak memory in bytes (infinity: memory ran out), and the number of training items (0: unknown)."""
 
     peak: float
     items: int
@@ -36,8 +36,8 @@ class Measured(NamedTuple):
 def largest_batch_size(measure: Callable[[int], Measured], budget: float) -> int:
     """The largest power of two whose measured peak is at most `budget` bytes.
 
-    A size is measured only if a line through the peaks of the two largest measured ones stays within the budget there,
-    so that memory never runs out on the way.
+    A size is measured only if the peak extrapolated from the two largest measured sizes is within the budget, so that
+    memory never runs out during the search.
 
     Raises:
         TrainerError: not even a batch of one item fits.
@@ -80,7 +80,7 @@ def _following(peaks: Mapping[int, float], too_large: float, budget: float, item
 
 
 def with_batch_size(loaded: Loaded, earlier: int | None = None) -> Loaded:
-    """The config with a number as batch size: unchanged, that of the run's `earlier` attempt, or measured now.
+    """The config with a numeric batch size: the configured one, that of the `earlier` attempt, or a measured one.
 
     Raises:
         TrainerError: the run would fail, or no batch fits.
@@ -108,7 +108,7 @@ def _with(loaded: Loaded, size: int, origin: str) -> Loaded:
 
 
 def _measured(loaded: Loaded) -> Measured:
-    """The peak of a process that takes some steps, validates, and writes a checkpoint with this config."""
+    """The peak memory of a process that takes some steps, validates and writes a checkpoint with this config."""
     with tempfile.TemporaryDirectory(prefix="trainer-batch-size-") as folder:
         file = Path(folder) / "config.yaml"
         file.write_text(dump_resolved(loaded), encoding="utf-8")
@@ -123,7 +123,7 @@ def _measured(loaded: Loaded) -> Measured:
 
 
 def read_measurement(code: int, output: bytes) -> Measured:
-    """What the measuring process found; a killed process had too little memory.
+    """Parses the result of the measuring process; a killed process counts as out of memory.
 
     Raises:
         TrainerError: the run would fail for another reason.

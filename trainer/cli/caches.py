@@ -38,7 +38,7 @@ def caches() -> list[CacheFolder]:
 
 
 def clear(cache: CacheFolder) -> None:
-    """Deletes the contents of a cache. Running trainings are not affected: they have already read what they need.
+    """Deletes the contents of a cache. Active runs are not affected: they have already read what they need.
 
     Raises:
         OSError: a file can't be deleted.

@@ -33,7 +33,7 @@ class _Result(msgspec.Struct, gc=False):
 
 
 class CocoFiles:
-    """The annotations of a file, and result files that belong to them.
+    """A COCO annotation file and the result files that belong to it.
 
     Raises:
         TrainerError: the file can't be read, is not in COCO's format, or contains invalid records.
@@ -52,7 +52,7 @@ class CocoFiles:
         self.scene = Scene(np.sort(index.image_ids), index.category_ids, tuple(index.category_names))
 
     def truths(self, progress: Progress | None = None) -> Truths:
-        """All annotations, those of an image in the file's order. `progress` receives the number of masks done and the
+        """All annotations; those of one image are in file order. `progress` receives the number of masks done and the
         total.
         """
         index = self.index
@@ -72,7 +72,7 @@ class CocoFiles:
         )  # fmt: skip
 
     def detections(self, path: Path, progress: Progress | None = None) -> Detections:
-        """The results of a file, read as pycocotools' `loadRes` does: areas are computed from boxes if the results have
+        """Reads a result file as pycocotools' `loadRes` does: areas are computed from boxes if the results have
         boxes.
         """
         source = JsonFile(path)
@@ -113,7 +113,7 @@ class CocoFiles:
         return np.array([result.bbox for result in results], np.float64).reshape(-1, 4)
 
     def _masks(self, results: Sequence[_Result], path: Path, progress: Progress | None) -> list[dict[str, Any]] | None:
-        """The masks of results, or their boxes if they have no mask; None without either."""
+        """The masks of results, or their boxes as masks; None if a result has neither, and for keypoint results."""
         if self.kind == "keypoints" and results and results[0].keypoints:
             return None
         masks = []
@@ -129,7 +129,7 @@ class CocoFiles:
         return masks
 
     def _parts(self, spans: np.ndarray) -> list[Any]:
-        """The values of the file at some positions; None for missing ones."""
+        """Decodes the JSON values at `spans` of the file; None for an empty span."""
         text = self.path.read_bytes()
         return [msgspec.json.decode(text[start : start + length]) if length else None
                 for start, length in spans.tolist()]  # fmt: skip
@@ -143,7 +143,7 @@ class CocoFiles:
                 hint="Check that the results belong to the same split as the annotations.",
             )  # fmt: skip
         if size == [0, 0] and isinstance(part, dict) and "size" in part:
-            size = part["size"]  # the file doesn't contain it
+            size = part["size"]  # the annotation file doesn't contain the image size
         text = part.get("counts") if isinstance(part, dict) else None
         if isinstance(text, str) and part.get("size") == size and _is_whole(text.encode()):
             return {"size": size, "counts": text.encode()}

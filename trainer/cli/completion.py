@@ -15,7 +15,7 @@ from trainer.cli.verbs import GROUPS, VERBS, verbs_in
 
 @dataclass(frozen=True)
 class Completed:
-    """What can follow a command: its options, fixed words, and whether run names are possible."""
+    """The completions of a command: its options, fixed words, and whether it accepts run names."""
 
     options: tuple[str, ...]
     words: tuple[str, ...]
@@ -23,7 +23,7 @@ class Completed:
 
 
 def completed(name: str) -> Completed:
-    """What can follow a command."""
+    """The completions of a command."""
     _, parser = verb_parser(name)
     actions: list[Any] = [action for action in parser._actions if action.help != argparse.SUPPRESS]
     metavars = " ".join(str(action.metavar or "") for action in actions)

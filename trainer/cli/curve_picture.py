@@ -20,11 +20,11 @@ def save_curve(
     path: Path, x: Sequence[float], y: Sequence[float], *, behind: Sequence[float], mark: tuple[float, str],
     titles: tuple[str, str],
 ) -> None:  # fmt: skip
-    """Draws `y` over `x`, which is positive, and writes the PNG.
+    """Draws `y` over positive `x` and writes the PNG.
 
     Args:
-        behind: further values over `x`, drawn pale and cut off at the range of `y`.
-        mark: a place on the horizontal axis, and its label.
+        behind: further values over `x`, drawn in a pale color and clipped to the range of `y`.
+        mark: a position on the horizontal axis, and its label.
         titles: titles of the horizontal and the vertical axis.
 
     Raises:

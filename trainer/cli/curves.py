@@ -1,4 +1,4 @@
-"""Draws curves of several runs in one text chart. Each run is a letter, so that colors are not needed."""
+"""Draws curves of several runs in one text chart. Each run is drawn with a letter, so that colors are not needed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ BOTH = "*"
 def overlaid(
     series: Mapping[str, Series], width: int, height: int, *, ends: tuple[str, str] | None = None
 ) -> list[str]:
-    """The series by letter, in `height` lines of at most `width` cells: values on the left, steps at the bottom.
+    """Draws the series by letter in `height` lines of at most `width` cells: values on the left, steps at the bottom.
 
-    With `ends` the axis ends with the last step, and these are the labels of its ends.
+    With `ends`, the step axis ends at the last step, and `ends` are the labels of its two ends.
     """
     values = np.concatenate([np.asarray(one.value) for one in series.values()])
     finite = values[np.isfinite(values)]

@@ -1,5 +1,5 @@
-"""`trainer run --dry-run`: measures what a run will take with a few steps of every part. Leaves only kernels in the
-cache.
+"""`trainer run --dry-run`: estimates the time and memory of a run from a few steps of every part. Leaves only kernels
+in the cache.
 
     command   rehearse in one process, which compiles ── measure in another, which uses the kernels ── exit code
 
@@ -7,7 +7,7 @@ The compiling process needs more memory than the runs that follow.
 
 python -P -m trainer.cli.dry_run ORDER rehearse|table|json|memory
 
-`memory` is for `data.batch_size: auto`: one line of JSON with the peak, and nothing else.
+`memory` is for `data.batch_size: auto`: it prints only one line of JSON with the peak memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 OOM_SCORE = Path("/proc/self/oom_score_adj")
 TIMED_SECONDS = 5.0
-"""Seconds of timed steps, in the first epoch and in later ones."""
+"""Minimum seconds of timed steps, in the first epoch and in later ones."""
 
 
 def run_dry(order: Order, *, as_json: bool) -> int:
@@ -49,7 +49,7 @@ def run_dry(order: Order, *, as_json: bool) -> int:
 
 
 def _with_batch_size(order: Order, file: Path) -> Order:
-    """The order, or with `data.batch_size: auto` that of the resolved config in `file`: it is measured once."""
+    """The order; for `data.batch_size: auto`, one for the resolved config in `file`, so that it is measured once."""
     from trainer import configs
     from trainer.cli.batch_size import AUTO, with_batch_size
     from trainer.cli.prepare import split_words
@@ -78,7 +78,7 @@ def main(words: list[str]) -> int:
 
 
 def _print_memory(order: Order) -> int:
-    """Prints the peak memory (null: it was not enough) and the number of training items, or the error."""
+    """Prints the peak memory (null: memory ran out) and the number of training items, or the error."""
     import json
     from contextlib import suppress
 
@@ -86,7 +86,7 @@ def _print_memory(order: Order) -> int:
     from trainer.cli.rehearsal import learner_for_steps
     from trainer.rundir import RunPaths
 
-    with suppress(OSError):  # if memory ends, the system ends this process and not the one that measures
+    with suppress(OSError):  # if memory runs out, the system kills this process and not its parent
         OOM_SCORE.write_text("1000", encoding="ascii")
     answer: dict[str, object] = {"peak": None, "items": 0}
     try:
@@ -181,7 +181,7 @@ def _time(seconds: float) -> str:
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
     del frame
     for each in BY_SIGNAL:
-        signal.signal(each, signal.SIG_IGN)  # Ctrl-C reaches the command, which passes it on, and this process
+        signal.signal(each, signal.SIG_IGN)  # Ctrl-C arrives twice: directly and from the command
     sys.exit(BY_SIGNAL[number])
 
 

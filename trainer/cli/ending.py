@@ -36,7 +36,7 @@ def settle(attempt: Attempt, returncode: int, last_words: str, who: str = "the w
         attempt: the attempt.
         returncode: exit code of the worker, negative for the signal that killed it.
         last_words: message of a worker that could not write its own event.
-        who: the process, as the event calls it.
+        who: the name of the process in the event.
     """
     if error := gone(attempt.paths.root):
         raise error
@@ -72,7 +72,7 @@ def explain(returncode: int, last_words: str, log: str, who: str = "the worker")
 
 
 def end_of(attempt: Attempt) -> EndEvent | None:
-    """The `end` event of the attempt, or of one with which a scheduler has continued it; None before that."""
+    """The last `end` event of this attempt or of one that a scheduler started to continue it; None if missing."""
     for record in reversed(last_records(attempt.paths.events)):
         if record.attempt >= attempt.number and isinstance(record.event, EndEvent):
             return record.event
@@ -80,7 +80,7 @@ def end_of(attempt: Attempt) -> EndEvent | None:
 
 
 def summary(attempt: Attempt) -> list[str]:
-    """How the attempt ended, for the terminal: its most important metrics, its weights, and the next commands."""
+    """Summarizes the ended attempt for the terminal: status, important metrics, weights, and the next commands."""
     end = end_of(attempt)
     if end is None:
         return []
@@ -131,7 +131,7 @@ def _commands(status: str, paths: RunPaths, weights: Path | None) -> list[tuple[
 
 
 def _predicts(checkpoint: Path) -> bool:
-    """Whether the task of a checkpoint can predict, as the checkpoint says."""
+    """Whether the checkpoint states that its task can predict."""
     try:
         return bool(json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))["facts"]["predicts"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -166,7 +166,7 @@ def report(attempt: Attempt) -> int:
 
 
 def _continues_elsewhere(attempt: Attempt) -> str | None:
-    """How to go on with an attempt whose end has not arrived from another machine; None for all others."""
+    """How to continue an attempt whose end has not arrived from another machine; None for all others."""
     if not (attempt.paths.root / f"remote-{attempt.number}.json").exists():
         return None  # saves the import
     from trainer.cli.remote.record import how_to_continue

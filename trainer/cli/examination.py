@@ -82,7 +82,7 @@ def _processor(findings: Findings) -> None:
 
 
 def described(topology: Topology, installed: int) -> str:
-    """The usable processors, out of those that are installed, as a line."""
+    """The usable processors, and the number of installed ones, as one line."""
     cores, processors = len(topology.cores), sum(map(len, topology.cores))
     slower = sum(not topology.slower.isdisjoint(core) for core in topology.cores)
     parts = [f"{cores} physical" + (f" ({slower} slower)" if slower else "")]

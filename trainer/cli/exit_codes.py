@@ -8,7 +8,7 @@ DONE = 0
 FAILURE = 1
 USER_MISTAKE = 2
 RANK_LOST = 3
-"""Of a rank other than 0 that ends because rank 0 is lost, or has ended for another's loss; the command's is 1."""
+"""Exit code of a rank other than 0 that ends because another rank was lost; the command exits with 1."""
 INTERRUPTED = 130
 TERMINATED = 143
 
@@ -18,7 +18,7 @@ EXIT_CODES_OF_DASHBOARD = {
     "detached": DONE, "finished": DONE, "stopped": DONE, "terminated": TERMINATED, "hung_up": TERMINATED,
     "failed": FAILURE,
 }  # fmt: skip
-"""How a dashboard was closed (`trainer.tui.TuiResult`) while its worker continues or never started."""
+"""Exit code by how a dashboard was closed (`trainer.tui.TuiResult`), if its worker continues or never started."""
 
 BY_SIGNAL: dict[int, int] = {int(signal.SIGINT): INTERRUPTED, int(signal.SIGTERM): TERMINATED}
 """The signals that end a run; SIGHUP counts as SIGTERM."""

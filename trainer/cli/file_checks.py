@@ -33,7 +33,7 @@ class Surroundings:
     """The results of `problems`, a rule of `trainer.configs.load`.
 
     Attributes:
-        splits: the number of items of each split, None if it needs reading the data; None: unknown.
+        splits: the number of items by split (None: known only after reading the data); None: unknown.
         layout: the format of the data as text, and how it was detected or which reader is set.
         line: the folder, the format and the splits in one line; None if unknown.
         warnings: possible problems.
@@ -46,7 +46,7 @@ class Surroundings:
     warnings: list[str] = field(default_factory=list)
 
     def problems(self, loaded: Loaded) -> Iterator[Problem]:
-        """Everything that a configuration names and that is missing, or does not fit the task."""
+        """Yields a problem for everything named in the configuration that is missing or does not fit the task."""
         yield from _weights(loaded)
         yield from _own_code(loaded)
         root = loaded.config.data.root
@@ -104,7 +104,7 @@ class Surroundings:
         return section_of(first.settings, reader), {split: part.items for split, part in layout.splits.items()}
 
     def to_json(self) -> dict[str, Any]:
-        """The data, as plain data."""
+        """The layout and the splits, as plain data."""
         return {"layout": self.layout, "splits": None if self.splits is None else dict(self.splits)}
 
 
@@ -128,7 +128,7 @@ def _weights(loaded: Loaded) -> Iterator[Problem]:
 
 
 def _own_code(loaded: Loaded) -> Iterator[Problem]:
-    """Files of custom classes; their code is not run."""
+    """Checks that the files of custom classes exist; their code is not run."""
     for path, section in sections_of(loaded.config):
         name = getattr(section, "name", None)
         if not isinstance(section, OwnSchedule) and names_own_class(name):
@@ -139,7 +139,7 @@ def _own_code(loaded: Loaded) -> Iterator[Problem]:
 
 
 def _words(reader: Reading, root: Path) -> dict[str, str | None]:
-    """The splits and their names, in paths or in a table's column."""
+    """The name of each split in paths or in a table's column."""
     if reader.settings().get("split_column") is None:
         return split_words(reader, root)
     from trainer.datasets.readers.reading import words_of_splits  # the import takes time
@@ -148,15 +148,15 @@ def _words(reader: Reading, root: Path) -> dict[str, str | None]:
 
 
 def _divided(reader: Reading) -> KeyPath:
-    """The first key of a reader whose path depends on the split."""
+    """The first key of the reader with a path that depends on the split; the reader if there is none."""
     keys = [key for key, value in reader.settings().items() if isinstance(value, str) and SPLIT in value]
     return (*_READER, keys[0]) if keys else _READER
 
 
 def _reader_paths(loaded: Loaded, reader: Reading, root: Path, words: Mapping[str, str | None]) -> Iterator[Problem]:
-    """Paths of the reader that is set."""
+    """Checks that the paths in the configured reader exist."""
     settings = reader.settings()
-    lists = settings.get("image_set") is not None  # which contain the paths of the images
+    lists = settings.get("image_set") is not None  # these lists contain the paths of the images
     for key in type(reader).paths:
         value = settings.get(key)
         if not isinstance(value, str) or (lists and key == "images"):
@@ -174,7 +174,7 @@ def _reader_paths(loaded: Loaded, reader: Reading, root: Path, words: Mapping[st
 
 
 def _shares(loaded: Loaded, reader: Reading, found: Mapping[str, int | None]) -> dict[str, int | None] | Problem:
-    """The splits with those that are taken from train."""
+    """The number of items by split, including splits taken from train; or a problem."""
     if not reader.fractions:
         return dict(found)
     taken = [split for split in reader.fractions if split in found]
@@ -194,7 +194,7 @@ def _shares(loaded: Loaded, reader: Reading, found: Mapping[str, int | None]) ->
 
 
 def _splits(loaded: Loaded, splits: Mapping[str, int | None]) -> Iterator[Problem]:
-    """Splits that the task needs or that are evaluated."""
+    """Checks that the splits that the task needs or that are evaluated exist."""
     there = ", ".join(split if items is None else f"{split}: {items} items" for split, items in splits.items())
     needed = loaded.declaration.splits if loaded.declaration is not None else (TRAIN,)
     for split in needed:
@@ -210,7 +210,7 @@ def _splits(loaded: Loaded, splits: Mapping[str, int | None]) -> Iterator[Proble
 
 
 def _fields(loaded: Loaded, section: Reading, layout: str) -> Iterator[Problem]:
-    """Fields of items that the task needs and the data doesn't have."""
+    """Checks that the data has all item fields that the task needs."""
     given = section.fields()
     if loaded.declaration is None or given is None:
         return
@@ -266,7 +266,7 @@ def as_problem(loaded: Loaded, path: KeyPath, error: TrainerError) -> Problem:
 
 
 def _nearby(path: Path) -> str:
-    """The contents of the folder of a missing path."""
+    """Lists the contents of the nearest existing parent folder of a missing path."""
     parent = path.parent
     while not parent.is_dir():
         parent = parent.parent

@@ -16,11 +16,11 @@ RUNS = "runs"
 """The folder of runs, relative to the working directory."""
 
 MOST_LISTED = 12
-"""The newest runs, which an error lists."""
+"""Maximum number of runs that an error lists, the newest ones."""
 
 
 def find_run(word: str | None) -> RunPaths:
-    """The run at a path or with a name in `runs/`; the latest one for None. Of a sweep, the run of the best trial.
+    """The run at a path or with a name in `runs/`; None: the latest run. For a sweep, the run of the best trial.
 
     Raises:
         TrainerError: no such run.
@@ -53,7 +53,7 @@ def find_sweep(word: str | None) -> SweepPaths | None:
 
 
 def _best_run(sweep: SweepPaths) -> RunPaths:
-    """The first run of the sweep's best trial, or the run that was started last before a trial is complete."""
+    """The first run of the sweep's best trial; before a trial is complete, the run that started last."""
     from trainer.rundir.sweeps import read_state
 
     state = read_state(sweep)

@@ -1,4 +1,4 @@
-"""Printing a run's events as they come, as plain lines or as JSON."""
+"""Prints a run's events as they arrive, as plain lines or as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainer.rundir import EventTail, Record, RunPaths, encode, write_error
 
 SECONDS_BETWEEN_LOOKS = 0.1
 SECONDS_BETWEEN_FIRST_LOOKS = 0.005
-"""Until the first record is there, which a user waits for."""
+"""Seconds between checks until the first record arrives, because the user waits for it."""
 
 
 class Printer:
@@ -31,11 +31,11 @@ class Printer:
         self._safely(lambda: self._write(records))
 
     def tick(self) -> None:
-        """Print what is due by the clock, while no record comes."""
+        """Prints the lines that are due by time while no record arrives."""
         self._safely(lambda: self._lines(self._plain.due(time.time() - self._begun)))
 
     def finish(self) -> None:
-        """Print what is still held: no more records come."""
+        """Prints the lines that are still held: no more records will come."""
         self._safely(lambda: self._lines(self._plain.rest()))
 
     def _safely(self, write: Callable[[], object]) -> None:
@@ -75,14 +75,14 @@ def follow(
     attempt: int = 0,
     see: Callable[[Record], None] = lambda record: None,
 ) -> None:
-    """Print events until `over` says that no more will come.
+    """Prints events until `over` returns true: no more will come.
 
     Args:
         paths: the run.
         form: plain lines or JSON.
-        over: asked before each look.
-        attempt: print the records of this attempt and of later ones; 0 for all.
-        see: is shown each record that was printed, too.
+        over: called before each check.
+        attempt: the first attempt whose records are printed; 0: all.
+        see: receives each record after it was printed.
     """
     printer = Printer(form, sys.stdout, paths.leading_metric)
     pause = SECONDS_BETWEEN_FIRST_LOOKS

@@ -1,10 +1,10 @@
-"""What the command does while its worker trains: print its events, show the dashboard, or exit.
+"""The command while its worker trains: prints events, shows the dashboard, or exits.
 
 attached    the worker is in the command's process group, receives its signals, and ends with it
 detached    the worker has a separate session; it continues when the terminal closes
 in process  no worker
 
-Imports come after the start of the worker, which takes longer than they do.
+Imports run after the worker is started, because its start takes longer than they do.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def train_attached(order: Order, form: Form) -> int:
 def train_on_dashboard(order: Order, *, has_mouse: bool, pictures: str | None) -> int:
     """Starts the worker in a separate session and shows the dashboard; closing the dashboard does not stop the worker.
 
-    The dashboard appears before the worker has read its configuration. If no run results, it closes first; then the
+    The dashboard appears before the worker has read its configuration. If no run is created, it closes first; then the
     worker's output and errors are printed.
     """
     worker = Worker(order, attached=False, holds_output=True)
@@ -66,7 +66,7 @@ def train_on_dashboard(order: Order, *, has_mouse: bool, pictures: str | None) -
         return early_exit_code(worker.process.returncode)
     if attempt is None or result.action == "hung_up":
         worker.leave()
-        if result.action != "hung_up":  # or nobody can read the message
+        if result.action != "hung_up":  # otherwise nobody can read the message
             print(f"{order.run_name} is still starting; `trainer runs` will list it.")
         return TERMINATED
     from trainer.cli.ending import report, summary
@@ -166,7 +166,7 @@ def train_here(order: Order, form: Form, group: Group | None = None) -> int:
 
 
 def _print_summary(attempt: Attempt, form: Form) -> None:
-    """How the run ended, for the person at the terminal: standard output is `key=value` lines or JSON alone."""
+    """Prints how the run ended to standard error on a terminal; standard output has only `key=value` lines or JSON."""
     from trainer.cli.ending import summary
 
     if form is Form.PLAIN and sys.stderr.isatty():

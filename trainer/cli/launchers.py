@@ -11,11 +11,11 @@ SIZES = {
     "OMPI_COMM_WORLD_SIZE": "mpiexec",
     "SLURM_STEP_NUM_TASKS": "srun",
 }
-"""Variables with the number of processes, and what sets each. srun may start torchrun on each machine."""
+"""Variables with the number of processes, and the launcher that sets each. srun may start torchrun on each machine."""
 
 
 def launched(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:
-    """The number of processes that a launcher has started, of which this is one, and its name; 1 without a launcher."""
+    """The number of processes that a launcher has started, including this one, and its name; 1 without a launcher."""
     for name, launcher in SIZES.items():
         if name == "WORLD_SIZE" and "RANK" not in environment:
             continue  # it says nothing about this process

@@ -103,7 +103,7 @@ class LiveTable:
 
 
 def live_table() -> LiveTable | None:
-    """A live table if this process is a notebook kernel; otherwise None. IPython is never imported here first."""
+    """A live table if this process is a notebook kernel; otherwise None. IPython is used only if already imported."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if not hasattr(shell, "kernel"):

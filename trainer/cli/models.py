@@ -81,7 +81,7 @@ def load_model(
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Inside this context, warnings are printed to standard error as by other commands."""
+    """Inside this context, prints warnings to standard error in the same form as other commands."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *place, **further: print(f"warning: {message}", file=sys.stderr)

@@ -15,7 +15,7 @@ def escape_controls(text: str) -> str:
     r"""The text with invisible characters escaped as `\u001b`, except newlines and tabs.
 
     Escape sequences would control the terminal, direction marks would reorder the text, and lone surrogates have no
-    UTF-8 encoding. Inside JSON texts the escape means the character.
+    UTF-8 encoding. Inside JSON, the escape is read as the character itself.
     """
     return text if text.isascii() and text.isprintable() else _CONTROLS.sub(_escaped, text)
 
@@ -131,7 +131,7 @@ class Outputs:
 
     def __enter__(self) -> None:
         self._former = sys.stdout, sys.stderr
-        if sys.stdout is not None:  # closed by the parent process
+        if sys.stdout is not None:  # None: closed by the parent process
             sys.stdout = Output(sys.stdout, "standard output")
         if sys.stderr is not None:
             sys.stderr = Output(sys.stderr, None)

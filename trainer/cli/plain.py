@@ -43,7 +43,7 @@ SECONDS_BETWEEN_LINES = 1.0
 SECONDS_BETWEEN = 2.0
 """Seconds between two lines of the same progress."""
 SECONDS_OF_A_PHASE = 1.0
-"""Seconds below which a phase is not printed. All three are in the run's own time."""
+"""A phase shorter than this many seconds is not printed. All three are in the run's own time."""
 
 _BARE = re.compile(r"[^\s\"'=]+")
 _MULTI_LINE = re.compile(r"\s*\n\s*")
@@ -129,7 +129,7 @@ class PlainLines:
         for name, value in fields.items():
             if name not in metrics:
                 printed[name] = value
-            elif shown:  # the metrics stand together, where the first of them stood
+            elif shown:  # all metrics are printed together, at the position of the first one
                 printed |= {**shown, "more_metrics": left_out or None}
                 shown = {}
         return key_values(printed)

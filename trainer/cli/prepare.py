@@ -1,4 +1,4 @@
-"""Turns an order into a run directory with its resolved config."""
+"""Creates or opens the run directory of an order and writes its resolved config."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from trainer.rundir import (
 AUTO = "auto"
 """The value of --resume that resumes the run if it exists and starts it otherwise."""
 CHECKPOINTS = "checkpoints"
-"""The folder of a run whose parts can be named in --resume."""
+"""The folder of a run with the checkpoints that --resume can name."""
 
 
 def prepare(order: Order) -> tuple[Attempt, configs.Loaded]:
@@ -60,7 +60,7 @@ def attempt_of(
     else:
         assert target is not None
         surroundings = Surroundings()
-        rules = [] if order.on else [surroundings.problems]  # or it concerns the files of the other machine
+        rules = [] if order.on else [surroundings.problems]  # with --on, paths belong to the other machine
         loaded = configs.load(target, overrides, rules=rules)
         if surroundings.is_detected:
             print(surroundings.line, file=sys.stderr, flush=True)
@@ -120,7 +120,7 @@ def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, li
 
 
 def default_name(task: configs.TaskReference) -> str:
-    """The name of a run of the task, if nothing else names it."""
+    """The default name of a run of the task."""
     return task.recipe or (task.class_name or task.folder.name).lower()
 
 
@@ -163,7 +163,7 @@ def write_config(paths: RunPaths, attempt: int, loaded: configs.Loaded) -> None:
 
 
 def _with_batch_size(loaded: configs.Loaded, paths: RunPaths | None = None) -> configs.Loaded:
-    """The config with a number as batch size; a run that exists keeps that of its last attempt."""
+    """The config with a numeric batch size; an existing run keeps that of its last attempt."""
     if loaded.config.data.batch_size != "auto":
         return loaded
     from trainer.cli.batch_size import with_batch_size  # takes time to import
@@ -176,7 +176,7 @@ def _with_batch_size(loaded: configs.Loaded, paths: RunPaths | None = None) -> c
 
 
 def is_elsewhere(order: Order) -> bool:
-    """Whether the run trains on another machine: the order names one, or resumes what still trains there."""
+    """Whether the run trains on another machine: the order names one, or resumes a run that still trains there."""
     if order.on is not None or order.resume is None:
         return order.on is not None
     named = [Path(folder) for folder in (order.resume, order.run_dir) if folder]

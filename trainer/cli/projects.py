@@ -25,11 +25,11 @@ EDITOR_LINE = f"# yaml-language-server: $schema={SCHEMA}\n"
 
 RECIPE_FOR = {"coco": "detection", "yolo": "detection", "voc": "detection", "segmentation": "segmentation",
               "pairs": "pix2pix", "text": "shakespeare", "text_classes": "names"}  # fmt: skip
-"""By the reader of a layout, the recipe for data that is not image classification."""
+"""The recipe for data other than image classification, by the reader of its layout."""
 CLASSIFIED = ("image_folder", "table", "idx")
 """Readers of image classification data."""
 MISSING_SPLITS = {"valid": 0.1, "test": 0.1}
-"""Fractions of the training split, for data without splits."""
+"""Fractions of the training split that replace missing splits."""
 
 _ROOT = re.compile(r"^  root: \S+", re.MULTILINE)
 _READER = re.compile(r"^  reader:.*\n(?:    .*\n)*", re.MULTILINE)
@@ -75,7 +75,7 @@ def write_project(folder: Path, *, recipe: str | None = None, data: Path | None 
         options = load(str(config)).options
         schema = json_schema(None if options is None else type(options))
         (folder / SCHEMA).write_text(json.dumps(schema) + "\n", encoding="utf-8")
-        shutil.rmtree(folder / "__pycache__", ignore_errors=True)  # of the options, which were imported just now
+        shutil.rmtree(folder / "__pycache__", ignore_errors=True)  # created by importing the options above
     except shutil.Error as error:
         raise TrainerError(f"can't copy: {error}", where=str(folder)) from error
     except OSError as error:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a training: done, stopped or interrupted.
+    """The result of a training run: done, stopped or interrupted.
 
     Attributes:
         run: its run directory; None with keep=False.
@@ -83,8 +83,8 @@ def run(
     hooks: Sequence[Hook | Mapping[str, Any]] = (),
     **overrides: Any,
 ) -> Result:
-    """Trains in this process until it is done, stopped by request or by Ctrl-C (after a checkpoint; twice:
-    immediately).
+    """Trains in this process until training is done, or stopped by request or Ctrl-C (after a checkpoint; a second
+    Ctrl-C stops immediately).
 
     After a SIGTERM the checkpoint is written and the process ends, with exit code 143.
 
@@ -184,8 +184,8 @@ def _until_interrupted(learner: Learner) -> Outcome:
 def _interrupts_go_to(interrupt: Callable[[int], None]) -> Iterator[None]:
     """Inside this context, the first Ctrl-C goes to the learner; a later one raises KeyboardInterrupt as usual.
 
-    SIGTERM and SIGHUP do the same unless handled or ignored, and then end the process; a second one ends it
-    immediately.
+    SIGTERM and SIGHUP, unless other code handles or ignores them, also go to the learner and then end the process; a
+    second one ends it immediately.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

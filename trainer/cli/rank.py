@@ -3,8 +3,8 @@
     rank 0   run directory → attempt to all → Learner.run() → `end` event
     others   attempt from rank 0 → its resolved config → Learner.run(), without run directory, events and requests
 
-`python -P -m trainer.cli.rank ATTEMPT` is one of the processes that `train.processes` starts. Their worker has made the
-run directory; it starts and ends them (`rank_starter`).
+`python -P -m trainer.cli.rank ATTEMPT PROCESSES` runs one of the processes of `train.processes`. The worker has created
+the run directory; it starts and ends these processes (`rank_starter`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def train_as_first(
     attempt: Attempt, loaded: Loaded, sink: EventSink, watcher: Watcher, group: Group
 ) -> BaseException | None:
-    """Trains as rank 0; returns the failure of a failed run."""
+    """Trains as rank 0; returns the error of a failed run."""
     from trainer.cli.tasks import task_class
     from trainer.cli.worker import learner_for
 
@@ -66,7 +66,7 @@ def train_as_first(
 
 
 def follow_first(group: Group) -> int:
-    """Trains as another rank than 0, until rank 0 ends; returns the exit code."""
+    """Trains as a rank other than 0 until rank 0 ends; returns the exit code."""
     from trainer import configs
     from trainer.cli.tasks import task_class
     from trainer.learner import Learner
@@ -74,7 +74,7 @@ def follow_first(group: Group) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # rank 0 decides, and all save and end together
     order = group.from_first()
-    if order is None:  # there is no run: rank 0 has said why
+    if order is None:  # no run was created: rank 0 has reported why
         ranks.end(group)
         return FAILURE
     root, number_of_attempt, checkpoint, is_forced = order
@@ -106,7 +106,7 @@ def follow_first(group: Group) -> int:
 
 
 def _leave(group: Group, failure: str | None) -> None:
-    """Leaves MPI and ends the heartbeat. A rank that dies at MPI's end is named, too."""
+    """Leaves MPI and ends the heartbeat. If nothing failed, MPI ends first, to report a rank that dies meanwhile."""
     assert group.heartbeats is not None
     if failure is None:
         ranks.end(group)
@@ -116,14 +116,14 @@ def _leave(group: Group, failure: str | None) -> None:
 
 
 def _end_now(end: Callable[[], None]) -> None:
-    """Ends this process, whose main thread goes on although another rank is lost."""
+    """Ends this process: its main thread continues although another rank is lost."""
     ranks.abandon()
     end()
 
 
 def share_of_threads(group: Group) -> int:
-    """An equal share of the physical cores that this rank may use, for each rank of this machine that may use some of
-    them too: launchers often bind ranks to cores of their own. Waits for all ranks.
+    """The number of physical cores that this rank may use, divided by the number of ranks on this machine that may use
+    some of the same cores: launchers often bind ranks to separate cores. Waits for all ranks.
     """
     from trainer.engine.targets.cpu.topology import affinity, available_threads
 
@@ -144,7 +144,7 @@ def _no_sink(event: Event) -> None:
 
 
 def main(words: list[str] | None = None) -> int:
-    """One of the processes that `start_ranks` starts."""
+    """Runs one of the processes that `start_ranks` starts."""
     from trainer import configs
     from trainer.cli.worker import work
 

@@ -1,11 +1,11 @@
-"""Starts the processes of a training on this machine, and ends them all once one is lost, whatever the others do.
+"""Starts the processes of a run on this machine, and ends them all once one is lost, whatever the others do.
 
     a rank fails before its heartbeat exists      no other process can name it: all end at once
-    a rank dies, or names rank 0 as lost          rank 0 has SECONDS_TO_SAY_SO to end the run: it may hang itself
+    a rank dies, or names rank 0 as lost          rank 0 has SECONDS_TO_SAY_SO to end the run: it may hang, too
     a rank fails by itself                        rank 0, which may fail for the same reason, has SECONDS_TO_FAIL
     rank 0 has ended                              the others have SECONDS_TO_END
 
-The `end` event is rank 0's; if it wrote none, it is written here, with the rank that was lost.
+Rank 0 writes the `end` event; if it did not, this module writes it, with the rank that was lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LOOK_SECONDS = 0.05
 """Seconds between two checks of the processes."""
 
 SECONDS_TO_SAY_SO, SECONDS_TO_FAIL, SECONDS_TO_END = 3.0, 8.0, 2.0
-"""With the seconds until a heartbeat that stops is noticed, at most ten."""
+"""At most ten seconds, together with the time until a stopped heartbeat is noticed."""
 
 
 def heartbeats_of(root: Path, attempt: int) -> Path:
@@ -72,7 +72,7 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
             for pid in alive:
                 with suppress(ProcessLookupError):  # it has just ended
                     os.kill(pid, signal.SIGKILL)
-            launcher.terminate()  # which ends what is left of its own
+            launcher.terminate()  # it ends its remaining processes
             launcher.wait()
     rank = None if loss is None else loss[0]
     known = {} if rank is None else _heartbeat(folder, rank)
@@ -85,8 +85,8 @@ def start_ranks(attempt: Attempt, processes: int) -> int:
 
 
 def loss_of(folder: Path) -> tuple[int, float] | None:
-    """The rank that was lost, and the seconds that all ranks with these heartbeats have to end; None: they train, or
-    rank 0 has said why it ends.
+    """The lost rank, and the seconds in which all ranks with heartbeats in `folder` have to end; None: they train, or
+    rank 0 has reported why it ends.
     """
     codes, first = ranks.failed(folder), _heartbeat(folder, 0)
     for rank in codes:
@@ -102,7 +102,7 @@ def loss_of(folder: Path) -> tuple[int, float] | None:
 
 
 def _heartbeat(folder: Path, rank: int) -> dict[str, Any]:
-    """What the heartbeat of a rank says; nothing before it exists."""
+    """The content of a rank's heartbeat file; empty before it exists."""
     with suppress(OSError, ValueError):
         known: dict[str, Any] = json.loads((folder / f"{rank}.json").read_text(encoding="utf-8"))
         return known
@@ -114,6 +114,6 @@ def _is_alive(known: dict[str, Any]) -> bool:
 
 
 def _alive(folder: Path) -> list[int]:
-    """The processes that live and have a heartbeat."""
+    """The process ids of living ranks that have a heartbeat file."""
     beats = [_heartbeat(folder, int(path.stem)) for path in folder.glob("*.json")]
     return [known["pid"] for known in beats if known and _is_alive(known)]

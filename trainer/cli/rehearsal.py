@@ -16,7 +16,7 @@ WIDTH = 80
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
-    """The config or recipe, and values to set."""
+    """Adds the arguments: the config or recipe, and values to set."""
     parser.add_argument(
         "words",
         nargs="*",
@@ -36,7 +36,7 @@ def learner_for_steps(
     """A learner without a run directory, whose events go to standard error unless `taken` handles them.
 
     Args:
-        refusal: why the config must use the cpu device; None: any device.
+        refusal: the error message for a device other than cpu; None: any device is allowed.
         paths: where the learner writes its files; None: no files.
         adapt: changes the config once it is loaded.
 

@@ -1,4 +1,4 @@
-"""Many runs in a table: state and times, the best value of the monitored metric, and what differs in their configs."""
+"""A table of runs: status and times, the best value of the monitored metric, and config values that differ."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from trainer.rundir import ABSENT, RunSummary, by_importance, config_values, dif
 from trainer.tui.numbers import duration, moment, number
 
 MOST_METRICS = 3
-"""Metrics next to each other when none are asked for; the best value counts as one."""
+"""Maximum number of metric columns if none are requested; the best value counts as one."""
 
 MOST_KEYS = 6
-"""Config keys in the table when none are asked for."""
+"""Maximum number of config keys in the table if none are requested."""
 
 MOST_CELLS = 28
-"""Width of a config value or a note; the end of a longer value and the beginning of a longer note are shown."""
+"""Maximum width of a config value or a note; the end of a longer value and the beginning of a longer note are shown."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table; of those that do not fit a terminal, the highest `rank` goes first, and 0 stays."""
+    """A column of the table. In a narrow terminal, columns with the highest `rank` are dropped first, rank 0 never."""
 
     title: str
     cells: Sequence[str]
@@ -47,7 +47,7 @@ def keys_that_differ(runs: Sequence[RunSummary], configs: Sequence[Mapping[str, 
 
 
 def telling_metrics(runs: Sequence[RunSummary]) -> list[str]:
-    """The metrics whose latest values stand next to the best one; none where runs monitor different metrics."""
+    """The metrics whose latest values are shown next to the best one; none if runs monitor different metrics."""
     monitored = {run.leading for run in runs if run.leading is not None}
     if len(monitored) > 1:
         return []
@@ -85,7 +85,7 @@ def columns_of(
 
 
 def drawn(columns: Sequence[Column], width: int | None) -> tuple[str, list[str]]:
-    """The table in `width` cells (None: as wide as it gets), and the titles of the columns that it has no room for."""
+    """The table in at most `width` cells (None: no limit), and the titles of the columns that did not fit."""
     shown = list(columns)
     left_out: list[str] = []
     while width is not None and _width(shown) > width and any(column.rank for column in shown):
@@ -98,7 +98,7 @@ def drawn(columns: Sequence[Column], width: int | None) -> tuple[str, list[str]]
 
 
 def _best_column(runs: Sequence[RunSummary]) -> Column | None:
-    """The best value of the monitored metric with its step; where no checkpoint has one yet, the latest value."""
+    """The best value of the monitored metric with its step; the latest value if no checkpoint has one yet."""
     monitored = {run.leading for run in runs if run.leading is not None}
     if not monitored:
         return None
@@ -119,7 +119,7 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 def _short(key: str, keys: Sequence[str]) -> str:
-    """The last part of a dotted key, where no other key ends the same."""
+    """The last part of a dotted key if no other key has the same; otherwise the whole key."""
     last = key.rpartition(".")[2]
     return last if sum(other.rpartition(".")[2] == last for other in keys) == 1 else key
 

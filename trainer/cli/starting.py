@@ -60,7 +60,7 @@ class Worker:
             os.close(printing)
 
     def begin(self) -> Attempt | None:
-        """The attempt, once its directory exists; None if the worker ended before that.
+        """Waits for the run directory and returns the attempt; None if the worker ended before that.
 
         Raises:
             TrainerError: the order is invalid.
@@ -85,7 +85,7 @@ class Worker:
         return self._attempt
 
     def has_reported(self, wait_seconds: float = 0.0) -> bool:
-        """Whether `begin` would return immediately; waits at most `timeout` seconds."""
+        """Whether `begin` would return immediately; waits at most `wait_seconds`."""
         readable: list[Any] = [self._report] if self._printed is None else [self._report, self._printed]
         ready = select.select(readable, [], [], wait_seconds)[0]
         if self._printed in ready:
@@ -131,7 +131,7 @@ class Worker:
 
     def leave(self) -> None:
         """Releases the process: it outlives this one."""
-        self.process.returncode = 0  # nobody here waits for it
+        self.process.returncode = 0  # this process does not wait for it
 
     def _next_report(self) -> dict[str, Any] | None:
         """The next report of the worker; waits for it, or for the worker's end."""

@@ -11,7 +11,7 @@ from trainer.rundir import RunPaths, RunSummary, moving_heartbeats, read_lock, s
 
 
 def summaries(runs: Iterable[RunPaths]) -> list[RunSummary]:
-    """The summary of each run; a run that seems dead by the clocks is running if its heartbeat moves."""
+    """The summary of each run; a run that looks lost by the clocks is running if its heartbeat changes."""
     found = [summarize(paths) for paths in runs]
     doubtful = [run for run in found if run.status == "lost"
                 and (lock := read_lock(run.paths)) is not None and lock.is_in_doubt(time.time())]  # fmt: skip

@@ -8,9 +8,9 @@ thread is inside a kernel or a compiler:
     a later one  ends the process immediately (one within SAME_WISH_SECONDS is the same signal, received twice)
 
 SIGUSR1 becomes a request for a checkpoint, as by `control/`. By default it ends a process, and schedulers send it to
-whole groups: it is blocked in all threads but this one, and thereby in the processes that they start.
+whole groups. Therefore it is blocked in all threads except this one, and in the processes that they start.
 
-No signal handler raises an exception: raised inside an import, it would leave the import lock taken forever.
+No signal handler raises an exception: inside an import, it would leave the import lock held forever.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Watcher:
             self.abort(BY_SIGNAL[number], f"a second signal ({name})")
 
     def _ask_for_checkpoint(self) -> None:
-        """The learner reads signals between two steps; the phases before training wait for the first one."""
+        """Requests a checkpoint. The learner reads requests between steps; an earlier one waits for the first step."""
         now = time.monotonic()
         if now - self._last_wish_for_checkpoint > SAME_WISH_SECONDS:
             self._last_wish_for_checkpoint = now
@@ -199,7 +199,7 @@ class Watcher:
 
 
 def _sampler() -> SystemSampler:
-    """A sampler that counts from now on."""
+    """Creates a sampler whose first interval starts now."""
     from trainer.cli.system import SystemSampler
 
     return SystemSampler()

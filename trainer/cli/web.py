@@ -58,7 +58,7 @@ class Dashboard(AppService):
     process: Process | None = None
 
     async def start(self, width: int, height: int) -> None:
-        """Starts it, at the maximum size if larger."""
+        """Starts the process, at the maximum size if larger."""
         await super().start(_clamped(width, MOST_COLUMNS), _clamped(height, MOST_ROWS))
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
@@ -66,11 +66,11 @@ class Dashboard(AppService):
         return self.process
 
     async def set_terminal_size(self, width: int, height: int) -> None:
-        """Resizes it, at the maximum size if larger."""
+        """Resizes the dashboard, at the maximum size if larger."""
         await super().set_terminal_size(_clamped(width, MOST_COLUMNS), _clamped(height, MOST_ROWS))
 
     async def stop(self) -> None:
-        """Ends it, by force if necessary."""
+        """Ends the process, by force if necessary."""
         try:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(super().stop(), GRACE_SECONDS)
@@ -117,7 +117,7 @@ class DashboardServer(Server):
 
     @property
     def address(self) -> str:
-        """What is to be opened."""
+        """The address to open, with the token."""
         return f"{self.public_url}/?token={self.token}"
 
     def initialize_logging(self) -> None:
@@ -145,14 +145,14 @@ class DashboardServer(Server):
         return app
 
     async def handle_index(self, request: web.Request) -> web.Response:
-        """The page."""
+        """The page, which takes keyboard focus."""
         response = await super().handle_index(request)
         assert isinstance(response, web.Response) and response.text is not None
         response.text = response.text.replace("</body>", f"{TAKE_KEYS}</body>")
         return response
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """A dashboard for a page, while the page is open."""
+        """Runs a dashboard for a page while the page is open."""
         try:
             width = _clamped(float(request.query.get("width", "80")), MOST_COLUMNS)
             height = _clamped(float(request.query.get("height", "24")), MOST_ROWS)

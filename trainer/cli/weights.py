@@ -1,4 +1,4 @@
-"""The facts about the weights of a run, in its resolved config before it starts."""
+"""Adds the facts about a run's weights to its resolved config before the run starts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from trainer.rundir import EventSink
 
 
 def with_weights(loaded: Loaded, sink: EventSink) -> Loaded:
-    """The config with SHA-256 and license of downloaded weights, and the normalization of the network's images.
+    """The config with the SHA-256 and license of downloaded weights, and the normalization of the network's images.
 
-    Downloads the weights on first use, as a phase of its own.
+    Downloads the weights on first use, as a separate phase.
 
     Raises:
         TrainerError: weights can't be read or downloaded, or differ in their normalization.

@@ -103,7 +103,7 @@ def work(
         parent: the process whose end also ends this one, if any.
         also: receives each event after it was written.
         complain: receives the message if events can't be written.
-        group: the processes that train together, of which this is rank 0; None: this one alone.
+        group: the processes that train together, with this one as rank 0; None: this process alone.
 
     Raises:
         TrainerError: the run directory can't be written, or another process is training this run.
@@ -156,7 +156,7 @@ def _sinks(attempt: Attempt, loaded: Loaded) -> contextlib.AbstractContextManage
 def _end_of_training(
     attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher, group: Group | None
 ) -> EndEvent:
-    """Trains, and converts every way in which that can end into an `end` event."""
+    """Trains, and converts every outcome into an `end` event."""
     begun = time.monotonic()
 
     def end(status: str, code: int, reason: str, file: str | None = None) -> EndEvent:
@@ -177,7 +177,7 @@ def _end_of_training(
 def _train(
     attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher, group: Group | None
 ) -> BaseException | None:
-    """Runs the learner, which writes the `end` event itself; returns the failure of a failed run."""
+    """Runs the learner, which writes the `end` event itself; returns the error of a failed run."""
     sink(PhaseEvent("load", "started", now="engine and task"))
     if group is not None:
         from trainer.cli.rank import train_as_first
@@ -193,7 +193,7 @@ def _train(
 
 
 def _bound_threads(loaded: Loaded) -> None:
-    """Bounds NumPy's own threads as the config does; call it before NumPy is imported."""
+    """Limits NumPy's own threads to the config's `threads`; call it before NumPy is imported."""
     if loaded.config.threads is not None:
         for library in ("OMP", "OPENBLAS", "MKL"):  # NumPy's own threads, created when it is imported
             os.environ.setdefault(f"{library}_NUM_THREADS", str(loaded.config.threads))
@@ -312,7 +312,7 @@ class _Log(io.FileIO):
 
 
 def _complaining(*, is_shown: bool) -> Callable[[str], None]:
-    """Writes messages to the current standard error if it is a terminal; the log is on the same disk."""
+    """A function that writes messages to the current standard error if `is_shown`; the log is on the same disk."""
     if not is_shown:
         return complain
     descriptor = os.dup(sys.stderr.fileno())

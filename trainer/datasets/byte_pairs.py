@@ -1,8 +1,7 @@
 """Byte-pair encoding: frequent sequences of bytes become tokens (Sennrich, Haddow and Birch 2016; on bytes as in GPT-2,
 Radford et al. 2019).
 
-A text is cut into pieces, and pairs are merged within a piece only, so that a piece is encoded once however often it
-occurs.
+A text is split into pieces, and pairs are merged only within a piece, so that each distinct piece is encoded only once.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ def _alphabet() -> list[str]:
 
 
 ALPHABET = _alphabet()
-"""The character that stands for each byte in tokens."""
+"""The character that represents each byte in tokens."""
 
 BYTES: Mapping[str, int] = {character: byte for byte, character in enumerate(ALPHABET)}
 
 
 def train(texts: Iterable[str], count: int) -> list[str]:
-    """At most `count` tokens: the 256 bytes, then the merged pairs in the order of their merges.
+    """Returns at most `count` tokens: the 256 bytes, then the merged pairs in the order of their merges.
 
-    The most frequent pair is merged first, of equally frequent ones the first in alphabetic order; a pair that occurs
-    only once is not merged.
+    The most frequent pair is merged first; among equally frequent pairs, the first in alphabetical order. A pair that
+    occurs only once is not merged.
 
     Raises:
         TrainerError: `count` is below 256.
@@ -59,7 +58,7 @@ def train(texts: Iterable[str], count: int) -> list[str]:
     tokens = dict.fromkeys(ALPHABET)
     while len(tokens) < count and heap:
         frequency, pair = heapq.heappop(heap)
-        if -frequency != counts[pair]:  # an earlier count: the current one is in the heap as well
+        if -frequency != counts[pair]:  # outdated: the heap also has an entry with the current count
             continue
         if -frequency < 2:
             break
@@ -79,8 +78,8 @@ def train(texts: Iterable[str], count: int) -> list[str]:
 
 
 def merged(symbols: list[str], numbers: Mapping[str, int]) -> list[int]:
-    """The token numbers of a piece, given as one symbol a byte: the pair whose token has the lowest number is merged
-    first.
+    """Returns the token numbers of a piece, given as one symbol per byte. Repeatedly merges the pair whose token has
+    the lowest number.
     """
     while len(symbols) > 1:
         found = [numbers.get(one + other, len(numbers) << 1) for one, other in pairwise(symbols)]
@@ -95,7 +94,7 @@ def _count(
     word: Sequence[str], number: int, repeats: int, counts: Counter[tuple[str, str]],
     places: defaultdict[tuple[str, str], set[int]],
 ) -> None:  # fmt: skip
-    """Adds the pairs of a word, or takes them away with negative `repeats`."""
+    """Adds the pairs of a word to the counts; a negative `repeats` subtracts them."""
     for pair in pairwise(word):
         counts[pair] += repeats
         if repeats > 0:

@@ -26,10 +26,10 @@ def set_writer(number: int) -> None:
 
 
 class ItemCache:
-    """Items by index, at most `limit` bytes; first come, first kept.
+    """Stores items by index in at most `limit` bytes; a stored item is never evicted.
 
-    Each process writes to one arena and reads all of them; a directory locates the items. Arenas are as large as the
-    limit but use memory only as they are written.
+    Each process writes to one arena and reads all of them; a directory locates the items. Each arena is as large as
+    the limit but uses memory only as it is written.
 
     Args:
         length: number of items of the data set.
@@ -59,7 +59,7 @@ class ItemCache:
 
     @property
     def bytes_used(self) -> int:
-        """Total of all processes."""
+        """Bytes used by all processes."""
         return int(self._used.sum())
 
     def __len__(self) -> int:
@@ -89,13 +89,13 @@ class ItemCache:
         header = pickle.dumps(fields, pickle.HIGHEST_PROTOCOL)
         with (
             self._lock
-        ):  # a lock among this process's threads; its release also orders the item before its entry in the directory
+        ):  # locks out other threads of the process; its release orders the item before its entry in the directory
             place = int(self._used[_writer])
             data = _aligned(place + _LENGTH.size + len(header))
             needed = data + end - place
             if self._directory[index] != 0 or self.bytes_used + needed > self.limit:
                 return False
-            self._used[_writer] += needed  # reserved before writing, so that no two processes use the same space
+            self._used[_writer] += needed  # reserved before writing, so that processes together keep to the limit
             if self.bytes_used > self.limit:
                 self._used[_writer] -= needed
                 return False

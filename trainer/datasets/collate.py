@@ -43,8 +43,8 @@ class Collation:
         objects: boxes per item; None: `least_objects`, or the next power of two if a batch needs more.
         tokens: tokens per item; None: the first of `lengths` that fits, or without them the next power of two, at least
             8.
-        image_sizes: allowed (height, width) of batches of images of different sizes; the first that fits is used; none:
-            the images of a batch must have one size.
+        image_sizes: allowed (height, width) of batches of images of different sizes; the first that fits is used;
+            empty: all images of a batch must have the same size.
         least_objects: minimum boxes per item if `objects` is None, so that batches have one shape.
         lengths: allowed numbers of tokens, in increasing order, if `tokens` is None.
     """
@@ -56,7 +56,7 @@ class Collation:
     lengths: tuple[int, ...] = ()
 
     def room(self, axes: Sequence[str | int], extents: Sequence[Sequence[int]]) -> list[int | None]:
-        """The padded extents for items with these extents; None if they don't fit into one batch."""
+        """Returns the padded extent of each axis for items with these extents; None for an axis that doesn't fit."""
         found = [self._room(axis, own) for axis, own in zip(axes, extents, strict=True)]
         if HEIGHT in axes and self.image_sizes:
             places = [axes.index(HEIGHT), axes.index(WIDTH)]

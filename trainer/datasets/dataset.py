@@ -143,13 +143,13 @@ def split(dataset: Dataset, sizes: Mapping[str, int]) -> dict[str, Subset]:
 
 
 def gives_batches(dataset: Dataset) -> bool:
-    """Whether it supports batches; a subset does if its data set does."""
+    """Whether a data set can return whole batches; a subset can if its data set can."""
     return gives_batches(dataset.dataset) if isinstance(dataset, Subset) else isinstance(dataset, BatchedDataset)
 
 
 def is_in_memory(dataset: Dataset) -> bool:
-    """Whether its items cost next to nothing, so that threads load them: it returns batches, or has an attribute
-    `is_in_memory` that is true.
+    """Whether items are cheap enough to load in threads: the data set returns batches, or its attribute
+    `is_in_memory` is true.
     """
     if isinstance(dataset, Subset):
         return is_in_memory(dataset.dataset)

@@ -20,7 +20,7 @@ HEIGHT, WIDTH, CHANNELS = "height", "width", "channels"
 OBJECTS, POINTS, CLASSES, TOKENS = "objects", "points", "classes", "tokens"
 
 TARGET = "target"
-"""May have another size than `image` (for super-resolution)."""
+"""Name of the target image, whose size may differ from that of `image` (for super-resolution)."""
 
 IGNORED = 255
 """The ignored class of a `mask`."""
@@ -129,7 +129,7 @@ def check_item(item: Item, *, where: str | None = None) -> None:
 
 
 def form(value: object) -> str:
-    """Dtype and shape, for messages."""
+    """Returns the dtype and shape of a value, for messages."""
     array = np.asarray(value)
     return f"{array.dtype}{list(array.shape)}"
 

@@ -8,11 +8,11 @@ from trainer.datasets.dataset import Dataset, Wrapped
 from trainer.datasets.fields import Item
 
 DARK, BRIGHT = 1.0, 99.8
-"""Percentage of pixels that become black at most, and that stay below white."""
+"""Percentiles of the gray values that are mapped to black and to white."""
 
 
 class StretchedGray(Wrapped):
-    """The items of `dataset` with `image` as `stretched` returns it."""
+    """Applies `stretched` to the `image` of every item of `dataset`."""
 
     def __init__(self, dataset: Dataset, dark: float = DARK, bright: float = BRIGHT) -> None:
         super().__init__(dataset)
@@ -24,7 +24,7 @@ class StretchedGray(Wrapped):
 
 
 def stretched(image: np.ndarray, dark: float = DARK, bright: float = BRIGHT) -> np.ndarray:
-    """uint8 [H, W, 1] stretched to the range from black to white, bright images inverted."""
+    """Stretches uint8 [H, W, 1] to the range from black to white; inverts bright images."""
     gray = 255 - image if is_bright(image) else image
     low, high = np.percentile(gray, (dark, bright))
     table = np.clip((np.arange(256) - low) * (255 / max(high - low, 1)), 0, 255)
@@ -32,5 +32,5 @@ def stretched(image: np.ndarray, dark: float = DARK, bright: float = BRIGHT) -> 
 
 
 def is_bright(image: np.ndarray) -> bool:
-    """Whether half of the image's pixels are lighter than middle gray."""
+    """Whether the median pixel of the image is lighter than middle gray."""
     return bool(np.median(image) > 127)

@@ -51,7 +51,7 @@ def read_idx(path: Path | str) -> np.ndarray:
 
 
 def idx_count(path: Path) -> int:
-    """The number of rows of an IDX file, from its header. Raises `TrainerError` if it can't be read or has none."""
+    """Returns the number of rows in the header of an IDX file. Raises `TrainerError` if the header can't be read."""
     try:
         with path.open("rb") as file:
             is_compressed = file.read(2) == b"\x1f\x8b"

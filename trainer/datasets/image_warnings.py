@@ -1,4 +1,4 @@
-"""Warnings of the image library with the name of the file that they are about, once for each file."""
+"""Reports each warning of the image library once per file, with the name of the file."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _is_installed = False
 
 @contextmanager
 def warnings_name(path: Path) -> Iterator[None]:
-    """While it is open, warnings in this thread are entry with the file `path`; those elsewhere stay as they are.
+    """While active, reports warnings of this thread with the file `path`; other warnings are unaffected.
 
-    `warnings.catch_warnings` would do so too, but not in several threads at once.
+    `warnings.catch_warnings` does not support several threads at once.
     """
     _install()
     outer, _reading.path = _reading.path, path
@@ -38,12 +38,12 @@ def warnings_name(path: Path) -> Iterator[None]:
 
 
 def _install() -> None:
-    """Puts itself before whatever shows warnings, once a process."""
+    """Replaces `warnings.showwarning`, once per process."""
     global _is_installed
     if _is_installed:
         return
     _is_installed = True
-    warnings.filterwarnings("always", module=_LIBRARY, append=True)  # Python shows equal texts only once otherwise
+    warnings.filterwarnings("always", module=_LIBRARY, append=True)  # by default, Python shows equal texts only once
     elsewhere = warnings.showwarning
 
     def show(message: Warning | str, *place: Any, **options: Any) -> None:

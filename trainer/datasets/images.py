@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 MOST_PIXELS = 178_956_970
-"""Maximum number of pixels of an image; larger ones are rejected before decoding. Half a gigabyte as RGB, Pillow's
-limit.
+"""Maximum number of pixels of an image; larger ones are rejected before decoding. Equal to Pillow's limit: half a
+gigabyte as RGB.
 """
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
@@ -55,8 +55,8 @@ def decode(
 ) -> Picture:
     """The image in a file as uint8.
 
-    Palettes and CMYK become RGB, alpha is dropped, 16 bits become the upper 8, and of an animation the first frame is
-    used. An EXIF rotation is applied, unless the annotations were made without it.
+    Palettes and CMYK become RGB, alpha is dropped, 16-bit pixels keep their upper 8 bits, and an animation is reduced
+    to its first frame. An EXIF rotation is applied, unless the annotations were made without it.
 
     Args:
         path: the file.
@@ -83,9 +83,7 @@ def decode(
 
 
 def oriented_size(path: Path) -> tuple[int, int]:
-    """(height, width) of the image in a file as returned by `decode`, from its header. Raises `TrainerError`
-    likewise.
-    """
+    """(height, width) of an image file as in `decode`, from its header. Raises `TrainerError` as `opened` does."""
     image = opened(path)
     swaps = _orientation(image, path) in _SWAPS_AXES
     return (image.width, image.height) if swaps else (image.height, image.width)

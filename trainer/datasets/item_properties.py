@@ -28,7 +28,7 @@ def labels_of(dataset: Dataset) -> np.ndarray:
 
 
 def sizes_of(dataset: Dataset) -> np.ndarray:
-    """[N, 2] (height and width of images) or [N] (tokens), from the attribute `sizes` in the same way.
+    """[N, 2] (image height, width) or [N] (tokens), from the attribute `sizes` of the data set or of the wrapped one.
 
     Raises:
         TrainerError: the data set does not have them.
@@ -39,17 +39,17 @@ def sizes_of(dataset: Dataset) -> np.ndarray:
 def token_lengths(dataset: Dataset) -> np.ndarray | None:
     """int64 [N]: the number of tokens of each item; None if it is not known without reading the items."""
     found = _column(dataset, "sizes", "size")
-    return found if found is not None and found.ndim == 1 else None  # [N, 2] are the sizes of images next to texts
+    return found if found is not None and found.ndim == 1 else None  # [N, 2]: sizes of images in items with texts
 
 
 def vocabulary_of(dataset: Any) -> Vocabulary | None:
-    """The vocabulary of a data set of texts, or of the wrapped one; None without one."""
+    """The vocabulary of a data set of texts, or of the data set that it wraps; None for other data sets."""
     found: Vocabulary | None = _attribute(dataset, "vocabulary")
     return found
 
 
 def scaling_of(dataset: Any) -> Scaling | None:
-    """The scaling of a data set of series, or of the wrapped one; None without one."""
+    """The scaling of a data set of series, or of the data set that it wraps; None for other data sets."""
     found: Scaling | None = _attribute(dataset, "scaling")
     return found
 
@@ -60,7 +60,7 @@ def _attribute(dataset: Any, name: str) -> Any:
 
 
 def most_objects(datasets: Iterable[Dataset]) -> int | None:
-    """The maximum number of objects per item, from the attributes `object_counts`; None if one has none."""
+    """The maximum number of objects per item, from `object_counts`; None if a data set lacks them."""
     counts = [_column(dataset, "object_counts", "") for dataset in datasets]
     known = [column for column in counts if column is not None]
     return max(int(column.max(initial=0)) for column in known) if known and len(known) == len(counts) else None
@@ -114,7 +114,7 @@ def _required(dataset: Any, attribute: str, field: str, what: str) -> np.ndarray
 
 
 def category_ids_of(dataset: Dataset) -> list[int] | None:
-    """The category ids of the classes in the data set's files, in the order of the labels; None without ids."""
+    """The category ids of the classes in the data set's files, in the order of the labels; None if they have no ids."""
     if hasattr(dataset, "category_ids"):
         return [int(number) for number in dataset.category_ids]
     return category_ids_of(dataset.dataset) if hasattr(dataset, "dataset") else None

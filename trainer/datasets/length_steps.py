@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 LENGTH_STEPS = 5
-"""Default number of lengths. Each is one more compilation; for lengths between 20 and 200, five pad by a sixth."""
+"""Default number of lengths. Each costs one compilation; for lengths between 20 and 200, five pad by a sixth."""
 
 _CANDIDATES = 512
 """Maximum number of lengths to choose from."""
 
 
 def length_steps(sizes: Sequence[int] | np.ndarray, count: int) -> tuple[int, ...]:
-    """At most `count` lengths, the last of which is the maximum, such that items padded to the next one have the fewest
-    tokens: a partition of the sorted lengths by dynamic programming.
+    """Returns at most `count` lengths, including the maximum, that minimize the number of tokens if each item is padded
+    to the next length. Partitions the sorted lengths by dynamic programming.
 
     Args:
         sizes: the lengths of all items.
@@ -29,7 +29,7 @@ def length_steps(sizes: Sequence[int] | np.ndarray, count: int) -> tuple[int, ..
         items = np.bincount(place, items).astype(np.int64)
     below = np.concatenate([[0], np.cumsum(items)])
     cost = lengths * below[1:]
-    """The cost of the items up to each length with one length for all."""
+    """Number of tokens of the items up to each length if all are padded to that length."""
     choices: list[np.ndarray] = []
     for _ in range(min(count, len(lengths)) - 1):
         last = cost[:, None] + lengths * (below[None, 1:] - below[1:, None])  # [length before, last length]

@@ -34,7 +34,7 @@ PREFETCH_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class BadItem:
-    """An unusable item; `count` is the number of different ones so far."""
+    """An unusable item; `count` is the number of distinct unusable items so far."""
 
     source: str
     reason: str
@@ -45,17 +45,17 @@ class BadItem:
 class Loader:
     """Loads batches of `dataset`, each a dictionary of arrays with `batch_size` rows.
 
-    The order is the sampler's, a function of (seed, epoch): a random permutation with `shuffle`, otherwise the order of
+    The sampler determines the order from (seed, epoch): a random permutation with `shuffle`, otherwise the order of
     the data set. Every batch has a field "weight" (float32 [B]): 1, or 0 for padding. With `pad_last` the last batch is
     padded with rows from the start of the epoch at weight 0; otherwise an incomplete batch is dropped. `collation` sets
     the sizes to which batches are padded if items differ (boxes, tokens, images).
 
-    `workers` threads or processes (`worker_kind`) load batches in advance: `prefetch` per worker, or as many as fit a
-    quarter of the free memory. Without workers, each batch is loaded when needed. Batches don't depend on the workers.
+    `workers` threads or processes (`worker_kind`) load batches in advance: `prefetch` per worker, limited to a quarter
+    of the free memory. Without workers, each batch is loaded when needed. Batches don't depend on the workers.
     Several loaders may share workers. The arrays of a batch from worker processes are in shared memory, which is not
     reused while one of them is referenced.
 
-    `on_error="skip"` replaces an unusable item by another one with weight 0; with `never_empty` one replacement has
+    `on_error="skip"` replaces an unusable item with another one at weight 0; with `never_empty` one replacement has
     weight 1 if the batch would have no weight. `on_bad_item` is called once per unusable item when its batch is
     returned. `bad_items` counts them by reason. `data_wait` is the time in seconds spent waiting for batches, by
     `clock`. `tell` receives messages about workers that died or are slow.
@@ -109,7 +109,7 @@ class Loader:
         self._handed_on: _Ahead | None = None
 
     def take_rows(self, rows: slice) -> None:
-        """From now on, load only these rows of each batch: other processes load the others.
+        """Loads only these rows of each batch from now on; other processes load the rest.
 
         Raises:
             TrainerError: unusable items are skipped, which depends on the other rows of a batch.
@@ -144,7 +144,7 @@ class Loader:
     def epoch(self, epoch: int, start: int = 0, *, continues: bool = False) -> EpochBatches:
         """The batches of `epoch` from batch `start` on; skips earlier batches without loading them.
 
-        If it `continues`, workers start with the next epoch's batches towards the end of this one.
+        With `continues`, workers start loading the next epoch's batches near the end of this one.
         """
         if not 0 <= start <= self.steps_per_epoch:
             raise TrainerError(
@@ -158,7 +158,7 @@ class Loader:
         return self._taken(Later(self._maker, self._plan, Position(epoch, step)).result)
 
     def items_of(self, epoch: int, step: int) -> np.ndarray:
-        """The indices in the data set of the items of a batch, int64 [B]."""
+        """The data set indices of the items of a batch, int64 [B]."""
         return self._whole_plan(Position(epoch, step)).indices
 
     def single(self, item: int) -> Batch:
@@ -191,7 +191,7 @@ class Loader:
         return handed_on
 
     def _note_size(self, batch: Batch, prefetch: Prefetch[Position, Made]) -> None:
-        """Sets the number of prefetched batches from the free memory, now that the size of a batch is known."""
+        """Records the largest size of a batch, and derives the number of prefetched batches from the free memory."""
         size = sum(array.nbytes for array in batch.values())
         if size > self._batch_bytes:
             if self._room == 0:
@@ -200,7 +200,7 @@ class Loader:
             self._bound(prefetch)
 
     def _bound(self, prefetch: Prefetch[Position, Made]) -> None:
-        """Prefetches batches as configured and as memory allows; few before the size of a batch is known."""
+        """Limits the number of prefetched batches by the memory, once the size of a batch is known."""
         if self._batch_bytes:
             workers = self.workers
             prefetch.ahead = min(workers.ahead, max(workers.workers, self._room // self._batch_bytes))
@@ -230,7 +230,7 @@ class Loader:
 
 
 class _Positions:
-    """The positions from `first` to the end of its epoch or, if it `continues`, until the last one is set."""
+    """The positions from `first` to the end of its epoch; with `continues`, to the end of `last_epoch`, set later."""
 
     def __init__(self, first: Position, steps_per_epoch: int, continues: bool) -> None:
         self._next, self._steps = first, steps_per_epoch

@@ -47,7 +47,7 @@ class Unusable:
 
 
 class UnusableItem(Exception):
-    """Raised for an unusable item, around its error."""
+    """Raised for an unusable item; wraps its error."""
 
     def __init__(self, unusable: Unusable, error: TrainerError) -> None:
         super().__init__(unusable.reason)
@@ -63,7 +63,7 @@ class Made:
 
 
 def new_arrays(shapes: Shapes) -> dict[str, np.ndarray]:
-    """Arrays in this process's memory."""
+    """Allocates arrays in this process's memory."""
     return {name: np.empty(shape, dtype) for name, (shape, dtype) in shapes.items()}
 
 
@@ -71,7 +71,7 @@ def new_arrays(shapes: Shapes) -> dict[str, np.ndarray]:
 class BatchMaker:
     """Creates batches of a data set: a pure function of the plan.
 
-    `on_error="skip"` replaces an unusable item by another one with weight 0. With `never_empty`, one replacement has
+    `on_error="skip"` replaces an unusable item with another one at weight 0. With `never_empty`, one replacement has
     weight 1 if the batch would have no weight, because the mean loss of an empty batch is undefined.
     """
 
@@ -104,7 +104,7 @@ class BatchMaker:
         if self.takes_batches:
             return Made(self._finished(take(self.dataset, plan.indices), weight, plan))
         items = self._items(plan, weight, unusable, now)
-        if self.never_empty and plan.weight.any() and not weight.any():  # a part may be padding
+        if self.never_empty and plan.weight.any() and not weight.any():  # a process's part may be all padding
             weight[0] = 1
         shapes = batch_shapes(items, self.collation, where=lambda row: self.dataset.source(int(plan.indices[row])))
         _refuse_weight(shapes)

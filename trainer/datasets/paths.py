@@ -39,7 +39,7 @@ def within(root: Path, name: str, where: str) -> Path:
 
 
 def missing_file(path: Path) -> TrainerError:
-    """The error for a missing file, with the existing ones."""
+    """The error for a missing file; lists the existing files of its folder."""
     found = "the folder doesn't exist either"
     if path.parent.is_dir():
         nearby = sorted(entry.name for entry in path.parent.iterdir())
@@ -68,7 +68,7 @@ def folder(path: Path) -> Path:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or folder is not part of a data set by its name: hidden, or metadata of macOS in an archive."""
+    """Whether the name excludes a file or folder from a data set: hidden, or metadata of macOS in an archive."""
     return name.startswith(".") or name == "__MACOSX"
 
 

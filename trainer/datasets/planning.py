@@ -30,7 +30,7 @@ class Plan:
 
 
 class Planner:
-    """Returns the items of each batch, or of these rows of each; callable from any thread."""
+    """Returns the items of each batch, or only of its `rows`; callable from any thread."""
 
     def __init__(self, sampler: Sampler, batch_size: int, seed: int, rows: slice = slice(None)) -> None:
         self._sampler, self._batch_size, self._seed, self._rows = sampler, batch_size, seed, rows

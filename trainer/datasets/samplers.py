@@ -62,9 +62,9 @@ class FirstEpoch:
 
 
 class Weighted:
-    """`samples` draws with replacement (default: the number of items), in proportion to the weight of each item.
+    """Draws `samples` items (default: the number of items) with replacement, in proportion to their weights.
 
-    An item drawn twice in an epoch gets the same augmentation twice, which is keyed by (seed, epoch, item).
+    An item drawn twice in an epoch gets the same augmentation twice, because it is keyed by (seed, epoch, item).
 
     Raises:
         TrainerError: a weight is negative or not finite, or all are 0.
@@ -95,9 +95,9 @@ class Weighted:
 
 
 class ClassBalanced:
-    """Every class equally often, up to one item, in `samples` draws (default: the number of items).
+    """Draws `samples` items (default: the number of items), every class equally often up to one item.
 
-    Items of a class take turns: none repeats before all others of its class were drawn.
+    No item repeats before all others of its class were drawn.
 
     Args:
         labels: the class of each item.
@@ -127,9 +127,9 @@ class ClassBalanced:
 
 @dataclass(frozen=True, slots=True)
 class ByRank:
-    """One of `ranks` equal parts of another sampler's items; together they contain all of them.
+    """One of `ranks` equal parts of another sampler's items; together the parts contain all of them.
 
-    If the number is not divisible, the first items repeat in the last parts.
+    If the number of items is not divisible by `ranks`, the first items repeat in the last parts.
     """
 
     sampler: Sampler
@@ -152,8 +152,8 @@ class BySize:
 
     Args:
         sampler: chooses the items.
-        sizes: of each item of the data set: [N] (tokens) or [N, 2] (height and width: sorted by shape, then by area).
-        batch_size: the loader's.
+        sizes: size of each item of the data set: [N] (tokens) or [N, 2] (height and width: sorted by shape, then area).
+        batch_size: the loader's batch size.
         window: number of batches per window.
     """
 
@@ -188,7 +188,7 @@ _AREA_STEPS = 1e-9
 
 
 def _one_number(sizes: np.ndarray) -> np.ndarray:
-    """Sizes as sort keys; for images, half octaves of the aspect ratio come before the area."""
+    """Sizes as sort keys; images are sorted by their aspect ratio in half octaves, then by area."""
     if sizes.ndim == 1:
         return sizes
     height, width = np.maximum(sizes.astype(np.float64), 1).T

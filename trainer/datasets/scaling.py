@@ -1,4 +1,4 @@
-"""Columns of numbers with mean 0 and standard deviation 1."""
+"""Scales columns of numbers to mean 0 and standard deviation 1."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Scaling:
-    """The mean and the standard deviation of each column, of the training rows only.
+    """The mean and the standard deviation of each column, computed from the training rows only.
 
-    All three are tuples of plain values, which a task keeps as facts: `Scaling(*facts)` restores it.
+    All three fields are tuples of plain values, which a task stores as facts: `Scaling(*facts)` restores the scaling.
     """
 
     columns: tuple[str, ...]
@@ -26,10 +26,10 @@ class Scaling:
         return cls(tuple(columns), tuple(rows.mean(axis=0).tolist()), tuple(deviations.tolist()))
 
     def scale(self, values: np.ndarray) -> np.ndarray:
-        """Values [..., columns] with mean 0 and standard deviation 1 over the training rows, float32."""
+        """Scales values [..., columns] to mean 0 and standard deviation 1 over the training rows; returns float32."""
         return ((values - np.array(self.means)) / np.array(self.deviations)).astype(np.float32)
 
     def unscale(self, values: np.ndarray) -> np.ndarray:
-        """Scaled values [..., k] of the first k columns in their original units, float64."""
+        """Converts scaled values [..., k] of the first k columns to their original units; returns float64."""
         count = values.shape[-1]
         return values * np.array(self.deviations[:count]) + np.array(self.means[:count])

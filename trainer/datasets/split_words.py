@@ -15,7 +15,7 @@ def split_named(name: str) -> str | None:
 
 
 def split_within(name: str) -> str | None:
-    """The split whose name is part of a name, as in instances_val2017; None for no split or two."""
+    """The split whose name occurs in `name`, as in instances_val2017; None for no split or several."""
     splits = _splits()
     found = {splits[word] for word in re.findall(r"[a-z]+", name.lower()) if word in splits}
     return found.pop() if len(found) == 1 else None

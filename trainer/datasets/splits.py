@@ -44,8 +44,8 @@ def loaders(
 ) -> dict[str, Loader]:
     """A loader for each of `splits`, with the transforms of the config.
 
-    "train" is shuffled or sampled, and its batches pass `augmentation`; the others are in order. They share workers,
-    which start here, so that they are ready before the model is.
+    "train" is shuffled or sampled, and `augmentation` changes its batches; the other splits are in order. The loaders
+    share workers, which start here, so that they are ready before the model.
     """
     from trainer.engine.targets.cpu.topology import available_processors  # imports the engine, 60 ms
 
@@ -82,7 +82,7 @@ def loaders(
 
 
 def _collation(splits: Iterable[Dataset], data: DataConfig) -> Collation:
-    """Batches of all splits are padded to the maximum number of objects of an item, so that a step has one shape.
+    """Pads batches of all splits to the maximum number of objects of an item, so that a step has one shape.
 
     Transforms that mix items may need more; those batches are padded to the next power of two.
     """
@@ -178,7 +178,7 @@ def _prepared(dataset: Dataset, data: DataConfig, share: float, workers: int) ->
 
 
 def _decoding(dataset: Dataset, at_least: tuple[int, int]) -> Dataset:
-    """The data set with images decoded at a size of at least this, if supported."""
+    """The data set with images decoded at `at_least` (height, width) or larger, if supported."""
     if isinstance(dataset, Subset):
         return Subset(_decoding(dataset.dataset, at_least), dataset.indices)
     if hasattr(dataset, "at_least"):

@@ -1,4 +1,4 @@
-"""Texts as numbers: by characters, bytes, words or byte pairs."""
+"""Encodes texts as numbers: by characters, bytes, words or byte pairs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _WORD = re.compile(r"\w+|[^\w\s]|\n")
 class Vocabulary:
     """The tokens by number, and encoding of texts.
 
-    `unit` and `tokens` are all there is to a vocabulary: `Vocabulary(unit, tokens)` restores it, from a checkpoint's
-    facts for instance.
+    `unit` and `tokens` define a vocabulary completely: `Vocabulary(unit, tokens)` restores it, for example from a
+    checkpoint's facts.
 
     Args:
         unit: unit of a token.
@@ -53,10 +53,10 @@ class Vocabulary:
         """The vocabulary of some texts.
 
         Args:
-            texts: where the tokens occur; byte pairs are merged by their frequency in them.
-            most: characters and words: maximum number of tokens without the special ones, the most frequent; None:
-                all. Byte pairs: number of all tokens; None: 4,096.
-            has_end: whether it has the token `END`.
+            texts: the texts that contain the tokens; byte pairs are merged by their frequency in these texts.
+            most: characters and words: maximum number of tokens without the special ones; the most frequent are kept;
+                None: all. Byte pairs: maximum number of all tokens; None: 4,096.
+            has_end: whether the vocabulary has the token `END`.
         """
         end = [END] if has_end else []
         if unit == "bytes":
@@ -84,7 +84,7 @@ class Vocabulary:
         return tuple(number for number in sorted(self._special) if self.tokens[number] != END)
 
     def encode(self, text: str) -> np.ndarray:
-        """int32 [L]: the numbers of a text's tokens; those that the vocabulary lacks are the unknown token."""
+        """int32 [L]: the numbers of a text's tokens; tokens that the vocabulary lacks become the unknown token."""
         if self.unit == "bytes":
             return np.frombuffer(text.encode(), np.uint8).astype(np.int32)
         if self.unit == "byte_pairs":
@@ -98,7 +98,7 @@ class Vocabulary:
         return np.where(self._codes[places] == codes, self._of_codes[places], 1).astype(np.int32)
 
     def _piece(self, piece: str) -> list[int]:
-        """The numbers of a piece's byte pairs; pieces repeat, so they are kept."""
+        """The numbers of a piece's byte pairs, cached because pieces repeat."""
         found = self._pieces.get(piece)
         if found is None:
             found = self._pieces[piece] = merged([ALPHABET[byte] for byte in piece.encode()], self._numbers)
@@ -138,7 +138,7 @@ class Decoder:
         self._is_first = True
 
     def add(self, number: int) -> str:
-        """The text that a further token completes.
+        """Adds a token; returns the text that it completes.
 
         Raises:
             TrainerError: the number is not a token.
@@ -158,5 +158,5 @@ class Decoder:
         return space + token
 
     def finish(self) -> str:
-        """A replacement character if the text ends within a character."""
+        """Returns a replacement character if the text ends within a character."""
         return self._bytes.decode(b"", final=True)

@@ -1,7 +1,7 @@
-"""The tensor engine: lazy arrays under the names of the Python array API standard, gradients, and compiled steps.
+"""The tensor engine: lazy arrays with the names of the Python array API standard, gradients, and compiled steps.
 
-`Tensor` values are computed when they are read; `State` is what changes in place; `gradients` differentiates;
-`trace` turns a function into one compiled program; `device` says where things are computed.
+`Tensor` values are computed when they are read; `State` values change in place; `gradients` differentiates;
+`trace` compiles a function into one program; `device` selects the device that computes.
 """
 
 # ruff: noqa: F403
@@ -122,7 +122,7 @@ _LAZY = {
     "profiling.memory": ("MemoryReport", "memory_report"),
     "tracing.trace": ("Traced", "trace"),
 }
-"""Modules that are imported on first use of one of these names; so is `nn`."""
+"""Modules that are imported on first use of one of their names; `nn` is imported in the same way."""
 
 
 def __getattr__(name: str) -> Any:

@@ -3,16 +3,16 @@
 Inside `autocast("bfloat16")` or `autocast("float16")`
 
 - matmul, tensordot, convolution, convolution_transpose (so Linear, Conv2d and ConvTranspose2d) round their operands to
-  it, sum in float32 and return it;
+  this dtype, accumulate in float32 and return this dtype;
 - exp, expm1, log, log1p, reciprocal, pow, sum, mean, prod, var, std, cumulative_sum, softmax, log_softmax and the
   losses compute in and return float32, also for 16-bit operands;
-- scaled_dot_product_attention sums in float32 and returns the dtype of its operands, which Linear gives in 16 bits; of
-  bfloat16 it rounds what they are multiplied by (the weights) to bfloat16, of float16 nothing;
+- scaled_dot_product_attention accumulates in float32 and returns the dtype of its operands, which Linear returns in 16
+  bits; with bfloat16 operands it rounds the attention weights to bfloat16, with float16 operands it rounds nothing;
 - all other operations are unchanged and use the promoted dtype of their operands;
 
 as in PyTorch's lists. Normalization layers compute their statistics in float32 and return the dtype of their input,
-inside and outside of it. A weight stays float32: it is rounded once per step, even if it is used several times, and its
-float32 gradient is not rounded.
+inside and outside of `autocast`. A weight stays float32: it is rounded once per step, even if it is used several times,
+and its float32 gradient is not rounded.
 
 The rounding is part of the graph (`precision` of a contraction, and casts), so gradients of any order follow it, on
 every device, whether they are taken inside the context or after it.
@@ -37,9 +37,9 @@ _precision: ContextVar[DType | None] = ContextVar("precision", default=None)
 
 @contextmanager
 def autocast(dtype: str | DType = "bfloat16") -> Iterator[None]:
-    """Compute products in `dtype` inside the `with` block (in this thread); a nested "float32" turns it off.
+    """Computes products in `dtype` inside the `with` block (in this thread); a nested "float32" turns it off.
 
-    The table is in the docstring of this module. Put the forward pass and the loss inside.
+    The docstring of this module lists the operations. Put the forward pass and the loss inside.
     """
     name = dtype.name if isinstance(dtype, DType) else dtype
     if name not in _PRECISIONS:
@@ -52,18 +52,18 @@ def autocast(dtype: str | DType = "bfloat16") -> Iterator[None]:
 
 
 def current() -> DType | None:
-    """The current dtype of products, or None: their operands' dtype."""
+    """The current dtype of products, or None for the dtype of their operands."""
     return _precision.get()
 
 
 def precision_of(*operands: DType) -> DType | None:
-    """The precision of a contraction of these dtypes: autocast leaves float64 and integers alone."""
+    """The precision of a contraction of these dtypes; autocast does not change float64 and integers."""
     precision = current()
     return precision if all(dtype in (dtypes.float32, precision) for dtype in operands) else None
 
 
 def rounded(node: Node, precision: DType | None) -> Node:
-    """A contraction's result in `precision`."""
+    """`node`, the result of a contraction, rounded to `precision`."""
     return node if precision is None else p.cast(node, precision)
 
 

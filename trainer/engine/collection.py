@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collection_held() -> Iterator[None]:
-    """Pause the cyclic garbage collector inside the `with` block; restore its state afterwards."""
+    """Pauses the cyclic garbage collector inside the `with` block; restores its state afterwards."""
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -14,7 +14,7 @@ PIECE = 4096
 
 
 def compute(nodes: Sequence[Node]) -> None:
-    """Compute the value of each of `nodes`, and drop history that can't be differentiated any more. The caller holds
+    """Computes the value of each of `nodes`, and drops history that can't be differentiated any more. The caller holds
     `targets.lock`.
     """
     for node in nodes:
@@ -38,7 +38,7 @@ def _run(nodes: Sequence[Node]) -> None:
 
 
 def _run_in_pieces(needed: Sequence[Node], order: Sequence[Node]) -> None:
-    """Compute piece by piece in creation order; values stored for later pieces are freed after the last one."""
+    """Computes piece by piece in creation order; frees a value stored for later pieces after the last of these."""
     pieces = [order[start : start + PIECE] for start in range(0, len(order), PIECE)]
     last: dict[Node, int] = {}
     for index, piece in enumerate(pieces):
@@ -61,10 +61,10 @@ def _run_in_pieces(needed: Sequence[Node], order: Sequence[Node]) -> None:
 
 
 def _read_by(node: Node) -> tuple[Node, ...]:
-    """The nodes read when the node is computed: a bundle is computed again with each of its outputs."""
+    """The nodes that the computation of `node` reads: a bundle is computed again with each of its outputs."""
     return (*node.inputs, *node.inputs[0].inputs) if node.operation.family == "output" else node.inputs
 
 
 def _is_varied(node: Node) -> bool:
-    """Whether storing the node is possible and useful; a broadcast number is recomputed by each reader."""
+    """Whether storing the node is possible and useful; each reader recomputes a broadcast number."""
     return not node.is_bundle and uniform_value(node) is None

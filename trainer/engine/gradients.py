@@ -12,16 +12,16 @@ from trainer.engine.tensor import Tensor, wrapped
 
 
 def gradients(output: Tensor, wrt: Sequence[Tensor], *, cotangent: Tensor | None = None) -> list[Tensor]:
-    """The derivatives of the scalar `output` with respect to each of `wrt`, as tensors of their shapes and dtypes.
+    """Returns the derivatives of the scalar `output` with respect to each of `wrt`, with the same shapes and dtypes.
 
     They are ordinary graph nodes, so higher derivatives work. With `cotangent` (of `output`'s shape and dtype),
-    `output` may have any shape: the result is the derivatives of sum(output * cotangent). The derivative with respect
-    to a complex z = x + iy is dL/dx + i dL/dy, the direction of steepest ascent, as in PyTorch; a complex `output`
-    counts as real(sum(output * conj(cotangent))).
+    `output` may have any shape: the results are the derivatives of sum(output * cotangent). The derivative with respect
+    to a complex z = x + iy is dL/dx + i dL/dy, the direction of steepest ascent, as in PyTorch; for a complex `output`,
+    the results are the derivatives of real(sum(output * conj(cotangent))).
 
     Raises:
-        TrainerError: `output` is not a floating-point scalar, or does not depend on one of `wrt`; in a step with
-            shards: it mixes rows of the batch other than by sums.
+        TrainerError: `output` is not a floating-point scalar, or does not depend on one of `wrt`; or, in a step with
+            shards, `output` mixes rows of the batch other than by sums.
     """
     if not output.dtype.is_inexact or (cotangent is None and (output.shape != () or output.dtype.is_complex)):
         raise refusal(

@@ -1,10 +1,10 @@
-"""The history of values: kept as long as it can be differentiated with respect to a tensor.
+"""Keeps the history of values as long as it can be differentiated with respect to a tensor.
 
 Reading a value keeps its history, so that `y = f(x); y.numpy(); gradients(g(y, x), [x])` counts both paths. A node with
 a value becomes a leaf once no live handle (of a tensor or a state) refers to a floating-point node that it depends on:
-that derivative can't be requested any more.
+no derivative through it can be requested any more.
 
-An unread value is computed after `UNREAD_LIMIT` nodes, or after as many memory pages are held only by its history.
+An unread value is computed when its history's nodes plus the memory pages that only it holds exceed `UNREAD_LIMIT`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ UNREAD_LIMIT = 4096
 """Maximum history, in nodes, of a value that is never read; `BYTES_PER_TICK` of memory count as one node."""
 
 _kept: list[weakref.ref[Node]] = []
-"""Nodes with a value that had a history when `release_all` looked last, or have got one since."""
+"""Nodes with a value and a history: those that the last `release_all` kept, and those added since."""
 
 _swept = 0
 
 
 def release(nodes: Iterable[Node]) -> None:
-    """Turn those of `nodes` whose value is known and whose history can't be differentiated any more into leaves."""
+    """Turns each node into a leaf if its value is known and its history can't be differentiated any more."""
     dead: set[Node] = set()
     for node in nodes:
         if node.value is not None and node.inputs and not _is_kept(node):
@@ -41,13 +41,13 @@ def release(nodes: Iterable[Node]) -> None:
 
 
 def release_all() -> None:
-    """`release` whatever has a history."""
+    """Calls `release` with all nodes that have a value and a history."""
     release([node for reference in _kept if (node := reference()) is not None])
     _kept[:] = [each for each in _kept if (node := each()) is not None and node.inputs]
 
 
 def sweep(clock: int) -> None:
-    """`release_all` if that has not been done for long; `clock` is the sequence of a new node."""
+    """Calls `release_all` if the last sweep is more than `UNREAD_LIMIT` old; `clock` is the sequence of a new node."""
     global _swept
     if clock - _swept > UNREAD_LIMIT:
         _swept = clock
@@ -55,13 +55,13 @@ def sweep(clock: int) -> None:
 
 
 def cost(node: Node) -> tuple[int, int]:
-    """What the unread history of `node` takes: its nodes, and memory that no handle holds by `BYTES_PER_TICK`."""
+    """The cost of the unread history of `node`: its nodes, and its memory without live handles in `BYTES_PER_TICK`."""
     order = uncomputed([node])
     return len(order), sum(map(_held, order)) // BYTES_PER_TICK
 
 
 def boundary(node: Node) -> list[Node]:
-    """What to compute with `node`: nodes without a live handle behind them, smaller than their history."""
+    """Nodes to compute with `node`: no live handle is in their history, and they are smaller than their history."""
     order, alive = uncomputed([node]), set[Node]()
     for user in order:
         reached = _passes_gradients(user) and any(_is_named(each) or each in alive for each in user.inputs)
@@ -83,7 +83,7 @@ def boundary(node: Node) -> list[Node]:
 
 
 def _held(node: Node) -> int:
-    """Bytes of a value that would go with the history it is a part of."""
+    """Bytes of the node's value that dropping the history frees: 0 if a live handle holds the value."""
     return 0 if node.value is None or (node.handle is not None and node.handle() is not None) else node.value.nbytes
 
 
@@ -93,12 +93,12 @@ def _is_named(node: Node) -> bool:
 
 
 def _is_kept(node: Node) -> bool:
-    """Whether the witness that was found for the node lives."""
+    """Whether the witness that was found for the node is still alive."""
     return node.witness is not None and _is_named(node.witness)
 
 
 def _nearest(node: Node, dead: set[Node]) -> Node | None:
-    """A node with a live handle that `node` depends on, or None: then the nodes searched are added to `dead`."""
+    """Returns a node with a live handle that `node` depends on, or None; then it adds the searched nodes to `dead`."""
     visited: set[Node] = set()
     stack = [node]
     while stack:

@@ -79,7 +79,7 @@ def promoted(operation: str, found: Sequence[DType]) -> DType:
 
 
 def check_scalar(operation: str, value: Number, dtype: DType) -> None:
-    """Raise unless the Python number `value` can be combined with an array of `dtype`."""
+    """Raises unless the Python number `value` can be combined with an array of `dtype`."""
     kinds = _KINDS.get(type(value)) or next(found for kind, found in _KINDS.items() if isinstance(value, kind))
     if dtype.kind not in kinds:
         raise refusal(
@@ -93,7 +93,7 @@ def check_scalar(operation: str, value: Number, dtype: DType) -> None:
 
 
 def beside(operation: str, value: Number, dtype: DType) -> DType:
-    """The promoted dtype of the Python number `value` and an array of `dtype`; raises as `check_scalar`."""
+    """The promoted dtype of the Python number `value` and an array of `dtype`; raises like `check_scalar`."""
     if isinstance(value, complex) and dtype.is_float:
         return dtype.with_imaginary
     check_scalar(operation, value, dtype)

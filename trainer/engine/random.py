@@ -2,7 +2,7 @@
 
 `key` and `counter` are int32 [2] (tensors, arrays or pairs of ints). The number at row-major index i of a draw depends
 only on (key, counter, i): different draws need different keys or counters. In a step with shards it also depends on
-the shard's number: a row of the batch draws the same in any process.
+the shard's number: a row of the batch gets the same random numbers in any process.
 
 `philox4x32` is the generator itself, on NumPy arrays.
 """
@@ -33,7 +33,7 @@ _DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 
 def key_for(*parts: str | int) -> np.ndarray:
-    """A key (int32 [2]) from names and numbers, such as (seed, path of a module, which draw): a hash of them."""
+    """A key (int32 [2]): a hash of names and numbers, such as the seed, the path of a module, and which draw it is."""
     digest = hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=8).digest()
     return np.frombuffer(digest, "<i4").astype(np.int32)
 
@@ -64,7 +64,7 @@ def normal(key: Any, counter: Any, shape: Extents, *, dtype: DType = dtypes.floa
 
 
 def bernoulli(key: Any, counter: Any, probability: float, shape: Extents) -> Tensor:
-    """True with `probability`, to a multiple of 2^-24."""
+    """Bools that are True with `probability`, rounded to a multiple of 2^-24."""
     if not 0.0 <= probability <= 1.0:
         raise refusal("random.bernoulli", "not a probability", found=probability, expected="0 to 1")
     words, sources = _words(key, counter)
@@ -84,7 +84,7 @@ def _words(key: Any, counter: Any) -> tuple[tuple[Node, Node], list[Tensor]]:
 
 
 def _uniform(words: tuple[Node, Node], shape: Shape, dtype: DType, word: int) -> Node:
-    """Uniform in [0, 1) from output word `word` (float64: that and the next)."""
+    """Uniform numbers in [0, 1) from output word `word` (float64: from this word and the next)."""
     if dtype is dtypes.float64:
         high, low = _top_bits(words, shape, word, 5), _top_bits(words, shape, word + 1, 6)
         scaled = p.multiply(p.cast(high, dtype), p.full(shape, 2.0**26, dtype))

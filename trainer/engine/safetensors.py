@@ -24,7 +24,7 @@ _TAGS = {"bool": "BOOL", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint6
 _DTYPES = {tag: dtypes.BY_NAME[name] for name, tag in _TAGS.items()}
 
 Arrays = dict[str, tuple[np.ndarray, DType]]
-"""By name; bfloat16 as uint16 bit patterns."""
+"""(values, dtype) of each array, by name; bfloat16 values are uint16 bit patterns."""
 
 
 def encoded(arrays: Mapping[str, tuple[np.ndarray, DType]], metadata: Mapping[str, str]) -> bytes:
@@ -33,7 +33,7 @@ def encoded(arrays: Mapping[str, tuple[np.ndarray, DType]], metadata: Mapping[st
 
 
 def pieces(arrays: Mapping[str, tuple[np.ndarray, DType]], metadata: Mapping[str, str]) -> Iterator[bytes | memoryview]:
-    """The file's content in its order: the header, then array by array; at most one array is copied at a time."""
+    """Yields the file's content in order: the header, then each array; copies at most one array at a time."""
     header: dict[str, Any] = {METADATA: dict(metadata)}
     offset = 0
     # Wider elements first, so that every array starts at a multiple of its item's size.
@@ -57,7 +57,7 @@ def pieces(arrays: Mapping[str, tuple[np.ndarray, DType]], metadata: Mapping[str
 
 
 def decoded(content: bytes, where: str) -> tuple[Arrays, dict[str, str]]:
-    """Arrays and metadata.
+    """The arrays and the metadata of a file's content.
 
     Raises:
         TrainerError: the file violates the format.
@@ -110,15 +110,15 @@ def _entries(header: dict[str, Any], refused: Any) -> list[tuple[str, int, int, 
 
 
 def is_counts(value: Any) -> bool:
-    """Whether `value` is a list of integers of at least 0 that fit into 64 bits."""
+    """Whether `value` is a list of integers from 0 to 2^48 - 1."""
     return isinstance(value, list) and all(type(item) is int and 0 <= item < 1 << 48 for item in value)
 
 
 def parsed(text: bytes | str, where: str) -> Any:
-    """A JSON document without repeated names.
+    """Parses a JSON document without repeated names.
 
     Raises:
-        TrainerError: it is not valid.
+        TrainerError: the document is not valid.
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Shards: the equal parts of a batch that a traced step is computed for, one by one, in any number of processes.
 
-The step is traced for one shard. What crosses the batch is a value per shard, then `shard_sum`: one balanced tree over
-the shards' numbers, so the bits depend on the number of shards, not on the number of processes that compute them.
+The step is traced for one shard. A reduction over the batch gives one value per shard; `shard_sum` adds them in a
+balanced tree over the shards' numbers, so the bits depend on the number of shards, not on the number of processes.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
 
 RANDOM_SHIFT = 16
-"""The shard's number lies above this many bits of a random counter's second word; micro-steps lie below."""
+"""Low bits of the second word of a random counter that count micro-steps; the bits above hold the shard's number."""
 
 
 class Exchange(Protocol):
-    """Sums over the processes that hold the other shards, and values of one of them for all."""
+    """Communication with the processes that hold the other shards: sums, and broadcasts of one process's values."""
 
     def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
-        """Begin to replace values by their sums over all processes: a balanced tree over ranks, the lower operand
-        first. Call the function that this returns before anything reads them. All processes begin the same sums in the
-        same order.
+        """Starts to replace values with their sums over all processes: a balanced tree over ranks, the lower operand
+        first. Returns a function that must be called before anything reads the sums. All processes begin the same sums
+        in the same order.
         """
 
     def gather(self, arrays: Sequence[np.ndarray], owners: Sequence[int]) -> None:
-        """Replace each flat array by that of its owner, a process."""
+        """Replaces each flat array with the array of its owner, a process."""
 
 
 @dataclass(frozen=True)
 class Shards:
-    """How many shards a batch has, and those that this process computes.
+    """The number of shards of a batch, and the shards that this process computes.
 
     Args:
         count: number of shards, a power of two.
         first: number of the first shard of this process.
-        local: number of consecutive shards of this process, a power of two; None: all.
-        exchange: adds up over the other processes; None if there are none.
+        local: number of consecutive shards of this process, a power of two; None: all shards.
+        exchange: communication with the other processes; None if there are none.
 
     Raises:
         TrainerError: a number is not a power of two.
@@ -71,11 +71,11 @@ class Shards:
 
     @property
     def process(self) -> int:
-        """Number of this process, in the order of their shards."""
+        """Number of this process; processes are numbered in the order of their shards."""
         return self.first // self.size
 
     def rows(self, batch_size: int) -> slice:
-        """The rows of a batch of all shards that this process computes.
+        """The rows that this process computes, of a batch with the rows of all shards.
 
         Raises:
             TrainerError: the shards do not divide the batch.
@@ -86,7 +86,7 @@ class Shards:
 
 
 def check_divides(count: int, batch_size: int) -> None:
-    """Raise unless `count` shards divide a batch of `batch_size` rows."""
+    """Raises unless `count` shards divide a batch of `batch_size` rows."""
     if batch_size % count:
         raise TrainerError(
             "the shards do not divide the batch",
@@ -100,7 +100,7 @@ def check_divides(count: int, batch_size: int) -> None:
 class _Traced:
     """The step being traced for one of `count` shards, whose number is `number`, int32 ().
 
-    arguments: placeholders of what it is called with. states: those of the states that it has read so far.
+    arguments: placeholders of the step's arguments. states: placeholders of the states that it has read so far.
     """
 
     count: int
@@ -115,9 +115,9 @@ _counted: ContextVar[Node | None] = ContextVar("counted_shard", default=None)
 
 @contextmanager
 def tracing_shard(count: int, number: Node, arguments: Collection[Node], states: Collection[Node]) -> Iterator[None]:
-    """Inside the `with` block a step is traced for one of `count` shards; the arguments are those of `_Traced`."""
+    """Traces a step for one of `count` shards inside the `with` block; `_Traced` describes the arguments."""
     token = _traced.set(_Traced(count, number, arguments, states))
-    lines.noting += 1  # shown to the user if an operation mixes rows
+    lines.noting += 1  # the error shows the line of an operation that mixes rows
     try:
         yield
     finally:
@@ -126,10 +126,10 @@ def tracing_shard(count: int, number: Node, arguments: Collection[Node], states:
 
 
 def check_rows(outputs: Sequence[Node]) -> None:
-    """Raise if `outputs`, of one shard, mix rows of the batch; see `graph.row_mixing`. Nothing without shards.
+    """Checks that `outputs` of one shard do not mix rows of the batch (`graph.row_mixing`); no-op without shards.
 
     Raises:
-        TrainerError: names the operation.
+        TrainerError: an operation mixes rows; the message names it.
     """
     traced = _traced.get()
     if traced is not None:
@@ -151,7 +151,7 @@ def shard_number() -> Node:
 
 @contextmanager
 def counting(is_counted: Node | None) -> Iterator[None]:
-    """Inside the `with` block a sum over the shards leaves out those where `is_counted`, bool (), is false."""
+    """Inside the `with` block, sums over the shards leave out shards where `is_counted`, bool (), is false."""
     token = _counted.set(is_counted)
     try:
         yield
@@ -160,12 +160,12 @@ def counting(is_counted: Node | None) -> Iterator[None]:
 
 
 def counted() -> Node | None:
-    """Whether this shard is part of sums over the shards; None: all are."""
+    """Whether this shard is part of sums over the shards; None: all shards are."""
     return _counted.get()
 
 
 def random_counter(counter: Node) -> Node:
-    """`counter`, int32 [2], of a random draw: each shard has its own, as rows of a batch have their own numbers."""
+    """The `counter` of a random draw, int32 [2], plus the shard's number: rows of all shards draw different numbers."""
     traced = _traced.get()
     if traced is None:
         return counter

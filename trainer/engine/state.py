@@ -30,8 +30,8 @@ class State(Tensor):
 
     Args:
         value: an array, a tensor or nested lists; copied.
-        name: its name in errors and checkpoints.
-        dtype: converts `value` to it; None keeps the value's dtype.
+        name: the state's name in errors and checkpoints.
+        dtype: the dtype that `value` is converted to; None keeps the value's dtype.
     """
 
     is_state = True
@@ -72,7 +72,7 @@ class State(Tensor):
         return None if self._leaf is None else self._leaf()
 
     def _take(self, node: Node) -> None:
-        """Make `node` represent the content of the memory."""
+        """Makes `node` represent the content of the memory."""
         node.value, node.handle = self._storage, weakref.ref(self)
         if not node.inputs:
             p.become_leaf(node)
@@ -100,7 +100,7 @@ class State(Tensor):
         return self._storage
 
     def assign(self, value: Any) -> None:
-        """Set the state to `value`, of the state's shape and dtype; a Python number fills the state."""
+        """Sets the state to `value`, of the state's shape and dtype; a Python number fills the state."""
         tensor = self._fitting(value)
         if tensor is self:
             return
@@ -118,11 +118,11 @@ class State(Tensor):
                 _in_graphs[id(self)] = weakref.ref(self, functools.partial(_in_graphs.pop, id(self)))
 
     def rebind(self, other: Tensor) -> None:
-        """In-place assignment: `assign`."""
+        """Calls `assign`: in-place assignment."""
         self.assign(other)
 
     def set_value(self, value: Any) -> None:
-        """Write `value`, an array of the state's shape, into the memory now, converted to the state's dtype."""
+        """Writes `value`, an array of the state's shape, into the memory now, converted to the state's dtype."""
         source = stored_copy(value, self.dtype, self.name)
         self._check_shape("set_value", source.shape)
         recorder = tracing.active()
@@ -140,13 +140,13 @@ class State(Tensor):
             return Tensor(p.buffer(self.storage.copied(is_read=True)))
 
     def _leave(self) -> None:
-        """Derivatives with respect to the state no longer refer to its value so far."""
+        """Drops the handle of the old value: derivatives with respect to the state no longer refer to that value."""
         node = self._pending or self._leaf_node()
         if node is not None:
             node.handle = None
 
     def _computed(self) -> None:
-        """Write the pending value into the memory; the caller holds `targets.lock`."""
+        """Writes the pending value into the memory; the caller holds `targets.lock`."""
         node = self._pending
         if node is None:
             return
@@ -159,7 +159,7 @@ class State(Tensor):
         self._take(node)
 
     def _detach(self) -> None:
-        """Give a graph that reads the memory a copy of it."""
+        """Gives a graph that reads the memory a copy of it."""
         node, self._leaf = self._leaf_node(), None
         if node is not None:
             node.value = self._storage.copied()
@@ -192,7 +192,7 @@ class State(Tensor):
         return self._copied(lambda state: copy.deepcopy(vars(state), memo))
 
     def _copied(self, attributes: Any) -> State:
-        """A state of the same class, name, value and further attributes."""
+        """A state with the same class, name, value and other attributes."""
         other = type(self).__new__(type(self))
         State.__init__(other, self, self.name)
         if hasattr(self, "__dict__"):
@@ -229,9 +229,9 @@ _in_graphs: dict[int, weakref.ref[State]] = {}
 
 
 def prepare_run(states: Set[State], updated: Set[State]) -> None:
-    """Called before each run of a program that reads `states` and updates `updated`, under `targets.lock`.
+    """Prepares a run of a program that reads `states` and updates `updated`; the caller holds `targets.lock`.
 
-    Pending assignments are written, and graphs that need a value in the memory of `updated` get a copy, so that the
+    Writes pending assignments, and gives graphs that need a value in the memory of `updated` a copy, so that the
     program may write there.
     """
     if not _in_graphs:

@@ -46,7 +46,7 @@ class Tensor:
     __slots__ = ("__weakref__", "_since", "node")
 
     node: Node
-    _since: int  # no node in the history is older (leaves apart), so it has at most node.sequence - _since nodes
+    _since: int  # no node of the history except leaves is older, so it has at most node.sequence - _since nodes
 
     __array_ufunc__ = None  # NumPy's operators defer to ours
 
@@ -82,13 +82,13 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        """The device that has the value, or that would compute it."""
+        """The device that holds the value, or that would compute it."""
         current, value = targets.current(), self.node.value
         return current.name if value is None or value.owner in (current.memory, HOST) else value.owner.name
 
     @property
     def T(self) -> Tensor:
-        """The matrix transposed; two axes."""
+        """The transposed matrix; the tensor must have two axes."""
         if self.ndim != 2:
             raise refusal(
                 "T", "transposes a matrix", found=f"{self.ndim} axes", expected="2", hint="Use matrix_transpose."
@@ -111,7 +111,7 @@ class Tensor:
         return half.from_bits(view) if storage.dtype is dtypes.bfloat16 else np.array(view, order="C")
 
     def read_into(self, target: memoryview) -> None:
-        """Copy the values, row-major, into the caller's memory: bytes, of the tensor's size."""
+        """Copies the values in row-major order into the caller's memory: bytes of the tensor's size."""
         storage = self._read("read_into")
         is_flat = len(storage.shape) <= 1 and storage.shape != (0,)
         values = storage.flat() if is_flat else np.ascontiguousarray(storage.view()).reshape(-1)
@@ -141,7 +141,7 @@ class Tensor:
         With `copy=False` older libraries get the memory too, and must not write to it.
 
         Raises:
-            BufferError: `copy` is False, and the value is a state's, which steps write to.
+            BufferError: `copy` is False, and the value belongs to a state, which steps write to.
         """
         if self.dtype is dtypes.bfloat16:
             raise refusal(
@@ -225,7 +225,7 @@ class Tensor:
         self._since = NO_HISTORY
 
     def rebind(self, other: Tensor) -> None:
-        """Take the value of `other`, of the same shape and dtype: in-place assignment.
+        """Takes the value of `other`, of the same shape and dtype: in-place assignment.
 
         Raises:
             TrainerError: the tensor was created outside of the traced step that assigns to it.
@@ -255,7 +255,7 @@ class Tensor:
         return f"Tensor({np.array2string(self.numpy(), separator=', ', prefix='Tensor(')}, {what})"
 
     def __format__(self, specification: str) -> str:
-        """As the number that a tensor without axes holds."""
+        """Formats a tensor without axes like the number that it holds."""
         return format(self.item() if specification and not self.ndim else str(self), specification)
 
     __hash__ = object.__hash__
@@ -329,12 +329,12 @@ _new_tensor = Tensor.__new__
 
 
 def cast(node: Node, dtype: DType) -> Node:
-    """`node` rounded to `dtype`; itself if it has that."""
+    """`node` rounded to `dtype`; `node` itself if it has this dtype."""
     return node if node.dtype is dtype else p.cast(node, dtype)
 
 
 def wrapped(node: Node, *sources: Tensor) -> Tensor:
-    """A handle to `node`, computed from `sources`; evaluates it if the unread history exceeds its limit.
+    """Returns a handle to `node`, computed from `sources`; evaluates it if the unread history exceeds its limit.
 
     A node with a handle, or one that several users share, gets an alias.
     """
@@ -356,7 +356,7 @@ def wrapped(node: Node, *sources: Tensor) -> Tensor:
 
 
 def _bound_history(tensor: Tensor, sources: Sequence[Tensor]) -> None:
-    """Measure the history; evaluate if it exceeds the limit, else store in `_since` what was measured."""
+    """Measures the history; evaluates the tensor if it exceeds the limit, else stores the measured size in `_since`."""
     if tracing.active() is not None:
         return
     nodes, pages = history.cost(tensor.node)
@@ -368,11 +368,11 @@ def _bound_history(tensor: Tensor, sources: Sequence[Tensor]) -> None:
     tensor._since = tensor.node.sequence - min(nodes + pages, history.UNREAD_LIMIT * 3 // 4)
     for source in sources:
         if not source.is_state and source._since < tensor._since:
-            source._since = tensor._since  # its history is a part of what was counted
+            source._since = tensor._since  # its history is part of the measured one
 
 
 def evaluate(*tensors: Tensor) -> None:
-    """Compute the values of `tensors` together, immediately."""
+    """Computes the values of `tensors` together, immediately."""
     recorder = tracing.active()
     if recorder is not None:
         recorder.on_read("evaluate")
@@ -389,7 +389,7 @@ def as_tensor(value: Any, dtype: DType | None = None, operation: str = "asarray"
     """`value` (a tensor, a Python number, an array, or nested lists of numbers) as a tensor. Arrays are copied."""
     if isinstance(value, Tensor):
         return value if dtype is None or value.dtype is dtype else value.astype(dtype)
-    is_nan = isinstance(value, float) and value != value  # it has a sign, which a constant has not
+    is_nan = isinstance(value, float) and value != value  # NaN has a sign, which a constant lacks
     if isinstance(value, NUMBERS) and not (isinstance(value, np.generic) or is_nan):
         if dtype is None:
             return Tensor(p.constant(value, default_of(value)))
@@ -404,8 +404,8 @@ def as_tensor(value: Any, dtype: DType | None = None, operation: str = "asarray"
 def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "asarray") -> Storage:
     """`value` in new row-major memory, converted to `dtype` as `cast` does.
 
-    Nested lists of Python floats are converted from float64, and are float32 where no dtype is given. With a dtype, an
-    array may have a NumPy dtype that tensors do not support (longdouble).
+    Nested lists of Python floats are converted from float64, to float32 if no dtype is given. With a dtype, an array
+    may have a NumPy dtype that tensors do not support (longdouble).
 
     Raises:
         TrainerError: the lists are ragged, or have elements that are neither bools nor numbers.
@@ -427,7 +427,7 @@ def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "as
     if dtype is None and found is dtypes.complex128 and not isinstance(value, np.ndarray | np.generic):
         dtype = dtypes.complex64
     target = dtype or found
-    if found is dtypes.bfloat16:  # NumPy has bfloat16 from ml_dtypes
+    if found is dtypes.bfloat16:  # a NumPy array with the bfloat16 of ml_dtypes
         array, found = array.astype(np.float32), dtypes.float32
     if target is None or array.dtype.kind not in "biufc":
         raise refusal(
@@ -445,7 +445,7 @@ def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "as
 
 
 def _check_real(operation: str, array: np.ndarray, dtype: DType) -> None:
-    """Raise if complex numbers would be converted to real ones."""
+    """Raises if complex numbers would be converted to real ones."""
     if array.dtype.kind == "c" and not dtype.is_complex and dtype is not dtypes.bool_:
         hint = "Take the real part, the imaginary part or the absolute value first."
         raise refusal(operation, f"complex numbers are not of {dtype}", found=array.dtype, hint=hint)

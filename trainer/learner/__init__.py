@@ -1,6 +1,6 @@
 """The learner: runs a task with optimizers, schedules, validation and checkpoints.
 
-Names are imported when they are first asked for: who only predicts needs few of the modules.
+Names are imported on first use: code that only predicts needs few of the modules.
 """
 
 from typing import TYPE_CHECKING

@@ -22,7 +22,7 @@ _is_evaluation: ContextVar[bool] = ContextVar("is_evaluation", default=False)
 
 @contextmanager
 def running_evaluation(is_evaluation: bool) -> Iterator[None]:
-    """A step of a program: training steps change parameters; evaluations change only the sums of metrics."""
+    """Marks steps in this context as evaluation (only sums of metrics change) or training (parameters change)."""
     token = _is_evaluation.set(is_evaluation)
     try:
         yield
@@ -34,8 +34,8 @@ def running_evaluation(is_evaluation: bool) -> Iterator[None]:
 def tuned(config: AutotuneConfig, sink: EventSink, check: Callable[[], None]) -> Iterator[None]:
     """Tunes the kernels of programs traced inside this context, as `config` sets.
 
-    Each decision becomes an `autotune` event, the time of each kernel in a step a `step` event, and the progress of
-    measurements the phase "autotune".
+    Emits an `autotune` event for each decision, a `step` event with the times of a step's kernels, and the progress of
+    measurements as the phase "autotune".
 
     Args:
         check: called while the run waits for decisions ("upfront"); its exceptions end the run.

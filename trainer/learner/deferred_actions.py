@@ -1,7 +1,7 @@
 """Runs actions that need a step's results: immediately, or, on an asynchronous device, after the next step is
 submitted.
 
-Nothing waits for the current step: rows of metrics, logs, guards and checkpoints are one step late there.
+On such a device nothing waits for the current step: rows of metrics, logs, guards and checkpoints are one step late.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class DeferredActions:
     Order of calls: submitted(fence of a run) → add(action), … → submitted(fence of the next run) → …
 
     Attributes:
-        verdict: the first one that an action returned; no further action runs until `clear`.
+        verdict: the first verdict that an action returned; no further action runs until `clear`.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class DeferredActions:
         self.verdict: Verdict | None = None
 
     def submitted(self, fence: Fence) -> None:
-        """A step was submitted; runs the actions that wait for the previous one."""
+        """Runs the actions that wait for the previous step; `fence` is that of the step just submitted."""
         if self.settle() is None:
             self._fence = fence
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def device_for(config: RunConfig, group: Group = ALONE) -> Any:
     """The argument for `engine.device`: the process's device, or one with another thread pool or numerics class.
 
-    Of several processes on a machine, each has its own GPU: `cuda:N` is that of the first one.
+    Each process on a machine has its own GPU; with `cuda:N`, the first process has GPU N.
 
     Raises:
         TrainerError: the machine has fewer GPUs than processes.
@@ -54,7 +54,7 @@ def _gpu_of(group: Group, first: int) -> int:
 
 @functools.cache
 def _fast_gpu(index: int) -> Any:
-    """One device for each GPU: kernels, memory and streams are its own."""
+    """The device of a GPU with fast numerics, created once: it has separate kernels, memory and streams."""
     from trainer.engine.targets.cuda.device import CudaDevice
 
     return CudaDevice(index, numerics="fast")

@@ -45,8 +45,8 @@ class DryRun:
         validations: number of validations; None with `total_steps`. validation_seconds: one of them, with samples.
         checkpoint_bytes, checkpoint_seconds: size of one checkpoint on disk, and the time to write it.
         peak_memory: maximum resident memory of the training process. cache_memory: size of the cache of decoded items
-            once full; part of peak_memory unless `data_processes` workers share it. data_memory: the memory that these
-            workers have for themselves, those that were killed not included (`killed_data_processes`).
+            once full; part of peak_memory unless `data_processes` workers share it. data_memory: private memory of
+            these workers, without the killed ones (`killed_data_processes`).
         first_epoch_seconds, epoch_seconds: an epoch of steps, with its share of the validations.
         total_seconds: all steps and validations.
     """
@@ -76,7 +76,7 @@ class DryRun:
 
 @dataclass(frozen=True)
 class Timing:
-    """The mean of some steps."""
+    """Mean seconds per step, number of timed steps, and fraction of the time spent waiting for data."""
 
     seconds: float
     steps: int
@@ -84,14 +84,14 @@ class Timing:
 
 
 def dry_run(training: Training, *, seconds: float) -> DryRun:
-    """Step, validate, write samples, write a checkpoint and take it up again; the training's run directory gets files.
+    """Runs steps, validates, writes samples and a checkpoint to the training's run directory, and resumes from it.
 
     Args:
-        seconds: steps are timed for at least this long; 0: only what is compiled and the memory matter, and validations
-            are short.
+        seconds: steps are timed for at least this long; 0: only compilation and memory matter, and validations are
+            short.
 
     Raises:
-        TrainingFailure: a number is not finite, or memory ends.
+        TrainingFailure: a number is not finite, or memory runs out.
     """
     batch = training.splits.train.batch(0, 0)
     length = training.plan.steps_per_epoch
@@ -160,11 +160,11 @@ def dry_run(training: Training, *, seconds: float) -> DryRun:
 def timed_steps(
     training: Training, passes: Iterable[tuple[int, int]], *, warm_up: int, seconds: float
 ) -> tuple[Timing | None, int]:
-    """Time steps for `seconds`, or until the passes end; also returns the number of steps that were run.
+    """Times steps for `seconds`, or until the passes end; also returns the number of steps that were run.
 
     Args:
         passes: epochs, each with the number of its first steps to run.
-        warm_up: steps that are left out: they compile, or take batches that were prepared ahead.
+        warm_up: number of first steps that are not timed: they compile, or use batches that were prepared in advance.
     """
     progress, every, loader = training.progress, training.config.train.log_every_steps, training.splits.train
     length = training.plan.steps_per_epoch
@@ -195,14 +195,14 @@ def timed_steps(
 
 
 def go_on(verdict: Verdict | None) -> None:
-    """Raise what a verdict would end the run by; there is nothing to go back to."""
+    """Raises the failure of a verdict: a dry run does not roll back."""
     if verdict is not None:
         raise verdict.failure
 
 
 def validation_seconds(training: Training, most: int) -> float:
-    """Validate at most this many batches twice, the second time by the clock: the first compiles. 0 where nothing is
-    validated.
+    """Returns the seconds of a validation with samples, extrapolated from at most `most` batches; 0 without validation
+    data. The batches are validated twice and only the second pass is timed, because the first one compiles.
     """
     loader = training.splits.valid
     if loader is None:
@@ -211,7 +211,7 @@ def validation_seconds(training: Training, most: int) -> float:
     timed = min(planned, most)
     go_on(training.validate(timed))
     training.show_samples()
-    training.measuring.settle(wait=True)  # what is evaluated aside takes time from what is timed
+    training.measuring.settle(wait=True)  # evaluations in other processes would slow the timed pass
     began = time.perf_counter()
     go_on(training.validate(timed))
     between = time.perf_counter()
@@ -223,7 +223,7 @@ def validation_seconds(training: Training, most: int) -> float:
 
 @dataclass(frozen=True)
 class Kept:
-    """A cache of decoded items once all were read: `needed` bytes of them, of which it keeps `size`."""
+    """A cache of decoded items after all were read: they need `needed` bytes, and it keeps `size` of these."""
 
     needed: int
     limit: int
@@ -234,7 +234,7 @@ class Kept:
 
 
 def cache_growth(caches: list[tuple[ItemCache, int]]) -> tuple[list[Kept], int]:
-    """Each cache once its data set was read, in the order given, and by how many bytes all of them grow until then."""
+    """The caches after their data sets were read, in the given order, and the bytes by which they grow until then."""
     used, items = sum(cache.bytes_used for cache, _ in caches), sum(len(cache) for cache, _ in caches)
     kept = [Kept(math.ceil(used * length / max(1, items)), cache.limit) for cache, length in caches]
     return kept, max(0, sum(cache.size for cache in kept) - used)
@@ -264,7 +264,7 @@ def peak_memory() -> int:
 
 
 def private_memory_of_children() -> int:
-    """The highest resident memory of all child processes so far, without that which they share, in bytes."""
+    """The highest resident memory of all child processes so far, without shared memory and files, in bytes."""
     import psutil  # imported on first use: it takes 10 ms
 
     total = 0
@@ -273,7 +273,7 @@ def private_memory_of_children() -> int:
         if found:
             total += max(0, found["VmHWM"] - found["RssFile"] - found["RssShmem"])
         else:
-            with suppress(psutil.Error):  # it has ended
+            with suppress(psutil.Error):  # the child has ended
                 total += child.memory_info().rss
     return total
 

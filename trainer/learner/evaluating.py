@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _do_nothing() -> None:
-    """Other processes do not come to this place."""
+    """Replaces `between` in code that other processes don't run."""
 
 
 class Evaluator:

@@ -35,8 +35,8 @@ def not_finite(metric: str, step: int, learning_rates: dict[str, float], saved_s
 def out_of_memory(
     step_name: str, report: MemoryReport | None, config: RunConfig, error: MemoryError | None = None
 ) -> TrainingFailure:
-    """The failure for a step that exceeds the device's memory; `report` lists the step's memory, if known. Without it
-    `error` may say what held the memory.
+    """The failure for a step that exceeds the device's memory; `report` lists the step's memory, if known. Without it,
+    `error` may describe the memory use.
     """
     train, found = config.train, error.found if isinstance(error, TrainerError) else None
     if report is not None:

@@ -37,7 +37,7 @@ class Inbox:
         self._is_paused = False
 
     def interrupt(self, signal_number: int) -> None:
-        """Notes a signal. Only sets a number, so signal handlers may call it."""
+        """Records a signal. Only sets a number, so signal handlers may call it."""
         self._signal = signal_number
 
     def ask(self, what: str) -> None:
@@ -45,12 +45,12 @@ class Inbox:
         self._asked.append(Request(f"own-{next(self._numbers)}", what, {}))
 
     def check(self) -> None:
-        """As `check_together`, where other processes may not be: of several, none does anything."""
+        """Calls `check_together` if there is one process. With several it does nothing: others may not call it here."""
         if self._group.size == 1:
             self.check_together()
 
     def check_together(self) -> None:
-        """Receives new requests, those of rank 0 in all processes of the training; blocks while paused.
+        """Receives new requests; all processes of a training receive those of rank 0. Blocks while paused.
 
         Raises:
             Stopped: training has to end.

@@ -76,7 +76,7 @@ class Keeping:
         self._measuring.settle_within(LATE_VALUES_SECONDS)
         if verdict is None and not (progress.micro_batch and progress.is_saved_whole):
             verdict = self._saving.save("stopped", wait=True)
-        self._group.from_first()  # which may ask the others for their part of the state until then
+        self._group.from_first()  # until here, rank 0 may ask the others for their part of the state
         if verdict is not None and not self._goes_back(verdict):
             raise verdict.failure
 
@@ -84,7 +84,7 @@ class Keeping:
         """Resumes from a checkpoint, or from the latest one of a run directory; see `is_forced`."""
         self._deferred.clear()
         with phase("resume", self._tell):
-            if self._group.is_first:  # others read the checkpoint that rank 0 has found whole
+            if self._group.is_first:  # other ranks read the checkpoint that rank 0 found complete
                 folder = self._state.take_up(place, is_forced=self.is_forced)
                 self._group.from_first(folder)
             else:

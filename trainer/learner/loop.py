@@ -60,8 +60,8 @@ class Learner:
 
     Args:
         task_class: creates the task from (config, options).
-        config: of the run. `model.normalization` is used as it is: `weights.sources.settled` sets it to that of
-            `model.weights`, as `trainer run` does.
+        config: config of the run. `model.normalization` is used unchanged; `trainer run` first sets it to that of
+            `model.weights` with `weights.sources.settled`.
         paths: the run directory for checkpoints and tracebacks; None: none are written.
         sink: receives every event.
         requests: returns control requests; called once per step.
@@ -71,7 +71,7 @@ class Learner:
         hooks: hooks in addition to those of the config.
         wait: sleeps while paused.
         disk: writes the checkpoints; tests pass one that fails.
-        group: the processes that train together; rank 0 alone has `paths`, a sink and requests.
+        group: the processes that train together; only rank 0 has `paths`, a sink and requests.
     """
 
     def __init__(
@@ -195,8 +195,8 @@ class Learner:
 
     @contextmanager
     def _on_device(self, autotune: AutotuneConfig | None) -> Iterator[None]:
-        """Inside this context, the config's device computes, tuned as `autotune` sets. Its own code is compiled on
-        first use.
+        """Inside this context, the config's device is used, with kernels tuned as `autotune` sets. The device's code is
+        compiled on first use.
         """
         with ExitStack() as entered:
             with phase("device", self._sink):
@@ -206,7 +206,7 @@ class Learner:
             yield
 
     def _prepare(self) -> Training:
-        """Loads the data, builds the model."""
+        """Loads the data and builds the model."""
         with phase("data", self._sink) as reading:
             self.task.opening = self._opening(reading)
             splits: DataSplits = self.task.data()
@@ -231,7 +231,7 @@ class Learner:
             is_divided = self.config.train.shard_optimizer
             with partitioned(Partition(self.group.rank, self.group.size) if is_divided else Partition()):
                 self.task.build()
-            if self.resume is None:  # a checkpoint replaces them
+            if self.resume is None:  # a checkpoint would replace these weights
                 for line in start_from(self.config.model, parts_of(self.task).modules, self.task.head):
                     self._sink(LogEvent(line))
             hooks = (*self.task.hooks(), *self._hooks) if self.group.is_first else ()
@@ -267,7 +267,7 @@ class Learner:
         self._sink(BadItemEvent(item.source, item.reason, item.action, item.count))
 
     def _tell_skipped(self, training: Training) -> None:
-        """The number of skipped items and records by reason."""
+        """Warns with the number of skipped items and records by reason."""
         reasons = sum((loader.bad_items for loader in training.splits.all()), self._bad_records)
         if reasons and self.config.data.on_error == "skip":
             counted = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
@@ -277,7 +277,7 @@ class Learner:
         """Ends the training after the current step, with a checkpoint; callable from a signal handler."""
         self.inbox.interrupt(signal_number)
 
-    # --- looking at a step ----------------------------------------------------------------------------------------
+    # --- inspecting a step ----------------------------------------------------------------------------------------
 
     def autotune(self) -> None:
         """Measures the kernels of the training and validation steps now, and stores the decisions for later runs.
@@ -310,9 +310,9 @@ class Learner:
                 self._close(training)
 
     def find_rate(self, learning_rates: Sequence[float], **settings: Any) -> FoundRate:
-        """Finds a learning rate by steps at each of these and short trainings; see `rate_trials.find_rate`.
+        """Finds a learning rate by steps at each of `learning_rates` and short trainings; see `rate_trials.find_rate`.
 
-        The learner's config should be that of `for_range_test`. Nothing is written.
+        The learner's config should come from `range_test.for_range_test`. Nothing is written.
 
         Raises:
             TrainerError: the training would fail, or no learning rate can be suggested.

@@ -46,7 +46,7 @@ AVERAGED = "ema/"
 
 @dataclass(frozen=True)
 class Occasion:
-    """When and on which split something was measured; `prefix` starts the names (of averaged weights `AVERAGED`)."""
+    """The step, epoch and split of a measurement; `prefix` starts the names (`AVERAGED` for averaged weights)."""
 
     step: int
     epoch: float
@@ -98,7 +98,7 @@ class Measuring:
         return any(name.startswith(f"{split}/") for name in self._awaited)
 
     def take(self, meter: Meter, occasion: Occasion, read: Read = State.numpy) -> dict[str, float]:
-        """The values of a period that ends here (as `Meter.take`). Writes and reports the reports.
+        """Returns the values of the period that ends here, as `Meter.take`; writes its reports and emits their events.
 
         Values folded in other processes are reported when available, unless the training needs them now.
         """

@@ -29,7 +29,7 @@ class Meter:
         self._kept: dict[str, dict[str, np.ndarray]] = {}
 
     def hand_over(self, handed: Sequence[Handed], at: tuple[Any, ...], rows: int) -> None:
-        """Reads all rows of a step, of `rows` for each shard, and sends them to be folded; `at` names the batch in
+        """Reads all rows of a step, `rows` per shard, and sends them to be folded; `at` names the batch in
         errors.
 
         Raises:
@@ -49,14 +49,14 @@ class Meter:
             self._folders[place].put(self.tally.name, form, sources, at)
 
     def take(self, read: Read = State.numpy) -> Taken:
-        """The values so far. Starts a new period of folded metrics; `tally.reset` starts one of sums."""
+        """The values so far. Starts a new period of folded metrics; `tally.reset` does so for sums."""
         numbers, reports = self._summed(read)
         asked = {place: self._folders[place].values(self.tally.name) for place in self._opened}
         self._reset_folders()
         return Taken(numbers, reports, asked)
 
     def values(self) -> dict[str, float]:
-        """The value of each metric so far, without those folded in another process."""
+        """The value of each metric so far, without those folded in the process "aside"."""
         numbers, _ = self._summed(State.numpy)
         for place in self._opened:
             if place != "aside":
@@ -117,7 +117,7 @@ class Taken:
         self.numbers, self.reports, self._asked = numbers, reports, asked
 
     def wait(self, *, aside: bool) -> None:
-        """Waits for values that processes compute; for background ones only on request.
+        """Waits for values that processes compute; for those of the process "aside" only if `aside`.
 
         Raises:
             Exception: an exception of a metric.
@@ -127,7 +127,7 @@ class Taken:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all values are available; receives new ones."""
+        """Whether all values are available; first collects new ones."""
         for place in [place for place, answer in self._asked.items() if answer.is_there]:
             self._add(self._asked.pop(place))
         return not self._asked

@@ -1,4 +1,4 @@
-"""How a run ended: from the exception to the outcome, and from the outcome to the end event."""
+"""Converts the exception that ended a run to an outcome, and the outcome to the end event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DONE, FAILURE, USER_MISTAKE = 0, 1, 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """`status` is done, stopped, pruned (by a sweep), interrupted or failed.
+    """The result of a run: `status` is done, stopped, pruned (by a sweep), interrupted or failed.
 
     `metrics` are the last values by "split/name"; `error` is the exception of a failed run.
     """

@@ -73,7 +73,7 @@ class CompilePhases:
 
     @contextmanager
     def watching(self, what: str) -> Iterator[None]:
-        """Around the first run of the program called `what`."""
+        """Reports the phases of the first run of the program called `what`, inside the context."""
         self._running = Phase("trace", self._sink)
         self._running.progress(0, 1, what)
         try:
@@ -84,7 +84,7 @@ class CompilePhases:
         self._switch(None)
 
     def report(self, done: int, total: int, now: str) -> None:
-        """Reports compilation: `done` of `total` kernels are ready, and what is in progress; 0 of 0 while planning."""
+        """Reports compilation: `done` of `total` kernels are ready, `now` is in progress; 0 of 0 while planning."""
         if self._running is not None and not total:
             self._running.progress(0, 1, now)
             return

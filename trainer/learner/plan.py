@@ -42,6 +42,6 @@ class Plan:
 
     @classmethod
     def for_config(cls, train: TrainConfig, splits: DataSplits) -> Plan:
-        """The length of a run with these loaders, as `train:` sets it."""
+        """Returns the length of a run with these loaders, as set by `train:`."""
         steps_per_epoch = -(-splits.train.steps_per_epoch // train.accumulate)
         return cls(steps_per_epoch, train.steps if train.steps is not None else (train.epochs or 0) * steps_per_epoch)

@@ -48,7 +48,7 @@ class LossScale:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the factor changes; a constant one is not a state."""
+        """Whether the factor changes; a constant factor is not saved."""
         return self.backoff != 1.0
 
     def scaled(self, loss: Tensor) -> Tensor:
@@ -75,8 +75,8 @@ class LossScale:
         return functools.reduce(engine.logical_and, found) if found else None
 
     def update(self) -> Tensor | None:
-        """Updates the factor after the optimizers of a step; returns whether all was finite, None if no optimizer
-        stepped.
+        """Updates the factor after the optimizers of a step; returns whether all gradients were finite, or None if no
+        optimizer stepped.
         """
         is_good = self.was_finite()
         if is_good is None:
@@ -90,5 +90,5 @@ class LossScale:
         return is_good
 
     def named_states(self) -> dict[str, State]:
-        """What the next step depends on, by name."""
+        """The states on which the next step depends, by name."""
         return {state.name: state for state in (self.factor, self.good_steps)}

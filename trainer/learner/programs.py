@@ -24,7 +24,7 @@ from trainer.learner.worst_items import ITEMS, Scoring
 from trainer.metrics import Predictions
 
 GRADIENT_NORM = "gradient_norm"
-"""The role, and the predictions' name, of the loop's own output."""
+"""The role and the name of the predictions that the loop itself adds to the output of a step."""
 
 Progress = Callable[[int, int, str], None]
 """Receives compilation progress: done, total (0: unknown), current item."""
@@ -62,8 +62,8 @@ class Program:
         self._frozen = (" ".join(frozen),) if frozen else ()
 
     def __call__(self, batch: Mapping[str, np.ndarray], *flags: Any) -> list[Handed]:
-        """Runs the step on a batch; each combination of flags is a separate program. Returns the rows to pass on, of
-        each shard.
+        """Runs the step on a batch; each combination of flags is a separate program. Returns the rows of
+        each shard to pass on.
         """
         with running_evaluation(not self._is_training), nullcontext() if self._is_training else engine.per_item():
             handed: Any = self.step(batch, *flags, *self._frozen)
@@ -72,7 +72,7 @@ class Program:
 
 
 def joined(group: Group, handed: Sequence[Handed]) -> list[Handed]:
-    """On rank 0 what the step handed on of all shards, in order; on others nothing."""
+    """Returns, on rank 0, the rows that the step passed on from all shards, in order; on other ranks, nothing."""
     if group.size == 1 or not any(handed):
         return list(handed)
     own = [{place: {name: _array(value) for name, value in rows.items()} for place, rows in each.items()}
@@ -102,8 +102,8 @@ def train_program(
 ) -> Program:
     """Forward, backward, update and metric sums of one batch as one program.
 
-    Its flag states whether the batch is the last of its step; `number` counts completed steps. Batch norms that
-    are frozen and later unfrozen make it another program.
+    Its flag states whether the batch is the last of its step; `number` counts completed steps. Unfreezing frozen
+    batch norms makes it another program.
     """
     config = task.config.train
 
@@ -159,10 +159,10 @@ def evaluation_program(
 
 
 def _never_empty(batch: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor | None]:
-    """The rows of a shard, and whether any is no padding; None without shards, whose batches always have one.
+    """The rows of a shard, and whether any row is not padding; None without shards, since a whole batch always has one.
 
-    The mean loss of padding alone is undefined: in such a shard all rows have weight 1, and its loss and metrics are
-    ignored.
+    The mean loss of padding alone is undefined: all rows of a shard with only padding get weight 1, and its loss and
+    metrics are ignored.
     """
     if shard_count() == 1 or "weight" not in batch:
         return batch, None

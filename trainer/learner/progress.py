@@ -45,7 +45,7 @@ class Progress:
     seconds: float = 0.0
     rollbacks: int = 0
     finished: str | None = None
-    """Why training ended before its planned end."""
+    """The reason if training ended before its planned end."""
 
     def position(self, plan: Plan) -> tuple[int, int]:
         """The next (epoch, step within it)."""
@@ -120,7 +120,7 @@ class Progress:
             "seed": config.seed,
             "numerics": _numerics(config),
         }
-        # classes added after the checkpoint
+        # settings added after the checkpoint was written
         known = {**type(config.numerics)().model_dump(mode="json"), "shards": 1}
         state = {**state, "numerics": {**known, **state["numerics"]}}
         for name, value in expected.items():
@@ -170,12 +170,12 @@ def other_versions(before: Mapping[str, str]) -> str:
 
 
 def _numerics(config: RunConfig) -> dict[str, Any]:
-    """Everything of the config that determines the bits of equal computations."""
+    """All values of the config that determine the bits of a computation."""
     return {**config.numerics.model_dump(mode="json"), "shards": config.train.shards}
 
 
 def _plain(value: float) -> float | str:
-    """As JSON has it."""
+    """The value for JSON: text if it is not finite."""
     return value if math.isfinite(value) else str(value)
 
 

@@ -1,10 +1,10 @@
 """A learning-rate range test: steps at growing learning rates, and the rate that the curve of the loss suggests.
 
-The test is of Smith, "Cyclical Learning Rates for Training Neural Networks" (2017), section 3.3. The curve suggests a
-fraction of the rate with the lowest loss, as the rule `minimum` of fastai (fastai/callback/schedule.py), but in the
-first of the deep valleys. An average of past losses, as fastai's, lags behind by decades with a hundred steps: the
-curve is smoothed to both sides instead. Short trainings around that rate then decide (`rate_trials`): the weights of
-the test have been through all smaller rates, so that its curve alone misses the best rate by up to a decade.
+The test is that of Smith, "Cyclical Learning Rates for Training Neural Networks" (2017), section 3.3. The curve
+suggests a fraction of the rate with the lowest loss, like fastai's rule `minimum` (fastai/callback/schedule.py), but
+in the first of the deep valleys. With a hundred steps, fastai's average of past losses lags by decades; this curve is
+smoothed in both directions instead. Short trainings around that rate then decide (`rate_trials`): the test trains its
+weights at all smaller rates first, so its curve alone misses the best rate by up to a decade.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trainer.learner.training import Training
 
 WINDOW = 11
-"""Losses of which the median shows a divergence: single spikes, from which training recovers, do not."""
+"""Number of recent losses whose median detects divergence: training recovers from single spikes."""
 DIVERGENCE = 4.0
 """The test ends when the median loss exceeds its minimum by this factor."""
 WIDTH = 0.2
@@ -40,7 +40,7 @@ LEAST_FALL = 0.01
 RISE = 0.5
 """A rise by more than this fraction of the fall before it ends a valley of the curve."""
 DEEP = 0.75
-"""Minimum depth of the valley that counts, as a fraction of the depth of the deepest one."""
+"""Minimum depth of the chosen valley, as a fraction of the depth of the deepest one."""
 
 Progress = Callable[[int, int, float], None]
 """Receives the progress: steps done, steps in total, the learning rate of the next step."""
@@ -53,7 +53,7 @@ class RangeTest:
     Attributes:
         learning_rates: the learning rate of each step, growing by a constant factor.
         losses, smoothed: the training loss of each step, and its curve.
-        lowest: the learning rate at the lowest place of the curve.
+        lowest: the learning rate at the minimum of the curve.
         is_diverged: whether the test ended early because the loss diverged.
     """
 
@@ -70,9 +70,9 @@ def geometric(start: float, stop: float, steps: int) -> list[float]:
 
 
 def smooth(learning_rates: Sequence[float], losses: Sequence[float]) -> list[float]:
-    """The losses as a curve over the logarithm of the learning rate: means of running medians, with weights of Gauss.
+    """Smooths the losses over the logarithm of the learning rate: Gaussian-weighted means of running medians.
 
-    The medians, of five losses, leave out spikes.
+    Each median is that of five losses, which removes spikes.
     """
     places, values = np.log10(np.asarray(learning_rates, np.float64)), np.asarray(losses, np.float64)
     medians = np.median(sliding_window_view(np.pad(values, 2, mode="edge"), 5), axis=1)
@@ -83,8 +83,8 @@ def smooth(learning_rates: Sequence[float], losses: Sequence[float]) -> list[flo
 def lowest(losses: Sequence[float]) -> int | None:
     """The index of the lowest smoothed loss in the first of the deep valleys; None if the loss never fell.
 
-    At large rates the weights can jump to a place of low loss that no training would find: of two valleys of about the
-    same depth, the first is the one that counts.
+    At large rates the weights can jump to a place of low loss that no training would find. Therefore the first of two
+    valleys of about the same depth is chosen.
     """
     if not losses:
         return None
@@ -104,7 +104,7 @@ def lowest(losses: Sequence[float]) -> int | None:
 def for_range_test(config: RunConfig) -> RunConfig:
     """The config with constant learning rates, and without metrics, averages and hooks, which the test doesn't use.
 
-    Its `schedule`, which no optimizer uses then, is that of the first optimizer.
+    Its `schedule` is that of the first optimizer; no optimizer uses it in the test.
     """
     schedules: list[Any] = []
 
@@ -132,10 +132,10 @@ def for_range_test(config: RunConfig) -> RunConfig:
 def range_test(
     training: Training, learning_rates: Sequence[float], *, metric: str, progress: Progress = lambda *_: None
 ) -> RangeTest:
-    """Takes a step at each learning rate until the loss diverges, and finds the lowest place of the curve.
+    """Takes a step at each learning rate until the loss diverges, and finds the minimum of the curve.
 
     Args:
-        metric: training metric that is the loss.
+        metric: name of the training metric that is the loss.
 
     Raises:
         TrainerError: the training reports no such metric, or the loss never falls.
@@ -169,7 +169,7 @@ def range_test(
 def losses_at(
     training: Training, learning_rates: Sequence[float], *, metric: str, progress: Progress
 ) -> Generator[float, None, None]:
-    """Takes a step at each learning rate, from the first batch of the data on, and yields the loss of each.
+    """Takes a step at each learning rate, starting with the first batch of the data, and yields the loss of each step.
 
     The rate is that of the first optimizer; all other rates, of groups and further optimizers, keep their ratio to it.
     """
@@ -201,7 +201,7 @@ def _loss_of_a_step(training: Training, batches: Iterator[Mapping[str, Any]], me
 
 
 def _batches(training: Training) -> Generator[Mapping[str, Any], None, None]:
-    """The training batches of one epoch after the other."""
+    """Yields the training batches of all epochs in order."""
     for epoch in count():
         with training.epoch(epoch, 0) as batches:
             yield from batches

@@ -1,9 +1,9 @@
 """Short trainings that choose a learning rate: from equal weights, on equal batches, with the run's schedule.
 
-The first has the learning rate with the lowest loss of a range test. Further ones go from the best one to either side,
-until it lies between two worse ones; a parabola through the three gives the suggestion. Of losses that differ by noise
-alone, that of the largest rate counts as the best: a task that learns little in so few steps (`adding`) would otherwise
-get the smallest rate.
+The first has the learning rate with the lowest loss of a range test. The next ones have neighboring rates of the best
+one so far, until the best lies between two worse ones; a parabola through the three gives the suggestion. If losses
+differ only by noise, the largest rate counts as the best: a task that learns little in a few steps (`adding`) would
+otherwise get the smallest rate.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FoundRate:
 
     Attributes:
         curve: the range test.
-        trials: the short trainings, by increasing learning rate; none if only the range test was asked for.
+        trials: the short trainings, by increasing learning rate; none if only the range test was requested.
         suggestion: the suggested learning rate of the first optimizer.
         factors: learning rate of each optimizer by config key, relative to that of the first.
     """
@@ -67,20 +67,20 @@ class FoundRate:
 
 
 Progress = Callable[[str, int, int, float], None]
-"""Receives the progress: what is taken, its steps done and in total, the learning rate of the next step."""
+"""Receives the progress: the current test or training, its steps done and in total, the next step's learning rate."""
 
 
 def find_rate(
     training: Training, learning_rates: Sequence[float], *, trial_steps: int, metric: str,
     progress: Progress = lambda *_: None,
 ) -> FoundRate:  # fmt: skip
-    """Takes a range test, then short trainings around the learning rate with its lowest loss.
+    """Runs a range test, then short trainings around the learning rate with its lowest loss.
 
     Args:
         training: its config is that of `for_range_test`.
-        trial_steps: steps of a short training, in which it passes through the whole schedule of the run; 0: no
-            trainings, and the suggestion is a third of the rate with the lowest loss.
-        metric: training metric that is the loss.
+        trial_steps: steps of a short training, which goes through the whole schedule of the run; 0: no trainings, and
+            the suggestion is a third of the rate with the lowest loss.
+        metric: name of the training metric that is the loss.
 
     Raises:
         TrainerError: the training reports no such metric, the loss never falls, or every training diverges.
@@ -129,7 +129,7 @@ def best_rate(trials: Sequence[RateTrial], noise: float) -> float:
     if not 0 < at < len(trials) - 1:
         return best.learning_rate
     left, right = (min(max(trials[beside].loss - best.loss, 0.0), LARGE) for beside in (at - 1, at + 1))
-    return best.learning_rate * SPACING ** ((left - right) / (left + right) / 2)  # right > 0: the best is the largest
+    return best.learning_rate * SPACING ** ((left - right) / (left + right) / 2)  # right > 0: see `_best`
 
 
 def _best(losses: Mapping[int, float], noise: float) -> int:
@@ -145,7 +145,7 @@ def loss_at_end(losses: Iterable[float], total: int) -> float:
 
 
 def _compressed(schedule: Schedule, plan: Plan, steps: int) -> list[float]:
-    """The schedule's factors over the whole run, in at most `steps` steps."""
+    """The factors of the whole run's schedule, compressed to at most `steps` steps."""
     total = plan.total_steps or steps
     steps = min(steps, total)
     rate = learning_rate_for(1.0, schedule, plan)
@@ -164,7 +164,7 @@ def _ratios(training: Training) -> dict[str, float]:
 
 
 def _restart(training: Training) -> Callable[[], None]:
-    """A function that returns the training to its present state."""
+    """Returns a function that resets the training to its current state."""
     states = [state for group in training.state.groups().values() for state in group.values()]
     values = [state.numpy().copy() for state in states]
 

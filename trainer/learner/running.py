@@ -1,4 +1,4 @@
-"""Runs a task's programs: first runs as phases, and actions after a step has ended."""
+"""Runs a task's programs: reports first runs as phases, and runs actions after a step has ended."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Runner:
         Raises:
             TrainerError: processes have batches of different shapes.
         """
-        if self._group.size > 1:  # kernels are chosen from shapes: padding that differs would change the bits
+        if self._group.size > 1:  # kernels depend on shapes: different padding would change the bits
             self._group.require_same(
                 {"the shapes of a batch": {name: array.shape for name, array in batch.items()}},
                 hint="Set fixed sizes, such as data.max_objects, data.max_tokens or one of data.image_sizes.",

@@ -23,11 +23,11 @@ class Sample:
         image: uint8 [H, W] (gray) or [H, W, 3].
         caption: text below the image.
         annotations: plain JSON. The drawn ones are `boxes` (left, top, right, bottom in pixels), their `classes` and
-            `scores`, and `masks` (of each box: `size` [H, W] and `counts`, COCO's run lengths down the columns).
+            `scores`, and `masks` (for each box: `size` [H, W] and `counts`, COCO's run lengths down the columns).
         text: text instead of an image.
         prompt: number of characters at the start of the text that are the prompt of a generated text.
         mask: integers [H, W], the class of each pixel; 255 is not drawn.
-        class_names: of the mask's classes. A first one called "background" is not drawn.
+        class_names: names of the mask's classes. If the first is "background", it is not drawn.
     """
 
     name: str

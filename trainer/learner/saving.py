@@ -52,11 +52,11 @@ class Saved(Protocol):
 class Saving:
     """Saves a training; does nothing without a run directory.
 
-    A write error raises a TrainerError or gives a warning, as `checkpoint.on_error` sets. Since a thread writes, it
-    appears in a later call.
+    A write error raises a TrainerError or gives a warning, as `checkpoint.on_error` sets. A thread writes, so the
+    error appears in a later call.
 
     Args:
-        deferred, stopwatch: of the runs of the step.
+        deferred, stopwatch: those of the training step.
         guard: returns the verdict on the state before it is written.
         on_complete: called with the path of each completed checkpoint, relative to the run directory.
     """
@@ -83,8 +83,8 @@ class Saving:
             self.keeper = CheckpointKeeper(paths.checkpoints, tell, what_is_kept(config), disk=disk)
 
     def save(self, *reasons: str, wait: bool = False) -> Verdict | None:
-        """Copies the state and, once the step is done, writes it, unless the guard has a verdict; `wait` until it is
-        written.
+        """Copies the state and, once the step is done, writes it, unless the guard has a verdict. `wait`: returns
+        after it is written.
         """
         if self.keeper is None:
             return None
@@ -155,7 +155,7 @@ class Saving:
         return None if step is None else self.keeper.folder / f"step-{step}"
 
     def close(self) -> None:
-        """Lets the current checkpoint be completed, however training ended."""
+        """Waits until the current checkpoint is complete, however training ended."""
         try:
             if self.keeper is not None:
                 self.keeper.wait()

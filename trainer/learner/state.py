@@ -76,7 +76,7 @@ class TrainingState:
         """The remaining dependencies of the step after `progress`: for JSON, and arrays by file stem and name."""
         meter = self._measuring.train
         state = progress.to_json(self._config, self._plan, meter.tally.describe(), self.metrics)
-        if self._measuring.is_pending(progress.validated_step):  # it would be lost otherwise
+        if self._measuring.is_pending(progress.validated_step):  # its pending metrics would be lost otherwise
             state["validated_step"] = -1
         state["facts"] = facts_of(self._task, self._splits)
         return state, {"metrics": meter.folded()}
@@ -104,7 +104,7 @@ class TrainingState:
             is_forced: restore it even if data position, seed or numerics differ.
 
         Raises:
-            TrainerError: there is none, it is damaged, or it doesn't match the config.
+            TrainerError: there is no checkpoint, it is damaged, or it doesn't match the config.
         """
         folder, checkpoint = read_newest(place, lambda message: self._tell(WarningEvent(message)))
         try:

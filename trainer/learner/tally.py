@@ -48,8 +48,8 @@ class Tally:
         batches: number of batches in the current period.
     """
 
-    # `__slots__` hides the parts from what a traced step watches: with ten metrics that was 136 values, compared before
-    # every step.
+    # `__slots__` hides the attributes from the guards of a traced step: with ten metrics they were 136 values, compared
+    # before every step.
     __slots__ = (
         "_bad_step",
         "_checked",
@@ -86,7 +86,7 @@ class Tally:
             only_if: a scalar; false: the step, or the shard, is ignored.
 
         Raises:
-            TrainerError: a value is not as its metric needs it, or mixes rows of a batch with shards.
+            TrainerError: a value does not fit its metric, or mixes rows of a batch with shards.
         """
         sums: dict[tuple[str, str], Tensor] = {}
         given: dict[tuple[str, str], Predictions] = {}
@@ -165,7 +165,7 @@ class Tally:
             self._bad_step.assign(engine.where(is_first, step, self._bad_step))
 
     def _note_nan(self, nan: Sequence[Tensor], step: Tensor) -> None:
-        """Records the first row, bool [B] per role, that contains a NaN."""
+        """Records the first row with a NaN of each role; `nan` marks the rows with a NaN, bool [B] per role."""
         if not nan:
             return
         found = []
@@ -284,7 +284,7 @@ def _floats(measured: Measured) -> list[str]:
 
 
 def _has_nan(given: Predictions, role: str, only_if: Tensor | None) -> Tensor:
-    """Which rows have weight and contain a NaN, bool [B]."""
+    """Marks the rows that have weight and contain a NaN, bool [B]."""
     is_nan = engine.any(engine.isnan(engine.reshape(given[role], (given.rows, -1))), axis=1)
     counts = given.weight > 0
     return is_nan & (counts if only_if is None else counts & only_if)

@@ -1,4 +1,4 @@
-"""Task: what is trained, on which data, and the training step. The one class that a recipe defines."""
+"""Task, the one class that a recipe defines: the models, their data, and the training step."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Task:
         raise TrainerError(f"{type(self).__name__} has no `data` method")
 
     def data_root(self) -> Path:
-        """The folder that `data.root` names. Raises `TrainerError` where it is null."""
+        """The folder that `data.root` names. Raises `TrainerError` if it is null."""
         if self.config.data.root is None:
             raise TrainerError(f"{type(self).__name__} needs a data folder", where="data.root", expected="a folder")
         return self.config.data.root
@@ -108,10 +108,10 @@ class Task:
         """The data sets of `data.reader`, by split.
 
         Args:
-            fields: what the task needs of each item: "image", "boxes", ….
+            fields: the fields that the task needs of each item: "image", "boxes", ….
 
         Raises:
-            TrainerError: as the reader does; or the items of a split lack a field.
+            TrainerError: the reader can't read the data, or the items of a split lack a field.
         """
         data = self.config.data
         if data.reader is None:
@@ -167,7 +167,7 @@ class Task:
         return ()
 
     def optimizer_for(self, target: Target, name: str = "optimizer") -> Optimizer:
-        """The optimizer that the config calls `name` (or the only one of `optimizer:`), for `target`."""
+        """Creates the optimizer that the config calls `name` (or the only one of `optimizer:`), for `target`."""
         sections = self.config.all_optimizers()
         if name not in sections:
             raise TrainerError(
@@ -192,11 +192,11 @@ CATEGORY_IDS = "category_ids"
 
 
 LEARNED = "learned_settings"
-"""The fact with what the reader computed from the training data."""
+"""The fact with the settings that the reader computed from the training data."""
 
 
 def facts_of(task: Task, splits: DataSplits) -> dict[str, Any]:
-    """The task's knowledge of its data as plain values, such as class names and sizes, and whether it predicts.
+    """The facts of a task and its data as plain values, such as class names and sizes, and whether it predicts.
 
     Saved in checkpoints, so that `take_facts` replaces `data` for inference.
     """

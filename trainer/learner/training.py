@@ -102,7 +102,7 @@ class Training:
         self.measuring.await_for(self.optimizers)
         self.measuring.late = self.metrics.update
 
-    # --- telling --------------------------------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------------------------
 
     def tell(self, event: Event) -> None:
         """Emits an event; callable from any thread."""
@@ -166,7 +166,7 @@ class Training:
         self._train_program.prepare(self.progress.step)
 
     def step(self, batches: Iterator[Mapping[str, Any]]) -> Verdict | None:
-        """One step on the next batch, or several with gradient accumulation; returns the verdict on previous steps.
+        """Takes a step on one batch, or on several with gradient accumulation; returns the verdict on previous steps.
 
         Raises:
             Stopped: training has to end, and the step takes too long. Completed micro-batches are kept.
@@ -179,7 +179,7 @@ class Training:
         count = min(self.config.train.accumulate, self.splits.train.steps_per_epoch - first)
         for index in range(progress.micro_batch, count):
             if time.monotonic() - begun > LONG_STEP_SECONDS:
-                self.inbox.check()  # of several processes, the clocks differ
+                self.inbox.check()  # no effect with several processes, whose clocks differ
             take = partial(self._hand_over, at=("train", epoch, first + index))
             with self.group.pace.during(DATA):
                 batch = next(batches)
@@ -193,12 +193,12 @@ class Training:
         return None
 
     def _hand_over(self, handed: list[Handed], at: tuple[Any, ...]) -> None:
-        """Passes on the rows of a batch, of all processes."""
+        """Passes on the rows of a batch from all processes."""
         rows = self.splits.train.batch_size // self.config.train.shards
         self.measuring.train.hand_over(joined(self.group, handed), at, rows)
 
     def epoch(self, epoch: int, first: int) -> EpochBatches:
-        """The training batches of an epoch, from step `first` on, or from within that step."""
+        """The training batches of an epoch, from step `first` on, or from its next micro-batch on."""
         is_last = 0 < self.plan.total_steps <= (epoch + 1) * self.plan.steps_per_epoch
         start = first * self.config.train.accumulate + self.progress.micro_batch
         return self.splits.train.epoch(epoch, start=start, continues=not is_last)

@@ -1,4 +1,4 @@
-"""The decision of a guard, returned to the loop, which alone acts on it."""
+"""The decision of a guard, returned to the loop. Only the loop acts on it."""
 
 from __future__ import annotations
 

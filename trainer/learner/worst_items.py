@@ -1,8 +1,8 @@
-"""The worst items of an evaluation: found while it goes on, then shown as the task shows its samples.
+"""The worst items of an evaluation: found during the evaluation, then shown like the task's samples.
 
-in the traced step      Scoring.partial(returned) → what scores are computed from
+in the traced step      Scoring.partial(returned) → the inputs of the scores
 between steps           Search.add(part, items, weight)
-after the last          Search.found → pictures by the task's `samples`, a batch of one item each, and a report
+after the last step     Search.found → pictures by the task's `samples`, a batch of one item each, and a report
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from trainer.datasets import Loader
 
 ITEMS = "items"
-"""The name under which an evaluation's program gives what scores are computed from."""
+"""The key of the inputs of the item scores in the result of an evaluation's program."""
 
 WORST_ITEMS = "worst_items"
 """The report's name and kind."""
 
 
 class Scoring:
-    """The traced half; which score it is, is known once the step was traced."""
+    """The traced half; tracing the step sets `score`."""
 
-    __slots__ = ("score",)  # as of a tally: nothing of it is what a traced step watches
+    __slots__ = ("score",)  # hides it from the guards of a traced step, as in `Tally`
 
     def __init__(self) -> None:
         self.score: ItemScore | None = None
 
     def partial(self, returned: Any) -> dict[str, Tensor]:
-        """What the scores of the batch's items are computed from; nothing where there are none."""
+        """The inputs of the scores of the batch's items; empty if the items have no scores."""
         found = item_score(returned)
         if found is None:
             return {}
@@ -75,11 +75,11 @@ def worst_items_report(
     before_each: Callable[[], None],
     complain: Callable[[str], None],
 ) -> Report:
-    """The report of the worst items, with pictures as `folder/N/NAME.png` where the task has samples.
+    """The report of the worst items, with pictures as `folder/N/NAME.png` if the task has samples.
 
     Args:
-        root: the run directory, which files are named relative to.
-        complain: is told why there are no pictures.
+        root: the run directory; the report's files are relative to it.
+        complain: receives the reason if there are no pictures.
     """
     listed = []
     has_samples = type(task).samples is not Task.samples
@@ -89,7 +89,7 @@ def worst_items_report(
         if has_samples:
             try:
                 entry |= _shown(task, loader, item, folder / str(rank + 1), root)
-            except Exception as error:  # code of the task's, on a batch of a size that it may never have seen
+            except Exception as error:  # the task's code, on a batch size that it may not support
                 has_samples = False
                 complain(f"The worst items are listed without pictures: {type(task).__name__}.samples, of a batch of "
                          f"one item, said {type(error).__name__}: {error}")  # fmt: skip
@@ -98,7 +98,7 @@ def worst_items_report(
 
 
 def _shown(task: Task, loader: Loader, item: int, folder: Path, root: Path) -> dict[str, Any]:
-    """What the task shows of one item, written: the files, relative to `root`, and what is said below them."""
+    """Writes the task's samples of one item; returns their captions and their files, relative to `root`."""
     batch = {name: engine.asarray(values) for name, values in loader.single(item).items()}
     with engine.per_item():
         samples = list(task.samples(batch))

@@ -22,7 +22,7 @@ class TimeTaken:
         self._by_attempt: dict[int, float] = {}
 
     def see(self, record: Record) -> None:
-        """Adds a record; later ones of an attempt come later."""
+        """Adds a record; the records of an attempt arrive in order."""
         self._by_attempt[record.attempt] = record.since_start
 
     @property
@@ -75,7 +75,7 @@ def _still_counts(record: Record, last_step: float, rolled_back_to: float) -> bo
 
 
 def _keys(event: Event) -> dict[str, tuple[object, ...]]:
-    """Keys by name of what a later event can replace: the same metric, report or sample at the same step.
+    """Keys, by name, of the values that a later event can replace: the same metric, report or sample at the same step.
 
     Metrics that are computed in another process are reported with others or later, so each has its own key.
     """

@@ -21,7 +21,7 @@ NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 LATEST_SECONDS = 1e11
 """The year 5138: a later time is damage, and no calendar can display it."""
 MOST_INTEGER = 2**63 - 1
-"""JSON integers have any length, columns of numbers don't."""
+"""JSON integers have any length, but columns of numbers have 64 bits."""
 
 
 def encode(event: Event, *, time: float, since_start: float, attempt: int) -> bytes:
@@ -50,7 +50,7 @@ def encode(event: Event, *, time: float, since_start: float, attempt: int) -> by
 
 
 def decode(line: bytes | str) -> Record | None:
-    """The record in one complete line, or None when the line is not a JSON object (a torn or foreign line)."""
+    """The record in one complete line, or None if the line is not a JSON object (a torn or foreign line)."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):
@@ -59,7 +59,7 @@ def decode(line: bytes | str) -> Record | None:
 
 
 def decode_lines(lines: Sequence[bytes]) -> list[Record | None]:
-    """`decode` for several lines with one parser call, which costs more than parsing a line."""
+    """`decode` for several lines with one parser call, because a call costs more than parsing a line."""
     try:
         parsed = json.loads(b"[" + b",\n".join(lines) + b"]")
     except (ValueError, RecursionError):
@@ -131,7 +131,7 @@ def json_value(value: Any) -> Any:
     raise TypeError(f"an event can't hold a {type(value).__name__}: {value!r}")
 
 
-# --- reading: a function a declared type, from a JSON value to the field's value, None when it doesn't fit ----------
+# --- reading: one function per declared type converts a JSON value to the field's value, or None if it doesn't fit --
 
 
 def _read_text(value: Any) -> str | None:

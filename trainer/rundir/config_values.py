@@ -1,4 +1,4 @@
-"""Values of a resolved configuration as texts, read by its fixed form: YAML takes a hundred times as long."""
+"""Values of a resolved configuration as texts, read by its fixed form: parsing YAML takes a hundred times as long."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from trainer.rundir.layout import RunPaths
 
 ABSENT = "-"
-"""Where a run's configuration does not have a key."""
+"""The text for a key that a run's configuration does not have."""
 
 NOT_COMPARED = ("name",)
 _LINE = re.compile(r"( *)([^\s:#][^:]*|\"[^\"]*\"):(?: (.*))?")
 
 
 def config_values(paths: RunPaths) -> dict[str, str]:
-    """The values of the latest attempt's resolved configuration by dotted key; empty where there is none."""
+    """The values of the latest attempt's resolved configuration by dotted key; empty without one."""
     try:
         text = paths.config(max(paths.last_attempt, 1)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -33,6 +33,6 @@ def config_values(paths: RunPaths) -> dict[str, str]:
 
 
 def differing_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
-    """The dotted keys whose values are not the same in all of the configurations."""
+    """The dotted keys whose values differ between the configurations."""
     keys = dict.fromkeys(key for config in configs for key in config if key not in NOT_COMPARED)
     return [key for key in keys if len({config.get(key, ABSENT) for config in configs}) > 1]

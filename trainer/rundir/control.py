@@ -14,12 +14,12 @@ from trainer.rundir.files import replacing, write_error
 from trainer.rundir.layout import RunPaths
 
 REQUESTS = ("stop", "checkpoint", "pause", "resume", "evaluate", "abort", "prune")
-"""`prune` stops a run as `stop` does, as a worse trial of its sweep."""
+"""`prune` stops a run as `stop` does, because other trials of its sweep are better."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request. `what` is one of REQUESTS, or another word that the worker will refuse."""
+    """One request. `what` is one of REQUESTS, or another word that the worker refuses."""
 
     id: str
     what: str
@@ -27,7 +27,7 @@ class Request:
 
 
 def send_request(paths: RunPaths, what: str, **fields: Any) -> str:
-    """Sends a request to the run's worker; returns its id, with which `request` events answer.
+    """Sends a request to the run's worker; returns its id, which the `request` events in reply contain.
 
     Raises:
         TrainerError: unknown request, or the directory can't be written.
@@ -43,7 +43,7 @@ def send_request(paths: RunPaths, what: str, **fields: Any) -> str:
 
 
 def place_request(paths: RunPaths, identity: str, text: str) -> None:
-    """Puts the text of a request where the run's worker looks, whole or not at all.
+    """Writes the text of a request atomically to the folder that the run's worker reads.
 
     Raises:
         OSError: the directory can't be written.
@@ -58,7 +58,7 @@ def take_requests(paths: RunPaths) -> list[Request]:
 
 
 def _take(paths: RunPaths, request: Request) -> bool:
-    """Whether it could be removed: a request that stays, on a read-only disk, would be executed at each step."""
+    """Removes a request; returns whether it is gone: one that stays, on a read-only disk, would run at each step."""
     try:
         (paths.control / f"{request.id}.json").unlink(missing_ok=True)
     except OSError:

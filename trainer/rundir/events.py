@@ -134,7 +134,8 @@ class StepEvent(Event):
     """The time of kernels in one run of a program (a training step is one or several), in milliseconds.
 
     `program` numbers the programs; `updates` is true if it changes parameters or their averages, as a training step
-    does. `kernels` have decisions, by the `key` of their `autotune` event; `others` have none, by operation and shape.
+    does. `kernels` have a tuner decision, by the `key` of its `autotune` event; `others` have none, by operation and
+    shape.
     """
 
     kind: ClassVar[str] = "step"
@@ -148,8 +149,8 @@ class StepEvent(Event):
 class SystemEvent(Event):
     """A sample of the machine.
 
-    `cpu` in percent of all cores, `memory` in bytes held by the worker, `disk` and `network` in bytes a second (of the
-    worker, and of the whole machine), `data_wait` a fraction of wall time (0 to 1), `metric_lag` in records, `step_ms`
+    `cpu` in percent of all cores, `memory` in bytes held by the worker, `disk` (of the worker) and `network` (of the
+    machine) in bytes a second, `data_wait` a fraction of wall time (0 to 1), `metric_lag` in records, `step_ms`
     in milliseconds; each GPU has use (%), memory (bytes), power (W) and temperature (°C).
     """
 
@@ -168,8 +169,8 @@ class RanksEvent(Event):
     """The processes of a training, the slowest first.
 
     Each has its rank, host, pid, state (a phase, waiting, silent, idle in …, failed, done) and, once known, step,
-    step_ms (median of recent steps, in milliseconds, without waits for others), wait (the share of the time spent in
-    such waits, 0 to 1) and memory (bytes).
+    step_ms (median of recent steps, in milliseconds, without waits for others), wait (the fraction of time spent
+    in such waits, 0 to 1) and memory (bytes).
     """
 
     kind: ClassVar[str] = "ranks"
@@ -201,7 +202,7 @@ class ReportEvent(Event):
 class CheckpointEvent(Event):
     """A completed checkpoint; `path` is relative to the run directory, `reasons` are latest, best, requested, …
 
-    The loop waited for `stall_ms`, of which copying took `copy_ms`; a thread wrote it in `write_s`, with `cpu_s` of
+    The loop waited for `stall_ms`, including `copy_ms` for the copy; a thread wrote it in `write_s`, with `cpu_s` of
     processor time.
     """
 
@@ -287,7 +288,7 @@ class UnknownEvent(Event):
 
 
 class Record(NamedTuple):
-    """The result of readers: an event and its time (seconds since 1970; seconds since the process started)."""
+    """An event as returned by readers, and its time (seconds since 1970; seconds since the process started)."""
 
     event: Event
     time: float

@@ -1,4 +1,4 @@
-"""Files that are complete or as before, whenever the process is killed; the message for one that can't be written."""
+"""Atomic replacement of files, also if the process is killed, and the error for a file that can't be written."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def write_error(path: str | os.PathLike[str], error: OSError) -> TrainerError:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Gives the name of a file to write next to `path`, which takes its place when the `with` block ends.
+    """Yields the name of a file to write next to `path`, which replaces `path` when the `with` block ends.
 
-    After an error, the file at `path` is as before.
+    After an error, the file at `path` is unchanged.
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -43,7 +43,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replaces a text file at once.
+    """Replaces a text file atomically.
 
     Raises:
         TrainerError: it can't be written.

@@ -1,11 +1,11 @@
 """Detects whether a worker on another machine is alive, and the difference of its clock, from changes of its heartbeat.
 
-The clocks of two machines may be minutes apart. On this machine the system itself says whether a process lives, and
-there is one clock. One rule for all callers:
+The clocks of two machines may be minutes apart. On this machine the system says whether a process is alive, and
+there is only one clock. All callers follow one rule:
 
     the process can be checked             it is alive if the system says so
-    its heartbeat was seen to move         it is alive until the heartbeat stops for GONE_AFTER_SECONDS
-    otherwise                              by the two clocks; an old one is watched for WATCHED_SECONDS first
+    its heartbeat has changed              it is alive until the heartbeat stops for GONE_AFTER_SECONDS
+    otherwise                              the two clocks decide; an old heartbeat is watched for WATCHED_SECONDS first
 
 Programs that follow a run (a dashboard, `trainer watch`) keep a `HeartbeatMonitor`; single checks (`trainer runs`, a
 new owner) may wait for `moving_heartbeats`.
@@ -28,11 +28,11 @@ GONE_AFTER_SECONDS = 60.0
 
 WATCHED_SECONDS, LOOKS = 8.0, 16
 """Seconds and number of checks for an apparently old heartbeat: a worker writes one every two seconds, and another
-    machine may see it some seconds later.
+machine may see it some seconds later.
 """
 
 MOST_APART_SECONDS = 3600.0
-"""Larger clock differences are not considered if a check costs a wait."""
+"""Maximum clock difference that is considered if the check has to wait."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class LockState:
 
     Attributes:
         heartbeat: time of the last heartbeat; `since`: start of the ownership, in seconds since 1970.
-        is_within_sight: its process can be checked from here, so that the heartbeat is not needed.
+        is_within_sight: whether its process can be checked from here; the heartbeat is then not needed.
     """
 
     pid: int
@@ -60,7 +60,7 @@ class LockState:
         )
 
     def is_in_doubt(self, now: float) -> bool:
-        """Whether it seems dead by two clocks that may differ; `now` in seconds since 1970, here."""
+        """Whether it seems dead only by two clocks that may differ; `now` is in seconds since 1970 on this machine."""
         away = abs(now - self.heartbeat)
         return bool(self.pid) and not self.is_within_sight and GONE_AFTER_SECONDS <= away < MOST_APART_SECONDS
 
@@ -71,9 +71,9 @@ def looks_fresh(heartbeat: float, now: float) -> bool:
 
 
 def moving_heartbeats(locks: Iterable[Path], sleep: Callable[[float], object] = time.sleep) -> set[Path]:
-    """The lock files whose heartbeat moves while they are watched for up to WATCHED_SECONDS.
+    """The lock files whose heartbeat changes while they are watched for up to WATCHED_SECONDS.
 
-    A removed file does not count as moving.
+    The removal of a file does not count as a change.
     """
     before = {lock: beat for lock in locks if (beat := _heartbeat(lock)) is not None}
     moving: set[Path] = set()
@@ -93,11 +93,11 @@ def _heartbeat(lock: Path) -> float | None:
 
 
 class HeartbeatMonitor:
-    """The heartbeat of a run, observed from here.
+    """The heartbeat of a run, observed from this machine.
 
     Args:
-        is_trusting: an old heartbeat counts as alive until it was watched long enough; otherwise only once it has
-            moved.
+        is_trusting: whether an old heartbeat counts as alive until it was watched long enough; if false, only after it
+            has changed.
     """
 
     def __init__(self, *, is_trusting: bool = True) -> None:
@@ -108,7 +108,7 @@ class HeartbeatMonitor:
         self._behind = math.inf
 
     def check(self, lock: LockState | None, now: float) -> LockState | None:
-        """The state of a lock with the observations so far; `now` in seconds since 1970, here."""
+        """The state of a lock with the observations so far; `now` is in seconds since 1970 on this machine."""
         if lock is None or lock.is_within_sight or not lock.pid:
             return lock
         if self._owner != (lock.pid, lock.host):
@@ -121,9 +121,9 @@ class HeartbeatMonitor:
         return replace(lock, heartbeat=min(now, lock.heartbeat), alive=now - self._first < patience)
 
     def receive(self, record: Record, now: float) -> None:
-        """Adds a record that has just arrived: it was written a moment ago, independent of its clock."""
+        """Adds a record that has just arrived, and thus was just written, whatever time it has."""
         self._behind = min(self._behind, now - record.time)
 
     def clock_of(self, host: str, now: float) -> float:
-        """The time of the clock of the worker's machine, in seconds since 1970."""
+        """The current time on the clock of the worker's machine, in seconds since 1970."""
         return now - self._behind if host and host != host_name() and self._behind < math.inf else now

@@ -17,7 +17,7 @@ _BEST = re.compile(
     r"^checkpoint:\n(?:  .*\n)*?  best:\n(?:    .*\n)*?    metric: (\S+)(?:.*\n(?:    .*\n)*?    mode: (max|min))?",
     re.MULTILINE,
 )
-"""In a resolved configuration, whose form is fixed: parsing it as YAML takes a hundred times as long."""
+"""Matches `checkpoint.best` in a resolved configuration, whose form is fixed: parsing YAML takes 100 times as long."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class RunPaths:
         return self.root / f"traceback-{attempt}.txt"
 
     def pointed(self, name: str) -> Path | None:
-        """The checkpoint that `checkpoints/latest` or `checkpoints/best` names; None where there is none."""
+        """The checkpoint that `checkpoints/latest` or `checkpoints/best` names, or None."""
         try:
             folder = self.checkpoints / (self.checkpoints / name).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
@@ -177,7 +177,7 @@ def run_name(name: str) -> str:
 
 
 def task_name(task: str) -> str:
-    """How a task is called in headers and tables: a recipe's name, or of `…/task.py:Class` the class."""
+    """The name of a task in headers and tables: that of its recipe, or the class of `…/task.py:Class`."""
     file, separator, name = task.rpartition(":")
     return name if separator and file.endswith(".py") else task
 
@@ -199,7 +199,7 @@ def create_run_at(path: str | os.PathLike[str]) -> RunPaths:
 
 
 def take_up_run(path: str | os.PathLike[str]) -> RunPaths:
-    """The run in exactly this directory, or a new one there; also if its creation was interrupted.
+    """The run in exactly this directory, or a new one, also if its creation was interrupted.
 
     Raises:
         TrainerError: it contains other files, or can't be created.
@@ -222,7 +222,7 @@ def take_up_run(path: str | os.PathLike[str]) -> RunPaths:
 
 
 def _is_left_by_a_start(entry: Path, folders: set[str]) -> bool:
-    """Whether it contains only the files of a process that was killed before it wrote its config."""
+    """Whether the entry was left by a process that was killed before it wrote its config."""
     if entry.name in folders:
         return entry.is_dir() and not any(entry.iterdir())
     return entry.name.startswith(".config-1.yaml.")

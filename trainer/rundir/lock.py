@@ -3,8 +3,8 @@
 The file contains the owner's pid, host and a token. Its modification time is the heartbeat, which needs no space on a
 full disk and can't damage the contents.
 
-    the owner's process can be looked for (same host, boot and pid namespace)    it lives as long as that process
-    it can't                                                                     it lives as long as its heartbeat
+    the owner's process can be checked (same host, boot and pid namespace)    it is alive while that process is
+    otherwise                                                                 it is alive while its heartbeat is recent
 
 An apparently old heartbeat is watched before the lock is taken over: see `heartbeat`.
 """
@@ -34,7 +34,7 @@ class RunLock:
 
     Args:
         notice: receives the reason if `acquire` takes seconds.
-        sleep: waits for some seconds.
+        sleep: waits for a number of seconds.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class RunLock:
     def __exit__(self, *exception: object) -> None:
         with suppress(
             OSError
-        ):  # a lock file that can't be deleted belongs to a dead process from now on, and blocks nobody
+        ):  # a lock file that can't be deleted belongs to a dead process from now on, and blocks no other process
             self.release()
 
     def _is_heartbeat_moving(self, owner: LockState) -> bool:
-        """Whether the owner's heartbeat moves while it is watched; false if its process can be checked directly.
+        """Whether the owner's heartbeat changes while it is watched; false if its process can be checked directly.
 
         Its clock may be behind that of this machine.
         """

@@ -1,4 +1,4 @@
-"""The monitored metric, by which the config chooses the best checkpoint, and which metrics are named next to it."""
+"""The monitored metric, by which the config selects the best checkpoint, and the order of the other metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from trainer.rundir.layout import RunPaths
 
 NAMED = 4
-"""Metrics in a line of a log or a summary; tables have all of them."""
+"""Maximum number of metrics in a line of a log or a summary; tables have all metrics."""
 
 _SPLITS = {"test": 0, "valid": 1, "train": 3}
 _OTHER_SPLIT = 2
@@ -25,7 +25,7 @@ class Best:
 
 
 def best_of(paths: RunPaths) -> Best | None:
-    """What the manifest of the best checkpoint says; None before there is one, or where it is damaged."""
+    """The value and step in the manifest of the best checkpoint; None without a checkpoint, or if it is damaged."""
     folder = paths.pointed("best")
     if folder is None:
         return None
@@ -40,9 +40,9 @@ def best_of(paths: RunPaths) -> Best | None:
 def by_importance(names: Iterable[str], monitored: str | None) -> list[str]:
     """Names of metrics, "split/name", the most important first.
 
-    The order: the monitored metric; the same metric of other splits and of other weights; the loss; everything else
-    as it comes. The test split goes before the validation split, and training comes last. Without a monitored metric
-    a metric that is no loss takes its place.
+    The order: the monitored metric; the same metric of other splits and of other weights; the loss; all other metrics
+    in their given order. The test split precedes the validation split, and training is last. Without a monitored
+    metric, a metric that is not a loss takes its place.
     """
     listed = list(dict.fromkeys(names))
     first = monitored or min(listed, key=lambda name: ("loss" in name, _split_rank(name)), default="")
@@ -61,10 +61,10 @@ def by_importance(names: Iterable[str], monitored: str | None) -> list[str]:
 
 
 def named_first(values: Mapping[str, float], monitored: str | None, most: int = NAMED) -> tuple[dict[str, float], int]:
-    """The metrics that a line has room for, the most important first, and how many are left out.
+    """The `most` most important metrics, which fit in a line, in order of importance, and the number of omitted ones.
 
-    Without a monitored metric, those that all have room stay as they come. NaN goes last, unless it is a loss's or the
-    monitored metric's: it is the value of what the data does not have, such as the AP of large objects.
+    Without a monitored metric, the order is kept if all metrics fit. A NaN goes last, unless it is a loss or the
+    monitored metric: it is the value of a metric without data, such as the AP of large objects.
     """
     ordered = by_importance(values, monitored) if monitored is not None or len(values) > most else [*values]
     ordered.sort(key=lambda name: math.isnan(values[name]) and "loss" not in name and name != monitored)

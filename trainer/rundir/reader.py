@@ -73,7 +73,7 @@ class EventTail:
         self.close()
 
     def _take_lines(self, last_byte: float) -> list[bytes]:
-        """The next few complete, nonempty lines; at least one, and none that begins after the byte."""
+        """Takes the next few complete, nonempty lines; none that begins after `last_byte`, except the first."""
         taken: list[bytes] = []
         for _ in range(min(LINES_TOGETHER, len(self._lines))):
             line = self._lines.pop()

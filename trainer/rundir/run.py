@@ -37,7 +37,7 @@ STATES = (*ALIVE, "done", "stopped", "pruned", "interrupted", "failed", "lost")
 class Series:
     """One metric over the run, four arrays of float64 of equal length.
 
-    They have the buffer protocol: `numpy.asarray(series.value)` makes no copy. `time` is in seconds since 1970.
+    They support the buffer protocol: `numpy.asarray(series.value)` makes no copy. `time` is in seconds since 1970.
     """
 
     step: array[float]
@@ -229,8 +229,8 @@ def status_of(
 ) -> str:
     """The status of a run from the end of its current attempt, if any, and the time of its last event.
 
-    Repeated callers pass their observations of its heartbeat. `requested` is the state of a run with a recent
-    heartbeat, see `requested_state`.
+    Repeated callers pass their observations of its heartbeat as `monitor`. `requested` is the state of a run with a
+    recent heartbeat, see `requested_state`.
     """
     if end is not None:
         return end.status
@@ -249,7 +249,7 @@ def requested_state(state: str, event: Event) -> str:
     """The state after an event: PAUSED or STOPPING after such a request, RUNNING after a resume, otherwise `state`."""
     if not isinstance(event, RequestEvent) or event.state == "refused":
         return state
-    if event.what in ("stop", "abort"):
+    if event.what in ("stop", "prune", "abort"):
         return STOPPING
     if event.what in ("pause", "resume") and event.state == "done":
         return PAUSED if event.what == "pause" else RUNNING

@@ -14,7 +14,7 @@ from trainer.rundir.run import RUNNING, requested_state, status_of
 from trainer.rundir.tags import read_note, read_tags
 
 NEAR_THE_END, FAR_FROM_IT = 1 << 16, 1 << 22
-"""Bytes read at the end of the events, and the number if those contain no evaluation."""
+"""Number of bytes read at the end of the events, and the larger number read if those contain no evaluation."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class RunSummary:
         status: as `Run.status`.
         started: seconds since 1970, of the first attempt; None without any event.
         seconds: duration of all attempts together, without the time between them.
-        leading: the monitored metric, by which checkpoints are the best; None if the config sets none.
+        leading: the monitored metric, which selects the best checkpoints; None if the config sets none.
         mode: which end of it is better, max or min.
         best: its best value so far; None before the first checkpoint with a value.
         step, epoch: of the last metrics; None without metrics.

@@ -1,7 +1,7 @@
 """The folder of a sweep.
 
 sweep.yaml     the resolved config with its `sweep:` section; every trial is a run of it with other values
-journal.log    Optuna's journal: which trials exist, with which values and results
+journal.log    Optuna's journal: all trials with their values and results
 trials.json    the same for readers, replaced after every change
 best.yaml      the resolved config of the best trial, for `trainer run`
 trial-N/       run directories; with several seeds trial-N-seed-S/
@@ -53,10 +53,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class SweepState:
-    """What a sweep has found so far.
+    """The results of a sweep so far.
 
     Attributes:
-        metric, mode: what compares trials, and which end is better, max or min.
+        metric, mode: the metric that compares trials, and which end is better, max or min.
         total: planned number of trials.
         logarithmic: the parameters with a logarithmic scale.
         importance: fraction of the metric's variation that each parameter explains; empty with too few trials.
@@ -73,7 +73,7 @@ class SweepState:
 
     @property
     def ranked(self) -> list[Trial]:
-        """Complete trials, the best one first; the earlier one of equals."""
+        """Complete trials, the best one first; of equal ones, the earlier one first."""
         sign = -1.0 if self.mode == "max" else 1.0
         complete = [(sign * trial.value, trial) for trial in self.trials
                     if trial.state == COMPLETE and trial.value is not None]  # fmt: skip
@@ -86,7 +86,7 @@ class SweepState:
 
     @property
     def course(self) -> list[tuple[int, float, float]]:
-        """Number and value of each complete trial, and the best value so far."""
+        """Number and value of each complete trial, and the best value up to it."""
         pick = max if self.mode == "max" else min
         complete = [(trial.number, trial.value) for trial in self.trials
                     if trial.state == COMPLETE and trial.value is not None]  # fmt: skip
@@ -127,7 +127,7 @@ class SweepPaths:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Inside this context no other process runs the sweep; the system releases the lock of a killed process.
+        """Excludes other processes from running the sweep; the system releases the lock of a killed process.
 
         Raises:
             TrainerError: another process runs it, or the folder can't be written.
@@ -149,12 +149,12 @@ class SweepPaths:
 
 
 def is_sweep(path: Path) -> bool:
-    """Whether a folder is that of a sweep."""
+    """Whether a folder contains a sweep."""
     return (path / "sweep.yaml").is_file()
 
 
 def read_state(paths: SweepPaths) -> SweepState:
-    """What the sweep has found so far.
+    """Reads the results of the sweep so far.
 
     Raises:
         TrainerError: there is no trial yet, or the file is damaged.

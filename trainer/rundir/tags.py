@@ -19,7 +19,7 @@ def read_tags(paths: RunPaths) -> tuple[str, ...]:
 
 
 def read_note(paths: RunPaths) -> str:
-    """The run's note; empty where it has none."""
+    """The run's note; empty without one."""
     try:
         return paths.note.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -36,7 +36,7 @@ def write_tags(paths: RunPaths, tags: Iterable[str]) -> None:
 
 
 def write_note(paths: RunPaths, note: str) -> None:
-    """Replace the run's note; an empty one takes it away.
+    """Replaces the run's note; an empty note removes it.
 
     Raises:
         TrainerError: the directory can't be written.

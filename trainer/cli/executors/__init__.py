@@ -5,7 +5,7 @@
     pilots      each run on one of several pilots: processes on other machines that take orders from a folder
                 (pilot.py), started by Ray (ray_tasks.py) or as a Slurm job array (slurm.py)
 
-A pilot waits in the scheduler's queue once, and not once for each run.
+A pilot waits in the scheduler's queue only once, instead of once for each run.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ PLACES = "local, ray:ADDRESS or slurm:PARTITION"
 
 
 def executor_named(place: str, folder: Path, *, runs: int, threads: int | None) -> AbstractContextManager[Executor]:
-    """The executor of the option `--on`, to be entered.
+    """The executor of the option `--on`, as a context manager.
 
     Args:
         place: local, ray:ADDRESS or slurm:PARTITION.
-        folder: where the orders to pilots lie; seen by all machines. No other process uses it.
+        folder: for the orders to pilots; visible to all machines. No other command uses it.
         runs: number of runs at the same time.
         threads: threads of each run; None: an equal share of the cores, or one on Slurm.
 

@@ -1,4 +1,4 @@
-"""A protocol for where runs train, and processes of this machine."""
+"""The protocol of executors, which start runs, and the executor for processes of this machine."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from trainer.cli.starting import Worker
 
 
 class Job(Protocol):
-    """A run that trains."""
+    """A run that an executor has started."""
 
     @property
     def mistake(self) -> str:
         """Why the run could not be started; empty if it was."""
 
     def is_over(self) -> bool:
-        """Whether it has ended; if so, its run directory has the end event.
+        """Whether the run has ended; if so, its run directory has the end event.
 
         Raises:
-            TrainerError: it can't be carried out any more.
+            TrainerError: the run can't be executed any more.
         """
 
     def end(self) -> None:
-        """Ends it after its current step, with a checkpoint, and waits for that."""
+        """Ends the run after its current step, with a checkpoint, and waits for its end."""
 
 
 class Executor(Protocol):
@@ -41,7 +41,7 @@ class Executor(Protocol):
 
 
 class LocalProcesses:
-    """Each run in a process of this machine, which ends with this one.
+    """Trains each run in a process of this machine, which ends with this one.
 
     Args:
         runs: number of runs at the same time, which share the physical cores.
@@ -61,7 +61,7 @@ class LocalProcesses:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Leaves nothing to do: the processes have ended, or end with this one."""
+        """Does nothing: the processes have ended, or end with this one."""
 
 
 class LocalJob:

@@ -1,11 +1,11 @@
 """The folder through which a command hands orders to its pilots, on a file system that all machines share.
 
-owner             rewritten by the command every second; without it, the pilots end. LASTING: nobody rewrites it, and
+owner             rewritten by the command every second; without it, the pilots end. LASTING: it isn't rewritten, and
                   the pilots end when no order is left
 N.order           an order that no pilot has taken
-N.taken-P         the same, taken by pilot P: renaming a file succeeds for one of several processes
-N.end             the command wants the run of the order to end
-N.done            it has ended; the reason why it could not be started, or nothing
+N.taken-P         the order, taken by pilot P: renaming a file succeeds for only one of several processes
+N.end             the command has requested the end of the order's run
+N.done            the run has ended; contains the reason why it could not be started, or nothing
 
 Deleting the folder ends all pilots.
 """
@@ -25,17 +25,17 @@ SECONDS_BETWEEN_BEATS = 1.0
 LAST_CHARACTERS = 2000
 LASTING = "lasting"
 SECONDS_WITHOUT_OWNER = 60.0
-"""Seconds without a sign of the command after which its pilots end; a file system may show changes seconds later."""
+"""Seconds without a heartbeat of the command until its pilots end; a file system may show changes seconds late."""
 
 
 def last_printed(folder: Path) -> str:
-    """The end of what the pilots printed, in pilot-N.log next to their orders."""
+    """The end of the pilots' output, from pilot-N.log next to their orders."""
     texts = [log.read_text(encoding="utf-8", errors="replace") for log in sorted(folder.glob("pilot-*.log"))]
     return "\n".join(texts)[-LAST_CHARACTERS:].strip()
 
 
 class Orders:
-    """The folder, for the command and for the pilots."""
+    """The folder of orders, as the command and the pilots use it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -90,7 +90,7 @@ class Orders:
         (self.root / f"{number}.end").touch()
 
     def result(self, number: int) -> str | None:
-        """None while the order isn't done; then why its run could not be started, or nothing."""
+        """Why the run could not be started, empty if it was; None while the order isn't done."""
         try:
             return (self.root / f"{number}.done").read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -101,7 +101,7 @@ class Orders:
         return any(self.root.glob(f"{number}.taken-*"))
 
     def put_back(self, number: int, living: set[int]) -> None:
-        """Hands out an order again whose pilot is not among the living."""
+        """Hands out an order again if its pilot is not in `living`."""
         for file in self.root.glob(f"{number}.taken-*"):
             if int(file.suffix.removeprefix(".taken-")) not in living and self.result(number) is None:
                 os.replace(file, self.root / f"{number}.order")
@@ -122,7 +122,7 @@ class Orders:
         return now - self._moved_at > SECONDS_WITHOUT_OWNER
 
     def take(self, pilot: int) -> tuple[int, Order] | None:
-        """An order for this pilot: one that an earlier process of the same number left, or else a new one."""
+        """Takes an order: one that an earlier pilot with the same number left, or else a new one; None without one."""
         mine = f".taken-{pilot}"
         left = [file for file in self.root.glob(f"*{mine}") if not file.with_suffix(".done").exists()]
         for file in (*left, *sorted(self.root.glob("*.order"), key=lambda file: int(file.stem))):
@@ -141,12 +141,12 @@ class Orders:
         return False
 
     def is_to_end(self, number: int) -> bool:
-        """Whether the command wants this run to end."""
+        """Whether the command has requested the end of this run."""
         return (self.root / f"{number}.end").exists()
 
     def finish(self, number: int, mistake: str) -> None:
         """Records that the run has ended."""
-        if self.root.exists():  # or nobody waits for it
+        if self.root.exists():  # otherwise no command waits for it
             self._write(f"{number}.done", mistake)
 
     # --- inside -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A pilot: takes orders from a folder and lets them train on its machine, one after the other.
+"""A pilot: takes orders from a folder and trains their runs on its machine, one after the other.
 
 python -P -m trainer.cli.executors.pilot FOLDER WORKING_DIRECTORY NUMBER
 """
@@ -16,7 +16,7 @@ from trainer.cli.executors.orders import SECONDS_BETWEEN_LOOKS, Orders
 
 
 def serve(orders: Orders, number: int, executor: Executor | None = None) -> None:
-    """Carries out orders until the command that gives them has ended. An exception ends the run with a checkpoint."""
+    """Executes orders until the command that gives them has ended. An exception ends the run with a checkpoint."""
     executor = executor or LocalProcesses()
     while not orders.is_abandoned():
         taken = orders.take(number)

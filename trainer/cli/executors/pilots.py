@@ -1,4 +1,4 @@
-"""Runs on pilots: processes on other machines that take orders from a folder."""
+"""The executor for pilots: processes on other machines that take orders from a folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainer.cli.executors.orders import SECONDS_BETWEEN_LOOKS, Orders
 from trainer.cli.order import Order
 
 SECONDS_BETWEEN_CHECKS = 2.0
-"""Seconds between two questions to the scheduler."""
+"""Seconds between two queries to the scheduler."""
 
 
 class Launcher(Protocol):
@@ -28,36 +28,36 @@ class Launcher(Protocol):
     threads: int
 
     def launch(self, command: Sequence[str], count: int) -> None:
-        """Starts this command `count` times, each time with its number from 0 as last word.
+        """Starts this command `count` times, each time with its number, from 0, as the last argument.
 
         Raises:
             TrainerError: the scheduler refuses.
         """
 
     def living(self) -> set[int]:
-        """The numbers of the pilots that work or wait in the queue."""
+        """The numbers of the pilots that run or wait in the queue."""
 
     def end(self) -> None:
         """Removes the pilots that still wait in the queue, and ends the others."""
 
     def last_words(self) -> str:
-        """What the pilots printed last."""
+        """The last output of the pilots."""
 
 
 class LastingLauncher(Launcher, Protocol):
     """Starts pilots that outlive this process.
 
     Attributes:
-        job: the scheduler's name of what was launched, with which another process finds it.
+        job: the scheduler's name of the launched pilot, by which another process finds it.
     """
 
     job: str
 
     def find(self, job: str, logs: Path) -> None:
-        """Continues with one pilot that another process has launched; `logs` is the folder of its orders."""
+        """Continues with a pilot that another process has launched; `logs` is the folder of its orders."""
 
     def forget(self) -> None:
-        """Removes what the scheduler keeps of a pilot that has ended."""
+        """Removes the scheduler's record of a pilot that has ended."""
 
 
 class Pilots:
@@ -96,7 +96,7 @@ class Pilots:
         return PilotJob(self, number)
 
     def result(self, number: int) -> str | None:
-        """None while an order isn't done, otherwise why it couldn't be started; looks after the pilots.
+        """Why an order's run couldn't be started, empty if it was; None while it isn't done. Also checks the pilots.
 
         Raises:
             TrainerError: no pilot is left, and the last ones did nothing.
@@ -111,7 +111,7 @@ class Pilots:
         return mistake
 
     def end(self, number: int) -> None:
-        """Withdraws an order, or lets its run end and waits for that."""
+        """Withdraws an order, or ends its run and waits for the end."""
         self.orders.ask_to_end(number)
         while not self.orders.withdraw(number) and self.result(number) is None:
             self._wait(SECONDS_BETWEEN_LOOKS)
@@ -143,13 +143,13 @@ class PilotJob:
         self._pilots, self._number, self.mistake, self._is_over = pilots, number, "", False
 
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """Whether the run has ended."""
         if not self._is_over and (mistake := self._pilots.result(self._number)) is not None:
             self._is_over, self.mistake = True, mistake
         return self._is_over
 
     def end(self) -> None:
-        """Ends it after its current step, and waits for that."""
+        """Ends the run after its current step, and waits for the end."""
         if not self._is_over:
             self._pilots.end(self._number)
             self._is_over = True

@@ -24,9 +24,9 @@ except ImportError as missing:
     ) from missing  # fmt: skip
 
 RETRIES = 10
-"""How often Ray starts a pilot again whose process was lost."""
+"""How often Ray restarts a pilot whose process was lost."""
 NAMESPACE = "trainer"
-"""Of detached actors, which processes find by name."""
+"""The namespace of detached actors, in which other processes find them by name."""
 SECONDS_TO_ANSWER = 1.0
 
 
@@ -49,7 +49,7 @@ class RayTasks:
         self._tasks: list[Any] = []
 
     def launch(self, command: Sequence[str], count: int) -> None:
-        """Starts the tasks; Ray runs as many at once as there are processors."""
+        """Starts the tasks; Ray runs as many at the same time as the processors allow."""
         environment = {"env_vars": {"PYTHONPATH": worker_environment()["PYTHONPATH"]}}
         task = ray.remote(num_cpus=self.threads, max_retries=RETRIES, runtime_env=environment)(_pilot)
         self._tasks = [task.remote(list(command[4:]), number) for number in range(count)]
@@ -80,7 +80,7 @@ class LastingTask:
 
     Args:
         address: as in `RayTasks`.
-        threads: processors of the run; None: all of the largest machine's.
+        threads: processors of the run; None: all processors of the largest machine.
 
     Raises:
         TrainerError: the cluster can't be reached, or has too few processors.
@@ -94,7 +94,7 @@ class LastingTask:
         self._actor: Any = None
 
     def launch(self, command: Sequence[str], count: int) -> None:
-        """Starts the actor, which waits until the cluster has as many free processors."""
+        """Starts the actor, which waits until the cluster has enough free processors."""
         assert count == 1
         self.job, self._logs = f"trainer-{os.urandom(8).hex()}", Path(command[4])
         environment = {"env_vars": {"PYTHONPATH": worker_environment()["PYTHONPATH"]}}
@@ -140,15 +140,15 @@ class LastingTask:
             self._actor = None
 
     def last_words(self) -> str:
-        """What the pilot printed last."""
+        """The last output of the pilot."""
         return last_printed(self._logs) or f"the actor {self.job} without output"
 
 
 class _Holder:
-    """An actor that holds the process of a pilot, and ends with it."""
+    """An actor that runs the process of a pilot, and ends with it."""
 
     def __init__(self, command: list[str], log: str) -> None:
-        environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}  # Ray's
+        environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}  # set by Ray
         with open(log, "ab") as printed:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, env=environment
@@ -165,11 +165,11 @@ class _Holder:
 
     def _end_with_process(self) -> None:
         self._process.wait()
-        os._exit(0)  # frees the processors, whether or not somebody asks for the result
+        os._exit(0)  # frees the processors even if no process requests the result
 
 
 def _processors(address: str) -> int:
-    """Connects to a cluster; the number of its processors.
+    """Connects to a cluster; returns the number of its processors.
 
     Raises:
         TrainerError: it can't be reached.
@@ -194,8 +194,8 @@ def _refuse_too_few(address: str, threads: int, processors: int) -> None:
 
 
 def _pilot(words: list[str], number: int) -> None:
-    """A pilot in the process of a Ray task."""
+    """Runs a pilot in the process of a Ray task."""
     from trainer.cli.executors.pilot import main
 
-    os.environ.pop("OMP_NUM_THREADS", None)  # Ray's: the run sets its own
+    os.environ.pop("OMP_NUM_THREADS", None)  # set by Ray; the run sets its own
     main([*words, str(number)])

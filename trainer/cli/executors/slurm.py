@@ -16,7 +16,7 @@ from trainer.cli.executors.orders import last_printed
 from trainer.cli.starting import worker_environment
 
 FORGOTTEN = "Invalid job id"
-"""What squeue says of a job that ended some minutes ago."""
+"""The message of squeue about a job that ended some minutes ago."""
 SECONDS_FOR_CHECKPOINT = 60
 """Seconds before the time limit at which Slurm sends SIGTERM."""
 
@@ -25,7 +25,7 @@ class SlurmArray:
     """A partition of Slurm.
 
     Args:
-        name: of the jobs.
+        name: name of the jobs.
         threads: processors of each run; None: one.
     """
 
@@ -47,7 +47,7 @@ class SlurmArray:
         self._living = set(range(count))
 
     def check(self) -> None:
-        """Looks for the partition.
+        """Checks that the partition exists.
 
         Raises:
             TrainerError: Slurm isn't installed, doesn't answer, or has no such partition.
@@ -64,10 +64,10 @@ class SlurmArray:
         self.job, self._logs, self._living = job, logs, {0}
 
     def forget(self) -> None:
-        """Leaves nothing to do: Slurm forgets jobs that have ended."""
+        """Does nothing: Slurm forgets jobs that have ended."""
 
     def living(self) -> set[int]:
-        """The array's tasks that are queued or run; those of the last answer if the controller doesn't answer.
+        """The tasks of the array that are queued or running; the last known ones if the controller doesn't answer.
 
         An order is handed out again only if its pilot is known to have ended.
         """
@@ -91,10 +91,10 @@ class SlurmArray:
 
 
 def _answer(words: Sequence[str], partition: str) -> str:
-    """What a command of Slurm prints.
+    """Runs a Slurm command; returns its output.
 
     Raises:
-        TrainerError: it isn't installed, or refuses.
+        TrainerError: it isn't installed, or fails.
     """
     where = f"--on slurm:{partition}"
     try:

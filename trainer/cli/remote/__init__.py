@@ -5,12 +5,12 @@
 
 relay      takes the worker's place on this machine: holds the run's lock, copies what the agent sends into the run
            directory, forwards requests and signals; reconnects when the connection is lost (relay.py, mirror.py)
-agent      starts the worker there, as a process of its own or through Slurm or Ray, and sends what is new; it ends with
-           the connection, the worker doesn't (agent.py, jobs.py)
+agent      starts the worker there, as a separate process or through Slurm or Ray, and sends new files and events; it
+           ends with the connection, the worker doesn't (agent.py, jobs.py)
 place      how the agent is started: through `ssh`, or on this machine (places.py)
-parcel     what is transferred before the start: code, config, data that is named, checkpoints (parcel.py)
+parcel     the files to transfer before the start: code, config, data that is named, checkpoints (parcel.py)
 
-So everything that reads a run directory works as for a run of this machine. Between the two ends nothing is counted
-that a kill could lose: the size of the events here says how much of them has arrived, and modification times say it of
-other files.
+Everything that reads a run directory therefore works as for a local run. The progress of the transfer is not counted in
+memory, where a kill would lose it: the size of the event file here shows how much of it has arrived, and modification
+times show which other files have arrived.
 """

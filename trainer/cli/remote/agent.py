@@ -1,4 +1,4 @@
-"""The agent: starts a worker on its machine, and sends what is new in its run directory, until the connection ends.
+"""The agent: starts a worker on its machine, and sends new content of its run directory until the connection ends.
 
     python -c BOOT VERSION FOLDER SLURM_OR_RAY        (places.py)
 
@@ -13,8 +13,8 @@
     fetch                                             put NAME; fetched
     done: everything has arrived                      (ends, and deletes the folder)
 
-It keeps nothing in memory that the next one could need: a worker that it has started writes to its run directory, with
-or without an agent.
+The agent keeps nothing in memory that the next agent could need: the worker writes to its run directory with or without
+an agent.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ SECONDS_BETWEEN_SCANS = 1.0
 LARGE_BYTES = 1 << 20
 """Larger files are sent once they no longer change."""
 MOST_BYTES = 1 << 22
-"""Bytes of a growing file that are sent together; events are shorter."""
+"""Maximum bytes of a growing file in one frame; events are shorter."""
 END = b'{"kind":"end",'
-"""How the last event of an attempt begins."""
+"""The beginning of the last event of an attempt."""
 
 
 class Agent:
     """Serves one connection.
 
     Args:
-        folder: of the run on this machine.
+        folder: the run's folder on this machine.
         through: slurm:PARTITION or ray:ADDRESS; empty: workers are processes of this machine.
         output: descriptor of the connection.
-        shares_files: whether the relay's working directory is here, too: the run keeps it.
+        shares_files: whether this machine has the relay's working directory, too; the run then keeps it.
     """
 
     def __init__(self, folder: Path, through: str, output: int, *, shares_files: bool) -> None:
@@ -115,7 +115,7 @@ class Agent:
                 self._send_checkpoints()
 
     def _start(self, order: Order, seconds: float, name: str) -> None:
-        """Starts the worker, unless an earlier connection has."""
+        """Starts the worker, unless an earlier connection has done so."""
         self._run = self._folder / "run" / name
         self._run.mkdir(parents=True, exist_ok=True)
         if not self._shares_files:
@@ -138,7 +138,7 @@ class Agent:
         return scheduled(self._folder, run, self._through, int(words[-1].partition("=")[2]) if words else None)
 
     def _request(self, text: str, identity: str) -> None:
-        """Passes a request on, once; one to stop ends a job that waits in the queue."""
+        """Forwards a request once; a request to stop ends a job that still waits in the queue."""
         assert self._run is not None and self._job is not None
         noted, paths = self._folder / "requests", RunPaths(self._run)
         known = noted.read_text(encoding="utf-8").split() if noted.exists() else []
@@ -153,14 +153,14 @@ class Agent:
     # --- news ---------------------------------------------------------------------------------------------------------
 
     def _is_behind(self) -> bool:
-        """Whether a growing file has more than was sent together."""
+        """Whether the event file has more unsent bytes than one frame holds."""
         if self._sent is None or self._run is None or self._is_over:
             return False
         path = self._run / GROWING[0]
         return path.exists() and path.stat().st_size - self._received[GROWING[0]] > MOST_BYTES
 
     def _send_news(self) -> None:
-        """Sends what is new: files before the events that name them, and the last event when all else has arrived."""
+        """Sends new content: files before the events that name them, and the last event after everything else."""
         assert self._run is not None and self._job is not None
         stage = self._job.stage()
         if stage != self._stage:
@@ -188,7 +188,7 @@ class Agent:
             self._send({"over": True, "why": self._job.mistake})
 
     def _grow(self, name: str, added: bytes) -> bool:
-        """Sends the next bytes of a growing file; whether there are any."""
+        """Sends the next bytes of a growing file; returns whether there were any."""
         if added:
             self._send({"grow": name, "at": self._received[name]}, added)
             self._received[name] += len(added)
@@ -240,7 +240,7 @@ class Agent:
             self._job.clean_up()
         os.chdir("/")
         shutil.rmtree(self._folder, ignore_errors=True)
-        with suppress(OSError):  # others are in it
+        with suppress(OSError):  # raised if it contains other runs
             self._folder.parent.rmdir()
 
     def _send(self, header: Mapping[str, Any], payload: bytes = b"") -> None:
@@ -248,7 +248,7 @@ class Agent:
 
 
 def _run_in(folder: Path) -> Path | None:
-    """The run directory in the folder of a run, which is named as here."""
+    """The run directory in the folder of a run, with the same name as on the relay's machine; None if missing."""
     return next((folder / "run").glob("*"), None) if folder.is_dir() else None
 
 
@@ -266,7 +266,7 @@ def main(words: list[str]) -> int:
     """The agent's command line; standard input and output are the connection."""
     named, through = words
     output = os.dup(1)
-    os.dup2(2, 1)  # what libraries print is no frame
+    os.dup2(2, 1)  # output of libraries must not mix with frames
     _write(output, MARK)
     folder = Path(named) if os.path.isabs(named) else cache_folder() / "remote" / named
     try:

@@ -1,4 +1,4 @@
-"""Frames between relay and agent: a line of JSON, followed by as many bytes as its `size` says; and files as frames."""
+"""Frames between relay and agent: a line of JSON, whose `size` is the number of bytes that follow; files as frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 CHUNK_BYTES = 1 << 20
 MARK = b"trainer remote 1\n"
-"""What an agent prints first: a login shell may print other things before."""
+"""The first output of an agent; a login shell may print other text before it."""
 
 Frame = tuple[dict[str, Any], bytes]
 
@@ -31,10 +31,10 @@ class FrameReader:
         self._bytes, self._header, self._is_skipping = b"", dict[str, Any](), after_mark
 
     def feed(self, received: bytes) -> Iterator[Frame]:
-        """The frames that these bytes complete.
+        """Yields the frames that these bytes complete.
 
         Raises:
-            ValueError: they are no frames.
+            ValueError: the bytes are not frames.
         """
         self._bytes += received
         if self._is_skipping:
@@ -57,7 +57,7 @@ class FrameReader:
 
 
 def file_frames(file: Path, name: str) -> Iterator[bytes]:
-    """A file as frames; the last one has its modification time.
+    """Yields a file as frames; the last one has its modification time.
 
     Raises:
         OSError: it can't be read.
@@ -74,7 +74,7 @@ def file_frames(file: Path, name: str) -> Iterator[bytes]:
 
 
 def take_file(root: Path, header: dict[str, Any], payload: bytes) -> Path | None:
-    """Writes a frame of a file below `root`; its path once it is complete. A file is complete or as before.
+    """Writes a frame of a file below `root`; returns its path once it is complete. Until then the old file stays.
 
     Raises:
         OSError: it can't be written.
@@ -93,9 +93,9 @@ def take_file(root: Path, header: dict[str, Any], payload: bytes) -> Path | None
 
 
 def files_below(root: Path, *, left_out: frozenset[str] = frozenset()) -> dict[str, tuple[int, int]]:
-    """Size and modification time in nanoseconds by path relative to `root`; of a file, its own as ".".
+    """Size and modification time in nanoseconds by path relative to `root`, which is "." if `root` is a file.
 
-    Hidden files and folders are left out, and names at the top that are in `left_out`. Links are followed.
+    Hidden files and folders are left out, and top-level names in `left_out`. Links are followed.
     """
     if root.is_file():
         status = root.stat()
@@ -106,7 +106,7 @@ def files_below(root: Path, *, left_out: frozenset[str] = frozenset()) -> dict[s
         folders[:] = [
             name for name in folders
             if name[0] != "." and not (is_top and name in left_out)
-            and not real.is_relative_to(os.path.realpath(Path(at, name)))  # a link to a folder that it lies in
+            and not real.is_relative_to(os.path.realpath(Path(at, name)))  # a link to a folder that contains it
         ]  # fmt: skip
         for name in names:
             if name[0] == "." or (is_top and name in left_out):

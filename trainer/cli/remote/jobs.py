@@ -1,4 +1,4 @@
-"""The worker on the agent's side: a process of its own, or one that Slurm or Ray starts. It outlives the agent."""
+"""The worker on the agent's side: a separate process, or one that Slurm or Ray starts. It outlives the agent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trainer.rundir.processes import process_started
 
 WAITING, RUNNING, OVER = "waiting", "running", "over"
 SECONDS_BETWEEN_CHECKS = 2.0
-"""Seconds between two questions to a scheduler."""
+"""Seconds between two queries to a scheduler."""
 ENDED_ALONE = "the process that trained ended without a message: its machine was restarted, or memory ran out"
 
 
@@ -39,30 +39,30 @@ class FarJob(Protocol):
     mistake: str
 
     def has_started(self) -> bool:
-        """Whether it was started, by this agent or by an earlier one."""
+        """Whether the run was started, by this agent or by an earlier one."""
 
     def start(self, order: Order) -> None:
-        """Starts it.
+        """Starts the run.
 
         Raises:
             TrainerError: it can't be started.
         """
 
     def stage(self) -> str:
-        """WAITING, RUNNING, or OVER: then its run directory has the end event, if it has a config."""
+        """WAITING, RUNNING, or OVER. When it is OVER, a run directory with a config has the end event."""
 
     def interrupt(self, number: int) -> None:
-        """Passes a signal on, as the worker of a command receives it."""
+        """Forwards a signal, as the worker of a local command receives it."""
 
     def clean_up(self) -> None:
-        """Removes what the scheduler keeps."""
+        """Removes the scheduler's record of the run."""
 
 
 class OwnProcess:
-    """A worker in a session of its own on this machine.
+    """A worker in a separate session on this machine.
 
     Args:
-        folder: for the file that identifies it.
+        folder: for the file that identifies the process.
         run: its run directory.
     """
 
@@ -75,7 +75,7 @@ class OwnProcess:
         return self._file.exists()
 
     def start(self, order: Order) -> None:
-        """Starts the process; mistakes in the order appear later."""
+        """Starts the process; errors in the order appear later, in `mistake`."""
         with _output_to(self._output):  # the worker must not hold the agent's connection open
             worker = Worker(order, attached=False)
         self._job = LocalJob(worker)
@@ -104,14 +104,14 @@ class OwnProcess:
                 os.kill(known["pid"], number)
 
     def clean_up(self) -> None:
-        """Leaves nothing to do."""
+        """Does nothing."""
 
 
 class Scheduled:
     """A worker that a scheduler starts, on a machine that shares this one's file system.
 
     Args:
-        folder: for the orders, and the scheduler's name of the job.
+        folder: for the orders, and the file with the scheduler's name of the job.
         run: its run directory.
         launcher: the scheduler.
     """
@@ -123,11 +123,11 @@ class Scheduled:
             launcher.find(self._file.read_text(encoding="utf-8"), self._orders.root)
 
     def has_started(self) -> bool:
-        """Whether an agent has handed it to the scheduler."""
+        """Whether an agent has handed the order to the scheduler."""
         return self._file.exists()
 
     def start(self, order: Order) -> None:
-        """Hands it to the scheduler, which grants as many processors as the run has threads."""
+        """Hands the order to the scheduler, which grants one processor per thread of the run."""
         if not any(word.startswith("threads=") for word in order.words):
             order = order._replace(words=(*order.words, f"threads={self._launcher.threads}"))
         self._orders.create(is_lasting=True)
@@ -154,7 +154,7 @@ class Scheduled:
         return OVER
 
     def interrupt(self, number: int) -> None:
-        """Removes a job that waits; ends its run after the step, and at once if it is asked again."""
+        """Removes a waiting job; ends a running one after its step, or immediately on a second call."""
         if self._is_asked_to_end or self._orders.withdraw(0):
             self._launcher.end()
         elif number in (signal.SIGINT, signal.SIGTERM):
@@ -163,7 +163,7 @@ class Scheduled:
         self._checked_at = 0.0
 
     def clean_up(self) -> None:
-        """Removes the job, which has ended."""
+        """Removes the ended job from the scheduler."""
         self._launcher.forget()
 
 
@@ -189,7 +189,7 @@ def scheduled(folder: Path, run: Path, through: str, threads: int | None) -> Sch
 
 @contextmanager
 def _output_to(path: Path) -> Iterator[None]:
-    """Processes that start inside this context print to a file."""
+    """Redirects the output of processes that start inside this context to a file."""
     before = [os.dup(number) for number in (1, 2)]
     with open(path, "ab") as file:
         for number in (1, 2):
@@ -203,7 +203,7 @@ def _output_to(path: Path) -> Iterator[None]:
 
 
 def _settle(run: Path, reason: str) -> None:
-    """Ensures that the last attempt has an end event, if there is one."""
+    """Ensures that the last attempt, if any, has an end event."""
     paths = RunPaths(run)
     with suppress(FileNotFoundError):
         if number := paths.last_attempt:

@@ -1,4 +1,4 @@
-"""The run directory here of a run that trains elsewhere: receives its files, and says where each ends."""
+"""The local directory of a run on another machine: receives its files, and reports how much of each has arrived."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainer.cli.remote.record import RemoteAttempt, here
 from trainer.rundir import Event, RunPaths, encode, write_error, write_text
 
 GROWING = ("events.jsonl", "log.txt")
-"""Files that only grow, whose new bytes are sent."""
+"""Files that only grow; only their new bytes are sent."""
 OF_THIS_MACHINE = frozenset({"run.lock", "control", "ranks", "tags.json", "note.txt"})
 """Files of a run directory that are not copied."""
 
@@ -30,7 +30,7 @@ class Mirror:
         self._forget_incomplete_lines()
 
     def begin(self) -> None:
-        """Notes where the attempt begins in the files that grow."""
+        """Records where the attempt begins in the growing files."""
         self.record.starts, self.record.own = {name: _size(self.paths.root / name) for name in GROWING}, []
 
     def received(self, name: str) -> int:
@@ -39,7 +39,7 @@ class Mirror:
         return _size(self.paths.root / name) - self.record.starts[name] - own
 
     def modified(self) -> dict[str, int]:
-        """The modification time of each other file, in nanoseconds; equal to that of the file there once it is here."""
+        """The modification time of each other file, in nanoseconds; equal to the remote file's once it has arrived."""
         found = files_below(self.paths.root, left_out=OF_THIS_MACHINE | {*GROWING})
         return {name: modified for name, (_, modified) in found.items()}
 
@@ -51,7 +51,7 @@ class Mirror:
         if _ends_within_a_line(path):
             return  # the rest of that line comes first
         self.record.own.append([_size(path), len(line)])
-        self.record.write(self.paths)  # first: a line that is counted and missing is noticed, see below
+        self.record.write(self.paths)  # before the line: a recorded line that is missing is noticed, see below
         self._append(path, line)
 
     def grow(self, name: str, at: int, added: bytes) -> None:
@@ -68,7 +68,7 @@ class Mirror:
         """Adds a part of another file.
 
         Raises:
-            TrainerError: it can't be written, or belongs elsewhere.
+            TrainerError: it can't be written, or is not part of a run.
         """
         name = PurePosixPath(header["put"])
         if name.is_absolute() or ".." in name.parts or name.parts[0] in OF_THIS_MACHINE | {*GROWING}:
@@ -83,7 +83,7 @@ class Mirror:
             raise write_error(self.paths.root / name, error) from error
 
     def _translate(self, path: Path, modified: int) -> None:
-        """A config gets the paths of this machine, and the environment what only this machine knows."""
+        """Gives a config the paths of this machine, and adds this machine's facts to an environment file."""
         if path.suffix == ".yaml":
             write_text(path, _with_origins(here(path.read_text(encoding="utf-8"), self.record.pairs), self._config))
         elif path.name.startswith("environment-"):
@@ -99,7 +99,7 @@ class Mirror:
             raise write_error(path, error) from error
 
     def _forget_incomplete_lines(self) -> None:
-        """A process that is killed while it adds a line leaves less of it than it has noted."""
+        """Removes a partial line: a process killed while it adds a line writes less of it than it has recorded."""
         if not self.record.own:
             return
         at, length = self.record.own[-1]
@@ -111,7 +111,7 @@ class Mirror:
 
 
 def _with_origins(config: str, before: str) -> str:
-    """A resolved config whose values come from the lines that this machine knows, unless they have changed."""
+    """The resolved config with the origins of values as on this machine, except for values that have changed."""
     lines, known = config.splitlines(), before.splitlines()
     if len(lines) == len(known):
         lines = [old if _value(old) == _value(new) else new for old, new in zip(known, lines, strict=True)]

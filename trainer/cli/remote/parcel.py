@@ -1,4 +1,4 @@
-"""What a run on another machine needs from this one: the config, the user's Python files, and data that is named."""
+"""The files that a run on another machine needs: the config, the user's Python files, and data that is named."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from trainer.rundir import host_name
 
 LEFT_OUT = frozenset({"__pycache__", "runs", "sweeps", "node_modules"})
 MOST_CODE_BYTES, MOST_CODE_FILES = 64_000_000, 5_000
-"""More is not the code of a task, but a folder that it happens to lie in."""
+"""More than this is not the code of a task, but an unrelated folder that contains it."""
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """What is transferred.
+    """The files to transfer.
 
     Attributes:
-        config: the resolved config, with the paths there.
-        pairs: folders and files here and there.
-        code, data: files by their path there: those of `data` stay there, and only changes are transferred again.
-        links: links to make there: of data that lies next to the code, so that code finds it there.
+        config: the resolved config, with the paths of the other machine.
+        pairs: folders and files on this machine and on the other one.
+        code, data: files by their path there; those of `data` stay there, and later only changes are transferred.
+        links: links to create there, for data inside the code's folder, so that the code finds it.
     """
 
     config: str
@@ -41,19 +41,19 @@ class Parcel:
 
 
 def parcel_of(loaded: Loaded, sent: Sequence[str], about: Mapping[str, Any], *, is_remote: bool) -> Parcel:
-    """What a config needs.
+    """Collects the files that a config needs.
 
     Python files that the config names are transferred with all Python files in their folders and below. Other files and
-    folders are transferred if they are in `sent`. Where the file system is shared, only the config is.
+    folders are transferred if they are in `sent`. On a shared file system, only the config is.
 
     Args:
         loaded: the config.
         sent: files and folders to transfer, as given with --send.
         about: the agent's greeting: the folders there.
-        is_remote: whether the other machine has a file system of its own.
+        is_remote: whether the other machine has a separate file system.
 
     Raises:
-        TrainerError: a file is missing, or the folder of the code holds too much.
+        TrainerError: a file is missing, or the folder of the code is too large.
     """
     text = dump_resolved(loaded)
     package = str(Path(trainer.__file__).resolve().parent)

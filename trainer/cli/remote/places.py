@@ -1,4 +1,4 @@
-"""Where `trainer run --on` trains, how the agent there is started, and why it could not be."""
+"""The places where `trainer run --on` trains: starts the agent there, and explains why it could not be started."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SSH_OPTIONS = (
     "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15",
     "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
 )  # fmt: skip
-"""Nobody can answer a question for a password; a lost connection is noticed within 20 seconds."""
+"""No password prompts, because nobody can answer them; a lost connection is noticed within 20 seconds."""
 _SSH_FAILED, _NOT_FOUND = 255, 127
 
 BOOT = """\
@@ -46,7 +46,7 @@ if found == sys.argv[1]:
 print("trainer remote 1")
 print(json.dumps({"version": found, "python": sys.executable}))
 """
-"""Runs the agent if this version is installed, and else says which one is; for any Python 3."""
+"""Runs the agent if this version is installed, otherwise reports the installed version; for any Python 3."""
 
 _REASONS = (
     ("could not resolve hostname", "the host is unknown", "Check the name, or add it to ~/.ssh/config."),
@@ -57,11 +57,11 @@ _REASONS = (
     ("timed out", "the host doesn't answer", "Check that it runs, and that this network reaches it."),
     ("no route to host", "the host can't be reached", "Check that it runs, and that this network reaches it."),
 )  # fmt: skip
-"""What ssh prints, in lower case, and what it means."""
+"""Messages of ssh, in lower case, with their meaning and a hint."""
 
 
 class ConnectionLost(Exception):
-    """The agent can't be reached any more; the run goes on without it."""
+    """The agent can't be reached any more; the run continues without it."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ def place_named(text: str, python: str | None = None) -> Place:
 
 
 class Connection:
-    """A connection to an agent, which is started by it and ends with it.
+    """A connection to an agent; the agent starts and ends with it.
 
     Raises:
-        TrainerError: the place can't be reached, or can't train; says why.
+        TrainerError: the place can't be reached, or can't train.
     """
 
     def __init__(self, place: Place, folder: str) -> None:
@@ -147,7 +147,7 @@ class Connection:
             raise ConnectionLost(self.last_words()) from error
 
     def receive(self, seconds: float) -> list[Frame]:
-        """The frames that arrive within some seconds; returns with the first ones.
+        """Waits at most `seconds`; returns the first frames that arrive.
 
         Raises:
             ConnectionLost: the connection is gone.
@@ -169,14 +169,14 @@ class Connection:
         """
         self.send(header)
         while (received := self._next(SECONDS_TO_ANSWER)) is None:
-            pass  # a lost connection is noticed
+            pass  # a lost connection raises ConnectionLost
         return received
 
     def close(self) -> None:
         """Ends the connection and the agent."""
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            with suppress(OSError):  # it was gone
+            with suppress(OSError):  # it is already closed
                 stream.close()
         try:
             self._process.wait(SECONDS_TO_ANSWER)
@@ -185,7 +185,7 @@ class Connection:
             self._process.wait()
 
     def last_words(self) -> str:
-        """What ssh or the agent printed last, as one line."""
+        """The last line that ssh or the agent printed."""
         self._errors.seek(0)
         lines = [line.strip() for line in self._errors.read().decode("utf-8", "replace").splitlines()]
         return next((line for line in reversed(lines) if line), "the connection was closed")
@@ -219,7 +219,7 @@ class Connection:
         return about
 
     def _explained(self, code: int) -> TrainerError:
-        """Why the agent could not be started."""
+        """The error that explains why the agent could not be started."""
         where, words = f"--on {self.place.text}", self.last_words()
         if self.place.host is not None and code == _SSH_FAILED:
             for text, message, hint in _REASONS:

@@ -1,4 +1,4 @@
-"""What the run directory knows of an attempt on another machine: `remote-N.json`."""
+"""The record of an attempt on another machine: `remote-N.json` in the run directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainer.cli.remote.places import Place, place_named
 from trainer.rundir import RunPaths, write_text
 
 Pairs = Sequence[Sequence[str]]
-"""Paths here and there: (here, there)."""
+"""Pairs of paths: (on this machine, on the other machine)."""
 _NAME = re.compile(r"remote-(\d+)\.json")
 
 
@@ -25,13 +25,13 @@ class RemoteAttempt:
     """An attempt on another machine.
 
     Attributes:
-        number: of the attempt.
+        number: number of the attempt.
         place, python: as given with --on and --python.
-        folder: the folder there.
+        folder: the run's folder on the other machine.
         process_start: when the command started, in seconds since 1970.
-        pairs: folders here and there.
-        starts: the size of the files here that grow, when the attempt began.
-        own: position and length of lines in the events that were written here and did not come from there.
+        pairs: folders and files on this machine and on the other one.
+        starts: the sizes of the growing files on this machine when the attempt began.
+        own: position and length of the event lines that this machine wrote itself.
         has_started: whether the agent has been asked to start the worker.
         is_over: whether everything has arrived.
     """
@@ -48,7 +48,7 @@ class RemoteAttempt:
     is_over: bool = False
 
     def write(self, paths: RunPaths) -> None:
-        """Replaces the file at once.
+        """Replaces the file atomically.
 
         Raises:
             TrainerError: it can't be written.
@@ -56,7 +56,7 @@ class RemoteAttempt:
         write_text(_file(paths, self.number), json.dumps(asdict(self), indent=1) + "\n")
 
     def where(self) -> Place:
-        """The place."""
+        """The place where the attempt trains."""
         return place_named(self.place, self.python)
 
 
@@ -78,7 +78,7 @@ def remote_attempt(paths: RunPaths, number: int) -> RemoteAttempt | None:
 def unfinished(paths: RunPaths) -> RemoteAttempt | None:
     """The record of the last attempt on another machine, if its end has not arrived here.
 
-    It may have become several: a scheduler that takes its machine away continues it as the next attempt.
+    The attempt may have become several: a scheduler that takes away its machine continues it as the next attempt.
     """
     numbers = [int(match[1]) for name in os.listdir(paths.root) if (match := _NAME.fullmatch(name))]
     record = remote_attempt(paths, max(numbers)) if numbers else None

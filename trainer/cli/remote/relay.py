@@ -1,10 +1,10 @@
-"""The relay: stands in the worker's place on this machine for a run that trains on another one.
+"""The relay: takes the worker's place on this machine for a run that trains on another one.
 
     check the config → reach the agent → make the run directory, take its lock → report to the command → transfer →
       { receive files and events · forward requests and signals · reconnect } → release the lock
 
-Nothing is written before the agent has answered. A signal while the connection is lost ends the relay alone: the run
-goes on, and `trainer run --resume RUN` continues to receive it from the next byte on.
+Nothing is written before the agent has answered. A signal while the connection is lost ends only the relay: the run
+continues, and `trainer run --resume RUN` continues to receive it from the next byte on.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ class _Interrupted(Exception):
 
 
 def relay(order: Order, ready: Callable[[Attempt], None], parent: int | None) -> int:
-    """Carries out an order elsewhere; returns the exit code.
+    """Executes an order on another machine; returns the exit code.
 
     Args:
-        order: of `trainer run`.
+        order: the order of `trainer run`.
         ready: receives the attempt once its run directory exists.
         parent: the process whose end also ends the run, if any.
 
     Raises:
-        TrainerError: the order is invalid, or the place can't be reached; there is no run directory then.
+        TrainerError: the order is invalid, or the place can't be reached; no run directory is created then.
     """
     record = unfinished_run(order)
     if record is not None:
@@ -80,7 +80,7 @@ def relay(order: Order, ready: Callable[[Attempt], None], parent: int | None) ->
     if order.resume in (None, AUTO):
         target, overrides = split_words(order.words, resuming=False)
         assert target is not None
-        configs.load(target, overrides)  # mistakes appear before another machine is asked
+        configs.load(target, overrides)  # errors appear before the other machine is contacted
     else:
         named = Path(order.resume)
         root = named.parent.parent if named.parent.name == CHECKPOINTS else find_run(order.resume).root
@@ -113,7 +113,7 @@ def relay(order: Order, ready: Callable[[Attempt], None], parent: int | None) ->
 
 
 def unfinished_run(order: Order) -> tuple[RunPaths, RemoteAttempt] | None:
-    """The attempt that an order to resume continues to receive."""
+    """The unfinished remote attempt that an order resumes, with its run; None without one."""
     if order.resume is None:
         return None
     if order.resume == AUTO:
@@ -126,7 +126,7 @@ def unfinished_run(order: Order) -> tuple[RunPaths, RemoteAttempt] | None:
         try:
             paths = find_run(order.resume)
         except TrainerError:
-            return None  # a checkpoint, or nothing; `prepare` says which
+            return None  # a checkpoint, or no run; `prepare` reports which
     record = unfinished(paths)
     return None if record is None else (paths, record)
 
@@ -163,7 +163,7 @@ def _continued(
 
 
 def _end_of(paths: RunPaths, record: RemoteAttempt) -> EndEvent | None:
-    """The end of an attempt, or of the one with which a scheduler has continued it."""
+    """The `end` event of an attempt, or of the last one that a scheduler started to continue it; None if missing."""
     records = [one for one in last_records(paths.events) if one.attempt >= record.number]
     last = max((one.attempt for one in records), default=0)
     return next((one.event for one in records if one.attempt == last and isinstance(one.event, EndEvent)), None)
@@ -173,7 +173,7 @@ class _Session:
     """Carries out one attempt.
 
     Args:
-        connection: to the agent; further ones follow it.
+        connection: the first connection to the agent; it is replaced when lost.
     """
 
     def __init__(
@@ -194,8 +194,8 @@ class _Session:
 
         Raises:
             TrainerError: something is missing, or the place refuses.
-            ConnectionLost: before the start.
-            _Interrupted: by a signal.
+            ConnectionLost: the connection was lost before the start.
+            _Interrupted: a signal arrived.
         """
         connection = self._connection
         assert connection is not None
@@ -215,7 +215,7 @@ class _Session:
             self._send_checkpoints(run, attempt, parcel)
         self._mirror.say(PhaseEvent("transfer", "finished"))
         self._mirror.begin()
-        self._record.has_started = True  # from here on, it may have
+        self._record.has_started = True  # from here on, the worker may have started
         self._record.write(self._paths)
         threads = [] if loaded.config.threads is None else [f"threads={loaded.config.threads}"]
         order = Order(
@@ -250,13 +250,13 @@ class _Session:
             except TrainerError:
                 if not gone(self._paths.root) or self._connection is None:
                     raise
-                self._is_gone = True  # as on this machine, its run ends
+                self._is_gone = True  # the run ends, as on this machine
                 self._connection.send({"interrupt": int(signal.SIGTERM)})
             if self._connection is None and self._signals.last:
                 return BY_SIGNAL[self._signals.last[-1]]
         assert self._connection is not None
         if error := gone(self._paths.root):
-            self._connection.close()  # what has not arrived stays there
+            self._connection.close()  # files that have not arrived stay there
             raise error
         end = _end_of(self._paths, self._record)
         if end is None:
@@ -271,7 +271,7 @@ class _Session:
     # --- transfer -----------------------------------------------------------------------------------------------------
 
     def _send_changes(self, remote: str, path: Path) -> None:
-        """Transfers the files below a folder that are new or changed, and deletes those that are gone."""
+        """Transfers new and changed files below a folder, and deletes remote files that no longer exist here."""
         assert self._connection is not None
         own = files_below(path)
         known = {name: tuple(value) for name, value in self._connection.answer({"list": remote})["files"].items()}
@@ -321,7 +321,7 @@ class _Session:
     # --- while it trains ----------------------------------------------------------------------------------------------
 
     def _look(self) -> bool:
-        """Does what is due, for a moment; whether everything has arrived."""
+        """Handles pending work once; returns whether everything has arrived."""
         self._beat()
         connection = self._connection
         if connection is None:
@@ -359,7 +359,7 @@ class _Session:
         return False
 
     def _forward(self, connection: Connection) -> None:
-        """Passes requests and signals on."""
+        """Forwards requests and signals."""
         for request in waiting_requests(self._paths):
             if request.id not in self._asked:
                 self._asked.add(request.id)
@@ -418,7 +418,7 @@ class _Session:
         return EndEvent("failed", USER_MISTAKE, reason=self._here(self._why))
 
     def _here(self, text: str) -> str:
-        """A message from there, with the paths of this machine."""
+        """A message from the other machine, with the paths of this one."""
         text = here(text, self._record.pairs)
         if self._place.host is not None and "no such" in text:
             text += f"\n  Paths are those of {self._place.host}; --send PATH transfers a file or folder from here."

@@ -1,4 +1,4 @@
-"""A run as one self-contained web page, without a script and with nothing loaded from elsewhere; or as Markdown."""
+"""The report of a run: one self-contained web page without scripts and external resources, or Markdown."""
 
 from trainer.cli.report.markdown import markdown_report
 from trainer.cli.report.page import report_page

@@ -1,4 +1,4 @@
-"""Small pieces of HTML. Whatever comes from a run is escaped here."""
+"""Small pieces of HTML. All text from a run is escaped here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_missing(value: Any) -> bool:
 
 
 def cell(value: Any) -> str:
-    """A table's cell: numbers short and to the right, everything else as text; a dash where there is no value."""
+    """A table cell: numbers short and right-aligned, other values as text, a dash for a missing value."""
     if is_missing(value):
         return '<td class="number">-</td>'
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -25,7 +25,7 @@ def cell(value: Any) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table; a column's head stands to the right where the column is of numbers.
+    """A table; the heads of number columns are right-aligned.
 
     Columns without any value are left out, and so are rows that have a name and no value.
     """
@@ -63,11 +63,11 @@ def matrix(classes: Sequence[str], counts: Sequence[Sequence[float]]) -> str:
 
 
 def folded(title: str, content: str, *, is_open: bool = False) -> str:
-    """Content that shows once its title is clicked, or from the start."""
+    """Content that is shown after a click on its title, or from the start."""
     return f"<details{' open' * is_open}><summary>{escape(title)}</summary>{content}</details>"
 
 
 def preformatted(text: str, bold: int = 0) -> str:
-    """Text as it stands, its first characters in bold."""
+    """Preformatted text, its first `bold` characters in bold."""
     strong = f"<strong>{escape(text[:bold])}</strong>" if bold else ""
     return f"<pre>{strong}{escape(text[bold:])}</pre>"

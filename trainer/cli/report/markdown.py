@@ -1,4 +1,4 @@
-"""A run as Markdown, for a pull request or a wiki: the numbers, the worst items and what was configured."""
+"""A run as Markdown, for a pull request or a wiki: the numbers, the worst items and the configuration."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def markdown_report(source: Source) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table of numbers, short, and of texts."""
+    """A Markdown table of texts and shortened numbers."""
     lines = [header, ["---"] * len(header), *([_cell(value) for value in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -56,6 +56,6 @@ def _folded(title: str, content: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Text of a run, in which nothing is markup."""
+    """Text of a run, with all markup escaped."""
     line = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return "".join(f"\\{character}" if character in "\\`*_[]|#" else character for character in line)

@@ -1,4 +1,4 @@
-"""The page: a title, the sections that have something to say, a style sheet; light or dark as the reader's system."""
+"""The page: a title, all sections that are not empty, a style sheet; light or dark as the reader's system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples and worst items: pictures with their boxes and masks over them, texts as they are, in one file."""
+"""Samples and worst items: pictures overlaid with boxes and masks, and unchanged texts, embedded in the page."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from trainer.tui.pictures import Sample, read_sample
 from trainer.tui.reports import Report, report_of
 
 SMALL = 96
-"""Pictures with fewer pixels a side are shown with sharp pixels."""
+"""Pictures with fewer pixels on their shorter side are shown with sharp pixels."""
 
 MOST_BYTES, QUALITY = 50_000, 88
-"""A larger picture is taken in as JPEG of this quality."""
+"""A larger picture is embedded as JPEG of this quality."""
 
 
 def samples(source: Source) -> str:
-    """The newest pictures of each name, what was predicted next to the ground truth; earlier ones folded."""
+    """The newest pictures of each name, predictions next to the ground truth; earlier ones are folded."""
     by_name: dict[str, list[SampleEvent]] = {}
     for event in source.of(SampleEvent):
         by_name.setdefault(f"{event.split}/{event.name}", []).append(event)
@@ -46,7 +46,7 @@ def samples(source: Source) -> str:
 
 
 def worst_report(source: Source) -> tuple[ReportEvent, Report] | None:
-    """The worst items of the most telling evaluation: of the test split before validation, of the monitored weights."""
+    """The worst items of the test split, otherwise of validation; monitored weights are preferred. None without any."""
     found = [(event, report) for event, report in _reports(source) if report.pictures]
     has_averages = "ema/" in (source.leading or "")
     return min(
@@ -95,7 +95,7 @@ def _grid(source: Source, events: Sequence[SampleEvent], *, has_step: bool = Tru
 
 
 class _Gallery:
-    """Pictures and texts in a grid, with the colors of the classes below; pairs of one group stand together."""
+    """Pictures and texts in a grid, with a legend of class colors below; two pictures of a group are side by side."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -104,7 +104,7 @@ class _Gallery:
         self._is_tiny = True
 
     def add(self, file: str, caption: str, group: str) -> None:
-        """Add a sample's picture or text; nothing where the file lies outside the run or can't be read."""
+        """Adds a sample's picture or text; skips a file that is outside the run or can't be read."""
         path = self._source.run.paths.inside(file)
         content = None if path is None else self._content(path, caption)
         if content is not None:
@@ -145,7 +145,7 @@ def _prompt(sample: Sample) -> int:
 
 
 def _masks(sample: Sample) -> str:
-    """The masks that belong to a picture, as a picture of its size over it."""
+    """The masks of a picture, as an image of the same size over it."""
     from PIL import Image
 
     assert sample.image is not None
@@ -158,7 +158,7 @@ def _masks(sample: Sample) -> str:
 
 
 def _boxes(sample: Sample) -> str:
-    """The boxes that belong to a picture, as an SVG of its size over it."""
+    """The boxes of a picture, as an SVG of the same size over it."""
     found = boxes_of(sample.annotations)
     if not found:
         return ""
@@ -174,7 +174,7 @@ def _boxes(sample: Sample) -> str:
 
 
 def _classes(sample: Sample) -> Mapping[str, str]:
-    """The classes in a sample with their colors; none where a class may have another color in the next sample."""
+    """The classes in a sample with their colors; none if a class may have another color in the next sample."""
     if not sample.annotations.get("class_names"):
         return {}
     names = _texts(sample.annotations.get("classes"))
@@ -190,7 +190,7 @@ def _classes(sample: Sample) -> Mapping[str, str]:
 
 
 def _legend(classes: Mapping[str, str]) -> str:
-    """The classes next to their colors, where there is more than one."""
+    """A legend of the class colors; empty for fewer than two classes."""
     if len(classes) < 2:
         return ""
     entries = "".join(
@@ -209,7 +209,7 @@ def _hex(color: tuple[int, int, int]) -> str:
 
 
 def _photo(path: Path) -> str:
-    """A picture as it is; a large one as JPEG, which takes a tenth of the room, if it has no transparency."""
+    """A picture, unchanged; a large one without transparency as JPEG, which needs a tenth of the bytes."""
     from PIL import Image
 
     content = path.read_bytes()

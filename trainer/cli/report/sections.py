@@ -1,4 +1,4 @@
-"""What stands on the page, in its order: a table of sections, each a function from the run to HTML."""
+"""The sections of the page, in order: a table of functions from the run to HTML."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from trainer.tui.numbers import duration, number, size
 from trainer.tui.reports import Report, report_of
 
 MOST_LISTED = 200
-"""Rows of a table that grows with the run."""
+"""Maximum rows of a table that grows with the run."""
 
 LOG_SCALE_FROM = 50.0
 """A loss or a learning rate that spans at least this factor is drawn on a logarithmic scale."""
 
 
 def head(source: Source) -> str:
-    """Which run it is and how it ended, with the user's tags and note."""
+    """The run's name and state, with the user's tags and note."""
     parts = [f'<h1>{escape(source.run.name)}</h1><p class="quiet">{escape(" · ".join(source.facts))}</p>']
     return "".join([*parts, *(f"<p>{escape(text)}</p>" for text in source.texts)])
 
 
 def headline(source: Source) -> str:
-    """The monitored metric: its best value, that of the test split, and its curve; the loss next to it."""
+    """The monitored metric: its best value, its value on the test split, and its curve; the loss next to it."""
     if not source.quantities:
         return ""
     figures = "".join(
@@ -51,7 +51,7 @@ def headline(source: Source) -> str:
 
 
 def results(source: Source) -> str:
-    """The last and the best of each metric that has a value, the most important first."""
+    """The last and the best value of each metric that has one, the most important metrics first."""
     rows = source.table
     if not rows:
         return ""
@@ -62,14 +62,14 @@ def results(source: Source) -> str:
 
 
 def curves(source: Source) -> str:
-    """A chart for each metric that does not lead the page: training, validation and averaged weights in one."""
+    """A chart for each metric that is not at the top: training, validation and averaged weights in one chart."""
     groups = {title: names for title, names in _groups(source).items() if title not in source.quantities}
     charts = [content for title, names in groups.items() if (content := _chart(source, title, names))]
     return folded(f"{len(charts)} more", f'<div class="charts">{"".join(charts)}</div>') if charts else ""
 
 
 def _groups(source: Source) -> dict[str, list[str]]:
-    """Names of the metrics by what they measure, as training and validation have them."""
+    """Names of training and validation metrics, by the quantity that they measure."""
     groups: dict[str, list[str]] = {}
     for name in sorted(source.metrics, key=lambda name: (not name.startswith("train/"), "/ema/" in name)):
         if name.partition("/")[0] in ("train", "valid"):
@@ -102,7 +102,7 @@ def _style(name: str) -> str:
 
 
 def evaluation(source: Source) -> str:
-    """The latest report of each name: those of the test split first, the lists of worst items last; the first open."""
+    """The latest report of each name: the test split first, lists of worst items last; the first one is open."""
     latest = {f"{event.split}/{event.name}": event for event in source.of(ReportEvent)}
     paths = {name: source.run.paths.inside(event.file) for name, event in latest.items()}
     reports = {name: report_of(read_json(path)) for name, path in paths.items() if path is not None}
@@ -115,7 +115,7 @@ def evaluation(source: Source) -> str:
 
 
 def _report(report: Report) -> str:
-    """Its numbers, and all of matrix, curves and table that it has."""
+    """A report's numbers, and its matrix, curves and table as far as it has them."""
     parts = []
     if report.numbers and not report.pictures:
         parts.append(table(tuple(map(str, report.numbers)), [tuple(report.numbers.values())]))
@@ -142,7 +142,7 @@ def events_of_note(source: Source) -> str:
 
 
 def checkpoints(source: Source) -> str:
-    """Which checkpoints were written, and what that took."""
+    """The checkpoints that were written, with size and duration."""
     rows = [
         (event.step, ", ".join(event.reasons), size(event.bytes or 0), event.copy_ms, event.write_s)
         for event in source.of(CheckpointEvent)[-MOST_LISTED:]
@@ -168,7 +168,7 @@ def phases(source: Source) -> str:
 
 
 def ranks(source: Source) -> str:
-    """The processes that train together as they were last reported, the slowest first."""
+    """The last report on the processes that train together, the slowest first."""
     reported = source.of(RanksEvent)
     if not reported:
         return ""
@@ -178,7 +178,7 @@ def ranks(source: Source) -> str:
 
 
 def kernels(source: Source) -> str:
-    """What autotuning decided, the largest share of a step first."""
+    """The decisions of autotuning, the largest share of a step first."""
     shares = shares_of({event.program: event for event in source.of(StepEvent)}.values())
     rows = []
     for event in source.of(AutotuneEvent):
@@ -205,7 +205,7 @@ def kernels(source: Source) -> str:
 
 
 def configuration(source: Source) -> str:
-    """The configuration as resolved, with where each value came from."""
+    """The resolved configuration, with the origin of each value."""
     try:
         return folded("as resolved", preformatted(source.run.config_text))
     except OSError:

@@ -1,4 +1,4 @@
-"""A run as the sections of its report read it."""
+"""The data of a run for the sections of its report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainer.tui.view import View
 METRIC_COLUMNS = ("metric", "last", "at step", "best", "at step")
 
 MOST_FIGURES = 4
-"""Numbers that lead the page."""
+"""Maximum number of figures at the top of the page."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Peak:
 
 @dataclass(frozen=True)
 class Source:
-    """The run, and how many pictures of each name are taken in, the newest first."""
+    """The run, and the maximum number of pictures of each name in the report, the newest first."""
 
     run: Run
     samples: int = 4
 
     @cached_property
     def records(self) -> list[Record]:
-        """All records that still count."""
+        """All records, without those that a resumed attempt replaced."""
         return self.run.events()
 
     def of(self, kind: type[Any]) -> list[Any]:
@@ -56,12 +56,12 @@ class Source:
 
     @cached_property
     def leading(self) -> str | None:
-        """The monitored metric; where none is, or it has no value, the most important one. None without metrics."""
+        """The monitored metric, or the most important one if none is monitored or it has no value; None without any."""
         return next(iter(self.metrics), None)
 
     @property
     def facts(self) -> list[str]:
-        """State, times, task, device, host, version and tags of the run, each in words."""
+        """State, times, task, device, host, version and tags of the run, each as text."""
         run = self.run
         words = [run.status + (f", attempt {run.attempt}" if run.attempt > 1 else "")]
         if self.records:
@@ -74,7 +74,7 @@ class Source:
 
     @property
     def diagnosis(self) -> str | None:
-        """One sentence on how the run goes or went, as on the dashboard; None before there is anything to say."""
+        """One sentence on the state of the run, as on the dashboard; None if no rule applies."""
         paths = self.run.paths
         view = View(paths.name, leading=paths.leading_metric)
         for record in self.records:
@@ -90,15 +90,15 @@ class Source:
 
     @property
     def quantities(self) -> list[str]:
-        """What leads the page: the monitored quantity, then the loss; the next important one if that is monitored."""
+        """The quantities at the top: the monitored one, then the loss (the next important one if it is monitored)."""
         found = list(dict.fromkeys(map(quantity, self.metrics)))
         return found[:1] + [one for one in found[1:] if found[0] == "loss" or one == "loss"][:1]
 
     @property
     def figures(self) -> list[tuple[str, float, str]]:
-        """The numbers that lead the page: name, value and when, of the monitored metric and what stands next to it.
+        """The figures at the top of the page: name, value and when, for the metrics of `quantities`.
 
-        The value of the test split is the last one, because nothing is chosen by it.
+        A test metric is shown with its last value, because nothing is selected by it.
         """
         listed = [[name for name in self.metrics if quantity(name) == one] for one in self.quantities]
         evaluated = [name for names in listed for name in names if not name.startswith("train/")]
@@ -123,7 +123,7 @@ class Source:
         return rows
 
     def peak(self, name: str) -> Peak:
-        """The best value of a metric: by the config's mode for the monitored one, else by what its name tells."""
+        """The best value of a metric: by the config's mode for the monitored one, otherwise by its name."""
         paths, series = self.run.paths, self.metrics[name]
         mode = (paths.monitored_mode if name == paths.leading_metric else None) or better(name)
         pick = min if mode == "min" else max
@@ -133,12 +133,12 @@ class Source:
 
 
 def quantity(name: str) -> str:
-    """What a metric measures, whatever the split and the weights: `valid/ema/coco/AP` is `coco/AP`."""
+    """The quantity that a metric measures, without split and weights: `valid/ema/coco/AP` is `coco/AP`."""
     return name.partition("/")[2].removeprefix("ema/")
 
 
 def read_json(path: Path | None) -> Any:
-    """The content of a JSON file; None where there is none or it is damaged."""
+    """The content of a JSON file; None if it is missing or damaged."""
     try:
         return None if path is None else json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

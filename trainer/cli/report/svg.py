@@ -1,4 +1,4 @@
-"""Curves as SVG: axes with round numbers, one path a series, thinned to what the width can show."""
+"""Curves as SVG: axes with round numbers, one path per series, thinned to the resolution of the width."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from trainer.tui.raster import reduce_columns
 
 WIDTH = 480
 HEIGHT = {False: 210, True: 270}
-"""Of a chart among others, and of one that leads the page; in units that are pixels at the usual width."""
+"""Heights of a chart among others, and of one at the top; in units that are pixels at the usual width."""
 
 RIGHT, TOP, BOTTOM = 12, 12, 26
 CHARACTER = 6.6
-"""Width of a digit in a label, at most."""
+"""Maximum width of a digit in a label."""
 
 COLUMNS = WIDTH - 40
 TICKS, MOST_DECADES = 4, 2.5
@@ -28,7 +28,7 @@ TICKS, MOST_DECADES = 4, 2.5
 
 @dataclass(frozen=True)
 class Curve:
-    """A series and its look; `style` is a class of the page's style sheet. Points get a mark each, lines don't."""
+    """A series and its style, a class of the page's style sheet. With `has_points`, each value gets a mark."""
 
     label: str
     steps: Sequence[float]
@@ -39,7 +39,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class _Axes:
-    """The ranges of a drawing and the room that it has."""
+    """The ranges of a drawing, its left margin and its height."""
 
     bottom: float
     top: float
@@ -57,13 +57,13 @@ class _Axes:
 def chart(
     curves: Sequence[Curve], *, log_scale: bool = False, is_large: bool = False, best: tuple[float, float] | None = None
 ) -> str:
-    """The curves over steps, in one SVG element; `best` is a step and a value to be marked. Empty without a value."""
+    """The curves over steps, in one SVG element; `best` is a step and a value to mark. Empty without a value."""
     end = step_range(max((float(curve.steps[-1]) for curve in curves if len(curve.steps)), default=0.0))
     return _drawing(curves, end, "step", log_scale=log_scale, is_large=is_large, best=best)
 
 
 def diagram(curves: Sequence[Curve]) -> str:
-    """Curves over something else than steps, which begins at 0. Empty without a value."""
+    """Curves over a quantity other than steps, from 0. Empty without a value."""
     return _drawing(curves, max((float(max(curve.steps)) for curve in curves if len(curve.steps)), default=1.0))
 
 
@@ -100,13 +100,13 @@ def _scaled(curve: Curve, log_scale: bool) -> tuple[NDArray[np.float64], NDArray
 
 
 def _even(low: float, high: float) -> list[float]:
-    """Ticks at even distances around a range."""
+    """Evenly spaced ticks around a range."""
     bottom, top = value_range(low, high)
     return [bottom + (top - bottom) * tick / TICKS for tick in range(TICKS + 1)]
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Ticks of a logarithmic scale around a range of exponents: powers of ten, of few also 2 and 5 times those."""
+    """Ticks of a logarithmic scale around a range of exponents: powers of ten; if few, also 2 and 5 times those."""
     factors = (1, 2, 5) if high - low < MOST_DECADES else (1,)
     powers = range(math.floor(low), math.ceil(high) + 2)
     ticks = [power + math.log10(factor) for power in powers for factor in factors]
@@ -136,7 +136,7 @@ def _grid(axes: _Axes, values: Sequence[float], labels: Sequence[str], unit: str
 
 
 def _drawn(curve: Curve, x: NDArray[np.float64], y: NDArray[np.float64], axes: _Axes) -> list[str]:
-    """The curve: all its points while they are few, else the range of each column of the picture."""
+    """The curve: all its points if they are few, otherwise the range of values in each column of the picture."""
     if len(x) <= 2 * COLUMNS:
         points = list(zip(x.tolist(), y.tolist(), strict=True))
     else:

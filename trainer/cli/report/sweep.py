@@ -1,4 +1,4 @@
-"""A sweep as one web page or as Markdown: its best trial, how it came to it, which parameters matter, all trials."""
+"""A sweep as one web page or as Markdown: best trial, best value over trials, parameter importance, all trials."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainer.tui.numbers import number
 WIDTH, HEIGHT, MARGIN, TOP = 960, 360, 70, 40
 BAR = 260
 GOOD, BAD = (0, 114, 178), (204, 207, 212)
-"""Colors of the best and the worst trial; those between are mixed by rank."""
+"""Colors of the best and the worst trial; the others are interpolated by rank."""
 
 
 def sweep_page(paths: SweepPaths, state: SweepState) -> str:
@@ -166,7 +166,7 @@ class _Axis:
         return 0.5 if self._high == self._low else (at - self._low) / (self._high - self._low)
 
     def labels(self) -> list[tuple[float, str]]:
-        """The ends of numbers, or every other value, with its height."""
+        """The minimum and maximum of numbers, or each distinct value of another kind, with its height."""
         values = [min(self._numbers), max(self._numbers)] if self._is_number else self._kinds
         return list({self.height(value): _word(value) for value in values}.items())
 

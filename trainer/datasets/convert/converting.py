@@ -24,7 +24,7 @@ Images = Literal["copy", "link", "none"]
 
 @dataclass(slots=True)
 class Conversion:
-    """What was converted, skipped and lost."""
+    """The result of a conversion: converted, skipped and lost data."""
 
     images: int = 0
     boxes: int = 0
@@ -53,7 +53,7 @@ def convert(
         to: one of FORMATS.
         folder: a new or empty folder.
         images: "copy", "link" (hard links, on one file system), or "none".
-        on_error: what happens at invalid annotations: "raise" or "skip".
+        on_error: reaction to invalid annotations: "raise" or "skip".
         progress: receives the number of images done and the total.
 
     Raises:
@@ -111,7 +111,7 @@ def _place_image(one: Annotated, folder: Path, how: Images) -> None:
 
 
 def _link(image: Path, target: Path) -> None:
-    """Adds a hard link: readers don't follow symbolic links that lead out of a data set."""
+    """Adds a hard link, because readers reject symbolic links that lead out of a data set."""
     try:
         os.link(os.path.realpath(image), target)
     except OSError as error:
@@ -123,7 +123,7 @@ def _link(image: Path, target: Path) -> None:
 
 
 def _refuse_shared_stem(one: Annotated, folder: Path, stems: dict[str, str], where: str) -> None:
-    """Formats with one annotation file per image need file names that differ in more than their extension."""
+    """Rejects a name that differs from an earlier one only in its extension: they would share an annotation file."""
     stem = str((folder / one.name).with_suffix(""))
     if stem in stems:
         found = f"{stems[stem]} and {one.name}"

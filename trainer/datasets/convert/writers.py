@@ -1,4 +1,4 @@
-"""Writers of COCO, Pascal VOC and YOLO: for each split `begin`, then `add` for each image; at the end `close`.
+"""Writers of COCO, Pascal VOC and YOLO: call `begin` for each split, `write` for each image, and `close` at the end.
 
 Splits have names such as train and val; "" means a data set without splits. Annotations that a format can't represent
 are counted in `lost`, by how they were handled.

@@ -20,7 +20,7 @@ from trainer.datasets.readers.picture_reader import PictureReader
 _DRAWN = ("boxes", "mask", "masks", "keypoints")
 MOST_NAMED = 5
 MOST_UNKNOWN = 0.01
-"""Fraction of unknown tokens above which there is a warning."""
+"""Fraction of unknown tokens above which a warning is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def image_files(dataset: Dataset) -> list[str | None]:
 
 
 def _copies(owners: Mapping[str, str], inspections: Mapping[str, Inspection]) -> list[Finding]:
-    """Files with identical contents: an error across splits, a warning within one."""
+    """Reports files with identical contents: an error across splits, a warning within one."""
     pairs = same_content(owners, within=True)
     between: Counter[tuple[str, str]] = Counter()
     named: dict[tuple[str, str], list[str]] = {}
@@ -116,7 +116,7 @@ def _copies(owners: Mapping[str, str], inspections: Mapping[str, Inspection]) ->
 
 
 def _unknown(split: str, found: Inspection) -> list[Finding]:
-    """Many tokens that the vocabulary lacks."""
+    """Warns if many tokens are not in the vocabulary."""
     tokens = found.found.get("texts", {}).get("tokens", 0)
     if found.unknown_tokens <= MOST_UNKNOWN * tokens:
         return []
@@ -128,7 +128,7 @@ def _unknown(split: str, found: Inspection) -> list[Finding]:
 
 
 def _shared_texts(inspections: Mapping[str, Inspection]) -> list[Finding]:
-    """Labeled texts that are in two splits."""
+    """Warns about labeled texts that are in two splits."""
     findings = []
     for one, other in combinations(inspections, 2):
         count = len(inspections[one].texts & inspections[other].texts)
@@ -141,7 +141,7 @@ def _shared_texts(inspections: Mapping[str, Inspection]) -> list[Finding]:
 
 
 def _classes(split: str, found: Inspection) -> list[Finding]:
-    """Classes without examples."""
+    """Warns about classes without examples."""
     empty = [name for unit, counts in found.found.get("classes", {}).items() if unit != "pixels"
              for name, count in counts.items() if not count]  # fmt: skip
     if not empty:

@@ -16,7 +16,7 @@ _MOST_SIZES = 5
 
 
 class Collector(Protocol):
-    """Receives every usable item, then returns its result; None if its fields didn't occur."""
+    """Receives every usable item, then returns a result; None if no item has its fields."""
 
     name: str
 
@@ -99,7 +99,7 @@ class Boxes:
 
 
 class Classes:
-    """How often each class occurs: items of `label`, boxes of `labels`, pixels of `mask`."""
+    """Number of occurrences of each class: items of `label`, boxes of `labels`, pixels of `mask`."""
 
     name = "classes"
 
@@ -147,7 +147,7 @@ class Tokens:
 
 
 class Numbers:
-    """Ranges of numbers in tables, and of the targets of series as they are scaled."""
+    """Ranges of the numbers in tables, and of the scaled targets of series."""
 
     name = "numbers"
 

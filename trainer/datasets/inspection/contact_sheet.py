@@ -1,6 +1,6 @@
 """Draws many items with their annotations into one image: boxes, masks, keypoints, classes, and targets next to them.
 
-For unusable items, it shows the reason.
+Shows the error of an unusable item.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SIDE, MARGIN, CAPTION = 240, 8, 16
-"""Pixels: the longer side of an image, the gap between two, and the line of text below."""
+"""In pixels: the longer side of an image, the gap between images, and the height of a caption."""
 
 _LETTER = 6
 """Approximate width of a letter of Pillow's font in pixels."""
@@ -30,7 +30,7 @@ _BACKGROUND, _INK = (24, 24, 27), (228, 228, 231)
 
 
 def contact_sheet(dataset: Dataset, indices: Sequence[int], columns: int = 6) -> Image.Image:
-    """The items `indices` of a data set of images as one image; for unusable items the reason.
+    """Draws the items `indices` of a data set of images into one image; shows the error of an unusable item.
 
     Raises:
         TrainerError: the items have no images.
@@ -61,7 +61,7 @@ def contact_sheet(dataset: Dataset, indices: Sequence[int], columns: int = 6) ->
 
 
 def written(error: TrainerError) -> Image.Image:
-    """A tile with the error of an item: what is wrong, what was found and expected."""
+    """A tile with the error of an item: the message, what was found and what was expected."""
     from PIL import Image, ImageDraw
 
     tile = Image.new("RGB", (SIDE, SIDE), _FAULTY)

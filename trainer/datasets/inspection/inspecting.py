@@ -39,7 +39,7 @@ class Inspection:
     image_ids: list[int] = field(default_factory=list)
     """The `image_id` of each usable item that has one."""
     unknown_tokens: int = 0
-    """Number of tokens that the vocabulary lacks."""
+    """Number of tokens that are not in the vocabulary."""
     texts: set[bytes] = field(default_factory=set)
     """A digest of each labeled text."""
 

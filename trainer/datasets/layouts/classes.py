@@ -53,7 +53,7 @@ def class_folders(listing: Listing) -> Layout | None:
 
 
 def _classes(listing: Listing, at: str) -> list[str]:
-    """The class folders; none if a folder has no images or a name that is not a class."""
+    """The class folders; empty if a folder has files but no images, or a name that is not a class."""
     folders = listing.folders_in(at)
     if not any(listing.images_below(folder) for folder in folders):
         return []
@@ -61,4 +61,4 @@ def _classes(listing: Listing, at: str) -> list[str]:
         name_of(folder).lower() in _OTHER_MEANINGS or (listing.has_files(folder) and not listing.images_below(folder))
         for folder in folders
     )
-    return [] if has_others else folders  # the reader reports an empty one
+    return [] if has_others else folders  # the reader reports an empty folder

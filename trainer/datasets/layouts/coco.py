@@ -16,7 +16,7 @@ from trainer.datasets.split_words import TRAIN, in_order, split_named, split_wit
 
 _ROBOFLOW = "_annotations.coco.json"
 _PREFERRED = "instances"
-"""Name prefixes of COCO's own files: instances, captions and keypoints of a split."""
+"""Prefix of the preferred file, because COCO's own splits have three: instances, captions and keypoints."""
 _SAMPLE = 64
 """Number of images used to find their folder."""
 
@@ -100,7 +100,7 @@ def file_names(listing: Listing, file: str) -> list[str] | None:
 
 
 def images_folder(listing: Listing, file: str, names: list[str], split: str | None) -> str:
-    """The folder with most of the first images; if several, the one named after the split.
+    """The folder with most of the first images; ties go to the file's folder, then the split's, then one named images.
 
     Raises:
         TrainerError: none of the images exists, or two folders have equally many.

@@ -48,7 +48,7 @@ def detect_path(path: Path, form: str | None = None) -> tuple[Layout, Path]:
     """The layout of a folder or of a single file (COCO, table, text), and the root of its paths.
 
     Raises:
-        TrainerError: as `detect` does; neither a folder nor a file.
+        TrainerError: as `detect` does, or the path doesn't exist.
     """
     path = path.absolute()
     if path.is_dir():
@@ -72,7 +72,7 @@ def detect(root: Path, form: str | None = None) -> Layout:
 
 
 def detected(listing: Listing, form: str | None = None) -> Layout:
-    """The same of a listing."""
+    """Detects the layout of a listed folder, as `detect` does."""
     layouts = (detector(listing) for reader, detector in DETECTORS if form in (None, reader))
     candidates = [found for found in layouts if found is not None]
     if form == "pairs" and not candidates and (asked := halves(listing)) is not None:

@@ -25,7 +25,7 @@ def idx(listing: Listing) -> Layout | None:
 
 
 def texts(listing: Listing) -> Layout | None:
-    """One text, or one per split."""
+    """One text file, or one per split."""
     files = _texts(listing)
     named = {split: file for file in files if (split := split_named(stem_of(file)))}
     if len(files) == 1:

@@ -22,7 +22,7 @@ SUFFIX = "_mask"
 
 
 def mask_folders(listing: Listing) -> Layout | None:
-    """Images and masks in parallel folders, each with splits or within the folder of a split."""
+    """Images and masks in parallel folders, which contain the splits or are in the folder of a split."""
     pairs: dict[str, tuple[str, str, str]] = {}
     folders = _parallel(listing)
     for split, images, masks in folders:
@@ -39,7 +39,7 @@ def mask_folders(listing: Listing) -> Layout | None:
 
 
 def masks_beside(listing: Listing) -> Layout | None:
-    """Masks next to the images, with the same names and _mask."""
+    """Masks next to the images, named NAME_mask."""
     named = {split: place for place in listing.folders_in("") if (split := split_named(place))}
     places = {**({TRAIN: ""} if not named else {}), **named}
     if (images := listing.folder(*IMAGES)) is not None:
@@ -110,7 +110,7 @@ def _are_colored(listing: Listing, masks: str, suffix: str) -> bool:
 
 
 def _mode(path: Path) -> str | None:
-    """The mode of an image; None for an unreadable one, which is reported as an item."""
+    """The mode of an image; None for an unreadable image, which is reported as an unusable item later."""
     try:
         return opened(path).mode
     except TrainerError:

@@ -38,9 +38,7 @@ def two_folders(listing: Listing) -> Layout | None:
 
 
 def side_by_side(listing: Listing) -> Layout | None:
-    """Files with both images, if the folder or a subfolder has the word "pairs" in its name; image widths prove
-    nothing.
-    """
+    """Files with both images, if the folder or a subfolder has "pairs" in its name; image widths are not evidence."""
     marked = [place for place in listing.folders_in("") if _is_marked(place)]
     if len(marked) == 1:
         return halves(listing, marked[0])

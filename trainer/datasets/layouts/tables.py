@@ -88,7 +88,7 @@ def _divided(name: str, listing: Listing, file: str, settings: dict[str, Any]) -
 
 
 def _split_column(rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """The setting of the split column, if a column has such a name and its values are split names."""
+    """The setting of the split column, if one column has a name from `_SPLIT_COLUMNS` and contains split names."""
     named = [name for name in (rows[0] if rows else ()) if name.lower().strip() in _SPLIT_COLUMNS]
     if len(named) != 1:
         return {}

@@ -62,7 +62,7 @@ def _entries(listing: Listing, file: str) -> Mapping[str, Any]:
 
 
 def _by_custom(listing: Listing) -> dict[str, str]:
-    """The folder of the images of each split, by the names of folders."""
+    """The image folder of each split, from the names of folders."""
     found: dict[str, str] = {}
     images = listing.folder("images")
     for parent in (images, "") if images is not None else ("",):
@@ -105,7 +105,7 @@ def _by_yaml(listing: Listing, file: str) -> dict[str, str]:
             raise TrainerError("a split has no items", where=str(listing.root / place), expected="images")
     there = {*found, *_by_custom(listing)}
     for key, entry in missing.items():
-        if _KEYS[key] not in there and key != "test":  # exports name a test folder that may be missing
+        if _KEYS[key] not in there and key != "test":  # exported data sets name a test folder that may be missing
             raise TrainerError(
                 "data.yaml names a folder that doesn't exist",
                 where=f"{listing.root / file}: {key}",

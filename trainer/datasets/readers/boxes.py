@@ -1,4 +1,4 @@
-"""Boxes of readers: checked against their image, and scaled to it."""
+"""Checks the boxes of readers against their image, and scales them to it."""
 
 from __future__ import annotations
 

@@ -21,13 +21,13 @@ from trainer.datasets.transforms.objects import placement
 
 
 class CocoDataset(PictureReader):
-    """Items {image, boxes, labels, crowd, area, image_id, size, placement}, with masks and keypoints if asked for.
+    """Items {image, boxes, labels, crowd, area, image_id, size, placement}, with masks and keypoints if requested.
 
     Args:
         root: the data folder; `images` (a folder) and `annotations` (a JSON file) are relative to it.
         masks: whether items have `masks`.
         keypoints: whether items have `keypoints`.
-        channels: of the images; None: those of each file.
+        channels: 1 or 3, the number of channels of every image; None: as in each file.
 
     Raises:
         TrainerError: see `index_coco`. Annotations of unknown images go to `opening.on_problem`.

@@ -1,8 +1,9 @@
 """The index of a COCO annotation file: columns in NumPy arrays, with long parts (masks, keypoints) as positions in the
 file.
 
-index = index_coco(Path("instances_val2017.json")) row = index.image_row(139)                        # images have rows,
-in the file's order here = index.of_image(row)                        # slice into the columns of annotations
+index = index_coco(Path("instances_val2017.json"))
+row = index.image_row(139)                        # images have rows, in the file's order
+here = index.of_image(row)                        # slice into the columns of annotations
 index.boxes[here], index.labels[here]             # float64 [N, 4] x, y, width, height; int32 [N]
 index.category_ids[index.labels[here]]            # the file's sparse ids
 
@@ -65,7 +66,7 @@ class CocoIndex:
     """int32 [A]: number of labeled keypoints of each annotation (the file's num_keypoints)."""
     keypoint_names: Sequence[str] = ()
     problems: Mapping[int, Sequence[str]] = field(default_factory=dict)
-    """The errors of an image's records, by its row: the image is unusable."""
+    """The errors in the records of an image, by the image's row; an image with errors is unusable."""
     unattached: Sequence[str] = ()
     """Errors of records that belong to no image, as text."""
     stamp: tuple[int, int] = (0, 0)
@@ -177,7 +178,7 @@ class _Problems:
             self.add(int(row), f"image id {image_ids[row]} is used by another image, too")
 
     def rows(self, image_ids: np.ndarray) -> np.ndarray:
-        """int64: the row of each image; -1 for an unknown one. Of several with the same id, the first."""
+        """int64: the row of each image; -1 for an unknown image, the first row of images with the same id."""
         if not len(self._sorted):
             return np.full(len(image_ids), -1)
         places = np.minimum(np.searchsorted(self._sorted, image_ids), len(self._sorted) - 1)

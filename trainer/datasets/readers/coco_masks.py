@@ -73,8 +73,8 @@ def mask_of(segmentation: Any, size: tuple[int, int], where: str) -> np.ndarray:
 def counts_of(text: bytes) -> list[int] | None:
     """The run lengths of COCO's compressed text; None if it is truncated or has an invalid byte.
 
-    Each count is a variable-length number of six bits a byte (48 is added), from the third on as the difference to the
-    second to last (`rleFrString` of cocoapi, which reads past the end of damaged texts).
+    Each count is a variable-length number with six bits per byte (plus 48). From the fourth on, it is the difference
+    from the count two before (`rleFrString` of cocoapi, which reads past the end of damaged texts).
     """
     bits = np.frombuffer(text, np.uint8).astype(np.int64) - 48
     if not len(bits):

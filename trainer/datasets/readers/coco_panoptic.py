@@ -65,7 +65,7 @@ class CocoPanoptic(PictureReader):
         images: folder of the images.
         segments: folder of the PNG files.
         annotations: the JSON file.
-        channels: of the images; None: those of each file.
+        channels: 1 or 3, the number of channels of every image; None: as in each file.
 
     Raises:
         TrainerError: the JSON file is missing or invalid. Annotations of unknown images go to `opening.on_problem`.

@@ -30,7 +30,7 @@ class Division:
     Args:
         fractions: by split, each between 0 and 1, with a sum below 1.
         by: "order": train comes first, then the other splits; "seed": a random choice.
-        seed: of that choice.
+        seed: seed of the random choice.
     """
 
     fractions: Mapping[str, float] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Division:
         """The indices of each split, sorted: each class is divided in the same proportions, and all items with the same
         text are in one split.
 
-        A text with several classes counts as one of its first. `by` "order" keeps the order of the items.
+        A text with several classes is assigned to its first class. `by` "order" keeps the order of the items.
         """
         numbers: dict[str, int] = {}
         group = np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)

@@ -24,13 +24,13 @@ from trainer.datasets.split_words import TRAIN
 from trainer.datasets.vocabulary import Unit, Vocabulary
 
 _VERSION = 1
-"""Version of the token files; another one is another key."""
+"""Version of the token files, a part of their key."""
 
 _SUFFIXES = (".txt", ".jsonl", ".ndjson")
 _BLOCK = 1 << 20
 
 _SETTLED = 2_000_000_000
-"""Nanoseconds after which another change of a file has another time in every file system."""
+"""Nanoseconds after which a further change of a file gets a different modification time in every file system."""
 
 
 class Documents(TokenWindows):
@@ -38,12 +38,12 @@ class Documents(TokenWindows):
 
     Tokens are written once to a file in the cache and mapped into memory, so that a data set may be larger than memory.
     The name of the file is a digest of the documents, the vocabulary and the split: a changed document is tokenized
-    again. Files whose names, sizes and times of change are known are not read at all. The folder is `tokens` in
+    again. Files whose names, sizes and modification times are known are not read. The folder is `tokens` in
     TRAINER_CACHE_DIR or ~/.cache/trainer.
 
     Args:
         root: the data folder.
-        folder: folder of the documents, with its subfolders, relative to it: each .txt file is a document, and each
+        folder: folder of the documents, with its subfolders, relative to `root`: each .txt file is a document, and each
             line of .jsonl and .ndjson files.
         text: field of the text in a line of JSON.
         unit: unit of a token.
@@ -180,8 +180,8 @@ def _field(line: str, name: str, where: str) -> str:
 
 
 def _contents(files: Sequence[Path], cache: Path) -> tuple[str, int]:
-    """A digest of the contents of some files, and the number of their documents: read once for the same names, sizes
-    and times of change.
+    """Returns a digest of the files' contents and the number of their documents. Both are cached by the names,
+    sizes and modification times of the files.
     """
     states = [(path, path.stat()) for path in files]
     stamps = [f"{path.absolute()}:{state.st_size}:{state.st_mtime_ns}" for path, state in states]

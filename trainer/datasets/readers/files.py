@@ -19,7 +19,7 @@ FILES_BETWEEN = 10_000
 def files_in(
     path: Path, suffixes: Collection[str] = SUFFIXES, *, below: bool = False, progress: Progress | None = None
 ) -> list[str]:
-    """Names of the files with such suffixes in a folder (and its subfolders) in natural order, without hidden files.
+    """Names of the files with these suffixes in a folder (and its subfolders) in natural order, without hidden files.
 
     `progress` is called for every 10,000 files.
 

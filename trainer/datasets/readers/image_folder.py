@@ -21,9 +21,9 @@ class ImageFolder(PictureReader):
 
     Args:
         root: the data folder.
-        images: the folder that contains the class folders, relative to it.
+        images: the folder that contains the class folders, relative to `root`.
         classes: names of the class folders in the order of the labels; None: all, sorted.
-        channels: of the images; None: those of each file.
+        channels: 1 or 3, the number of channels of every image; None: as in each file.
 
     Raises:
         TrainerError: the folder is missing or has no subfolders. Folders that are not classes, or without images, go to

@@ -19,7 +19,7 @@ from trainer import TrainerError
 from trainer.datasets.paths import missing_file
 
 MALFORMED = (msgspec.DecodeError, UnicodeDecodeError)
-"""Exceptions of decoding: invalid UTF-8 is not an exception of msgspec."""
+"""Exceptions of decoding; for invalid UTF-8, msgspec does not raise an exception of its own."""
 
 Id = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -53,8 +53,8 @@ class JsonFile:
     def decode(self, kind: type[_T], expected: str) -> _T:
         """The whole file as `kind`; parts that are read later have the type `msgspec.Raw`.
 
-        NaN and Infinity, which Python writes although they are not JSON, become texts, so that only the record with one
-        is invalid, not the whole file.
+        NaN and Infinity, which Python writes although they are not JSON, are replaced by strings, so that only their
+        record is invalid, not the whole file.
         """
         try:
             return self._decoded(kind)
@@ -175,13 +175,13 @@ class Places:
 
 
 def stamp(file: int) -> tuple[int, int]:
-    """Size and time of change (ns) of an open file."""
+    """Size and modification time (ns) of an open file."""
     status = os.fstat(file)
     return status.st_size, status.st_mtime_ns
 
 
 def shortened(text: str) -> str:
-    """The beginning of a long text."""
+    """The text, or only the beginning of a long text."""
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 

@@ -25,7 +25,7 @@ class PairedImages(PictureReader):
         images: folder of the input images, or of files with both images side by side.
         targets: folder of the target images; None: each file contains both, one in each half.
         direction: which half is the input: "left_to_right" or "right_to_left".
-        channels: of the images; None: those of each file.
+        channels: 1 or 3, the number of channels of every image; None: as in each file.
 
     Raises:
         TrainerError: a folder is missing. Targets without an image go to `opening.on_problem`.
@@ -96,5 +96,5 @@ class PairedImages(PictureReader):
         return {"image": image, TARGET: target, "size": size}
 
     def _whole(self, path: Path) -> np.ndarray:
-        """A picture at full resolution: scaled decoding is of JPEG alone, and would change the target's ratio to it."""
+        """An image at full resolution: scaled decoding is for JPEG only, and would change its ratio to the target."""
         return decode(path, channels=self.channels).pixels

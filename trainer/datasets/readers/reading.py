@@ -47,8 +47,8 @@ def read_splits(
 ) -> dict[str, Dataset]:
     """A data set for each split of the section: from paths, and from fractions of train.
 
-    Classes and vocabulary are those of the first split, which is train if it exists. `learned` are those of another
-    data set (`learned_settings`), which `auto` and custom readers don't take.
+    Classes and vocabulary are those of the first split, which is train if it exists. `learned` contains settings of
+    another data set (`learned_settings`), which `auto` and custom readers ignore.
 
     Raises:
         TrainerError: as the reader does; no split exists; a fraction leaves a split without items.
@@ -64,8 +64,8 @@ def read_splits(
 
 
 def learned_settings(dataset: Any) -> dict[str, Any]:
-    """What a reader computed from its training items and needs to read others alike: the vocabulary of texts, the
-    statistics of a series. As plain values; nothing for other readers. `dataset` may wrap the reader's.
+    """Settings that a reader computed from its training items and needs to read other items: the vocabulary of texts,
+    the statistics of a series. Plain values; empty for other readers. `dataset` may wrap the reader's data set.
     """
     if hasattr(dataset, "shared_settings"):
         return {key: value for key, value in dataset.shared_settings().items() if key in _LEARNED}
@@ -76,7 +76,7 @@ def _division(config: Reading, seed: int) -> Division:
     """The splits that are taken from train.
 
     Raises:
-        TrainerError: the fractions leave nothing for train.
+        TrainerError: the fractions leave nothing for train, or include train.
     """
     if sum(config.fractions.values()) >= 1 or TRAIN in config.fractions:
         raise _invalid_fractions(config, "nothing left for train")
@@ -84,7 +84,7 @@ def _division(config: Reading, seed: int) -> Division:
 
 
 def _warn_of_unread(root: Path, opening: Opening) -> None:
-    """Warns about images in unsupported formats, unless the description of a detected layout contains them."""
+    """Warns about images in unsupported formats. With `auto`, the description of the layout lists them instead."""
     from trainer.datasets.layouts import unread_images  # layouts use readers
     from trainer.datasets.layouts.listing import Listing
 
@@ -122,8 +122,8 @@ def _opened(
     division: Division = Division(),  # noqa: B008 - frozen
     learned: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Dataset]:
-    """A data set for each section; all share the classes and vocabulary of the first, and what is `learned`. Train is
-    read with `division` if it divides itself.
+    """A data set for each section; all share the classes and vocabulary of the first, and the `learned` settings.
+    Train is read with `division` if its data set divides itself.
     """
     found: dict[str, Dataset] = {}
     shared: Mapping[str, Any] = {}
@@ -181,7 +181,7 @@ def section_of(settings: Mapping[str, Any], auto: Reading | None = None) -> Read
 
 
 def mark_read(config: Reading, splits: Splits) -> Splits:
-    """`splits`, which a task has created from this section; called automatically by `read_splits`."""
+    """Marks this section as used by the task that created `splits`, and returns them; `read_splits` calls it."""
     _READ[id(config)] = config
     return splits
 
@@ -264,7 +264,7 @@ def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:
 
 
 def _with_fractions(found: Mapping[str, Dataset], config: Reading, seed: int) -> dict[str, Dataset]:
-    """Train without the fractions of other splits, and those."""
+    """Train without the fractions of the other splits, and these splits."""
     taken = [split for split in config.fractions if split in found]
     if TRAIN not in found or taken:
         raise _invalid_fractions(config, f"next to {', '.join(found)}")

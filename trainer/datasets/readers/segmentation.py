@@ -32,7 +32,7 @@ class SegmentationFolders(PictureReader):
         ignore: values of mask pixels that are ignored (they become 255).
         ignore_colors: colors that are ignored.
         mask_suffix: suffix of mask names after the image's name, as in 0001_mask.png.
-        channels: of the images; None: those of each file.
+        channels: 1 or 3, the number of channels of every image; None: as in each file.
 
     Raises:
         TrainerError: a folder is missing. Masks without an image go to `opening.on_problem`.

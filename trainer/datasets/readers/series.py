@@ -1,4 +1,4 @@
-"""Windows over time series in tables: what is known up to a time, and what follows."""
+"""Windows over time series in tables: the history up to a time, and the future after it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Series:
 
     `history` has the targets first, then the features; `future` has the targets of the rows that follow. Both are
     scaled. Item i starts at row i * `step`. A split contains the windows whose future lies in it; their history may
-    begin in the split before, as it does when the model is used. Rows without a finite number in each column go to
+    begin in the previous split, as it does when the model is used. Rows without a finite number in each column go to
     `opening.on_problem`, and no window contains them.
 
     Args:
         root: the data folder.
-        file: a .csv, .tsv, .jsonl or .ndjson file, UTF-8, relative to it, with its rows in the order of time.
+        file: a .csv, .tsv, .jsonl or .ndjson file, UTF-8, relative to `root`, with its rows in the order of time.
         targets: columns to predict.
         features: further columns of the history.
         date: column of the time of each row, ISO 8601; None: rows have equal distances.
@@ -44,7 +44,7 @@ class Series:
 
     Raises:
         TrainerError: the file or a column is missing, times don't increase or have gaps, or a split is shorter than one
-            window or has none without an unusable row.
+            window, or each of its windows has an unusable row.
     """
 
     class_names: Sequence[str] = ()
@@ -186,7 +186,7 @@ def read_series(
 
 
 def following(times: Sequence[datetime], count: int) -> list[datetime]:
-    """The next `count` times of regular ones, at the distance of the last two."""
+    """The next `count` times after regular ones, at the distance of the last two."""
     months = _months(times[-2], times[-1])
     found = [*times]
     for _ in range(count):

@@ -30,19 +30,19 @@ class Table(PictureReader):
 
     Args:
         root: the data folder.
-        file: a .csv, .tsv, .jsonl or .ndjson file, UTF-8, relative to it.
+        file: a .csv, .tsv, .jsonl or .ndjson file, UTF-8, relative to `root`.
         features: columns of numbers for `features`; None: none with `image`, otherwise all without another use.
         label: column of the class; its values are texts or numbers.
         labels: columns of 0 or 1 (or probabilities) for `labels_hot`, one per class.
         value: column of the number to predict, for `value` (float32).
         text: column of a text, for `tokens`.
-        unit, vocabulary_size, vocabulary: of the tokens, as for `TextClasses`.
+        unit, vocabulary_size, vocabulary: settings of the tokens, as for `TextClasses`.
         image: column of the image path, relative to `images`.
-        images: folder of the images, relative to the root.
+        images: folder of the images, relative to `root`.
         classes: values of `label` in the order of the labels; None: all values, sorted.
         split_column: column of the split; None: every row is an item.
         split_value: only rows with this value in that column, or another name of the same split.
-        channels: of the images; None: those of each file.
+        channels: 1 or 3, the number of channels of every image; None: as in each file.
         division: the splits that `divided` takes from a table of texts.
 
     Raises:

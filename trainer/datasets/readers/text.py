@@ -86,7 +86,7 @@ class TextFile(TokenWindows):
 
     Args:
         root: the data folder.
-        file: a text in UTF-8, or a folder whose .txt files are read in the order of their names, relative to it.
+        file: a text in UTF-8, or a folder whose .txt files are read in the order of their names, relative to `root`.
         unit: unit of a token.
         length: tokens per item.
         vocabulary_size: size of the vocabulary, as in `Vocabulary.of`.
@@ -126,11 +126,11 @@ class TextFile(TokenWindows):
 
 
 class LabeledTexts:
-    """Items {tokens, label}, each a text of its own.
+    """Items {tokens, label}, one per text.
 
     Attributes:
         texts: the text of each item. labels: int64 [N].
-        vocabulary: of the texts of train. sizes: int64 [N], number of tokens of each item.
+        vocabulary: that of the texts of train. sizes: int64 [N], number of tokens of each item.
     """
 
     is_in_memory = True
@@ -165,7 +165,7 @@ class TextClasses(LabeledTexts):
 
     Args:
         root: the data folder.
-        folder: folder of the files, relative to it.
+        folder: folder of the files, relative to `root`.
         unit: unit of a token.
         vocabulary_size: size of the vocabulary, as in `Vocabulary.of`.
         classes: class names in the order of the labels; None: the names of all files, sorted.

@@ -47,7 +47,7 @@ class VocDataset(PictureReader):
         classes: class names in the order of the labels; None: the names that occur, sorted.
         one_based: whether pixels count from 1 and x_max, y_max are the last pixel of the box, as in the original data;
             otherwise coordinates are used unchanged, as most tools write them.
-        channels: of the images; None: those of each file.
+        channels: 1 or 3, the number of channels of every image; None: as in each file.
 
     Raises:
         TrainerError: a folder or the image set is missing.

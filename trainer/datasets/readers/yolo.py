@@ -34,7 +34,7 @@ class YoloDataset(PictureReader):
         image_set: text file with one image path per line; None: every image of the folder. The longest suffix of a path
             that exists in `root` is used, because lists are often written for another folder.
         classes: class names in the order of the class numbers, or a file with them: `data.yaml` or one name per line.
-        channels: of the images; None: those of each file.
+        channels: 1 or 3, the number of channels of every image; None: as in each file.
 
     Raises:
         TrainerError: a folder or the file of names is missing. Labels without an image go to `opening.on_problem`.

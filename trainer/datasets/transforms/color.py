@@ -25,9 +25,9 @@ _FROM_YIQ = np.linalg.inv(_TO_YIQ)
 
 @dataclass
 class ColorJitter(Transform):
-    """Brightness, contrast, saturation and hue of `image`, each by a factor in [1 - x, 1 + x] (not below 0).
+    """Changes brightness, contrast and saturation of `image`, by factors in [1 - x, 1 + x] (not below 0), and hue.
 
-    The four are multiplied into one map of colors: 115 µs for 224x224 instead of 1 ms one after the other. Contrast
+    The four are multiplied into one map of colors: 115 µs for 224x224, instead of 1 ms for four maps. Contrast
     is relative to the mean gray, as in torchvision; hue rotates colors in the plane of I and Q (YIQ space), by a
     fraction of the circle between -`hue` and `hue`. Grayscale images change only in brightness and contrast.
     """

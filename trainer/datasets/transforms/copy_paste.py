@@ -18,7 +18,7 @@ from trainer.datasets.transforms.transform import Mixing, OtherItem
 class CopyPaste(Mixing):
     """Cuts objects of another item out along their `masks` and pastes them into this one (Ghiasi et al. 2021).
 
-    Without masks whole boxes are pasted. Crowds are not pasted. Pixels hidden by pasted objects are removed from the
+    Without masks, whole boxes are pasted. Crowds are not pasted. Pixels hidden by pasted objects are removed from the
     masks below, and objects with a smaller visible fraction than `min_visible` are dropped.
 
     Args:
@@ -45,7 +45,7 @@ class CopyPaste(Mixing):
 
 
 def pixels_of(item: Item, size: tuple[int, int]) -> np.ndarray:
-    """bool [H, W]: where the item's objects are, by their masks or else their boxes."""
+    """bool [H, W]: the pixels of the item's objects, from their masks or, without masks, their boxes."""
     if "masks" in item:
         return np.any(item["masks"], axis=0)
     pixels = np.zeros(size, bool)

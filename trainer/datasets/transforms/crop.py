@@ -149,7 +149,7 @@ class RandomIoUCrop(Crop):
 
 
 def padded_to(item: Item, size: Size, fill: int) -> Item:
-    """A point inside an image of at least `size`."""
+    """The item padded to at least `size`, with the image at the center."""
     height, width = geometry.image_size(item)
     larger = max(height, size[0]), max(width, size[1])
     return geometry.pad(item, (larger[0] - height) // 2, (larger[1] - width) // 2, larger, fill=fill)

@@ -60,7 +60,7 @@ class ItemDraws:
         return probability >= 1 or (probability > 0 and self.uniform() < probability)
 
     def beta(self, alpha: float) -> float:
-        """A number of the distribution Beta(alpha, alpha)."""
+        """A number from the distribution Beta(alpha, alpha)."""
         return float(self.generator().beta(alpha, alpha))
 
     def generator(self) -> np.random.Generator:

@@ -27,7 +27,7 @@ _PIXELS = tuple(field for field in FIELDS.values() if HEIGHT in field.axes and W
 
 
 def image_size(item: Item) -> Size:
-    """Height and width of the image, or of the mask without an image.
+    """Height and width of the image, or of the first other field with pixels.
 
     Raises:
         TrainerError: the item has no image or mask.
@@ -64,7 +64,7 @@ def resize(item: Item, size: Size) -> Item:
 
 
 def pad(item: Item, top: int, left: int, size: Size, *, fill: int) -> Item:
-    """Places the image at (top, left) of a larger one of `size`; new pixels of a `mask` are ignored."""
+    """Places the image at (top, left) of a larger one of `size`; new pixels of a `mask` get the ignored class."""
     if size == image_size(item):
         return item
     changed = dict(item)
@@ -119,7 +119,7 @@ def quarter_turn(item: Item, turns: int) -> Item:
 def warp(item: Item, matrix: np.ndarray, size: Size, *, fill: int, min_visible: float) -> Item:
     """Applies a projective map [3, 3] of points (x, y, 1); the result has `size`.
 
-    The bounding box of a rotated box is too large for its object: with masks, boxes shrink to them.
+    The bounding box of a rotated box is too large for its object; if the item has masks, boxes shrink to them.
     """
     changed = _resampled(
         item, lambda field, pixels, ratio: _warping(field, matrix, size, ratio, fill_of(field, pixels, fill))
@@ -177,7 +177,7 @@ def _resizing(field: Field, size: Size) -> Operation:
 
 
 def _warping(field: Field, matrix: np.ndarray, size: Size, ratio: tuple[float, float], fill: float) -> Operation:
-    """Pillow expects the map from the result to the source."""
+    """Returns the operation for a map; Pillow expects its inverse, from the result to the source."""
     from PIL.Image import Resampling, Transform
 
     method = Resampling.BILINEAR if field.is_image else Resampling.NEAREST
@@ -206,7 +206,7 @@ def _size(field: Field, pixels: np.ndarray) -> Size:
 
 
 def _reversed(pixels: np.ndarray, axis: int) -> np.ndarray:
-    """A reversed copy along an axis; of three color channels one at a time: 45 µs at 224x224 instead of 170."""
+    """Copies an array reversed along an axis; three color channels one at a time: 45 µs at 224x224 instead of 170."""
     backwards = np.flip(pixels, axis)
     if axis != 1 or pixels.ndim != 3 or pixels.shape[2] != 3:
         return np.ascontiguousarray(backwards)

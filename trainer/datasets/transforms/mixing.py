@@ -101,7 +101,7 @@ def _whole(pixels: np.ndarray) -> np.ndarray:
 
 
 def pasted_in(pasted: np.ndarray, size: Size) -> np.ndarray:
-    """`pasted` in the resolution of a field of another size (a larger `target`)."""
+    """Resizes `pasted` to the resolution of a field with another size (a larger `target`)."""
     return pasted if pasted.shape == size else geometry.resize({"mask": pasted.view(np.uint8)}, size)["mask"] > 0
 
 
@@ -121,7 +121,7 @@ def mixed_labels(name: str, parts: Sequence[tuple[float, Item]]) -> Item:
 
 
 def fitted(item: Item, size: Size) -> Item:
-    """Resized to `size` with the same aspect ratio, on black."""
+    """Resizes an item to fit into `size` with the same aspect ratio, on black."""
     return item if geometry.image_size(item) == size else letterbox(item, size, 0)
 
 

@@ -19,8 +19,8 @@ from trainer.datasets.transforms.transform import Mixing, OtherItem
 class Mosaic(Mixing):
     """Combines the item and three others, each in a quarter of an image of `size` (Bochkovskiy et al. 2020).
 
-    The point where they meet lies in the central part of the image. Each fills its quarter with the same aspect ratio
-    and is cropped at a random position. `labels_hot` are mixed by area.
+    The point where they meet lies in the central part of the image. Each item fills its quarter with the same aspect
+    ratio and is cropped at a random position. `labels_hot` are mixed by area.
 
     Args:
         size: height and width of the result.

@@ -21,7 +21,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 class Normalize(Transform):
     """Converts `image` to float32: each channel from 0 to 1, minus its `mean`, divided by its `std`.
 
-    Floats need four times the bytes to the device, which normalizes at no cost; tasks should do it there if possible.
+    Floats take four times the transfer to the device, where normalizing is free: tasks should do it there if possible.
     """
 
     minds_scale: ClassVar[bool] = False
@@ -41,7 +41,7 @@ class Normalize(Transform):
         white = 255 if image.dtype == np.uint8 else 1
         scale = np.float32(1) / (np.float32(white) * np.array(self.std, np.float32))
         offset = -np.array(self.mean, np.float32) / np.array(self.std, np.float32)
-        # Rows of all channels: with an inner loop over three values it takes 8 times as long.
+        # Whole rows with all channels: an inner loop over three values takes 8 times as long.
         rows = image.reshape(len(image), -1).astype(np.float32)
         rows *= np.resize(scale, rows.shape[1])
         rows += np.resize(offset, rows.shape[1])

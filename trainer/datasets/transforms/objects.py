@@ -30,8 +30,8 @@ def check_alike(items: Sequence[Item]) -> None:
     """Checks that items can be mixed.
 
     Raises:
-        TrainerError: the items differ in their fields of pixels, objects and soft labels, or in dtypes, or in more than
-            sizes and numbers of objects.
+        TrainerError: the items differ in their fields of pixels, objects and soft labels, in dtypes, or in extents
+            other than sizes and numbers of objects.
     """
     kinds = [_kinds(item) for item in items]
     for kind in kinds:
@@ -56,7 +56,7 @@ def _kinds(item: Item) -> str:
 
 
 def placement(size: tuple[int, int], shape: Sequence[int]) -> np.ndarray:
-    """The field `placement` of an item whose image, of `size` (height, width) in its file, has this shape."""
+    """The field `placement` of an item: maps an image of this shape to its file's image of `size` (height, width)."""
     return np.diag([size[1] / shape[1], size[0] / shape[0], 1.0]).astype(np.float32)
 
 
@@ -116,18 +116,18 @@ def mapped(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def shrunk(item: Item) -> Item:
-    """The item with box sides moved to their masks, where they are more than a pixel outside."""
+    """Moves each side of a box to the edge of its mask if the side is more than a pixel outside."""
     if "masks" not in item or "boxes" not in item or len(item["boxes"]) == 0:
         return item
     boxes, around = item["boxes"], np.stack([around_mask(mask) for mask in item["masks"]])
     inwards = (around - boxes) * np.array([1, 1, -1, -1], np.float32)
     tight = np.where(inwards > 1, around, boxes)
-    has_area = np.all(tight[:, 2:] > tight[:, :2], axis=1, keepdims=True)  # unless the mask is elsewhere
+    has_area = np.all(tight[:, 2:] > tight[:, :2], axis=1, keepdims=True)  # false if the mask is outside of its box
     return {**item, "boxes": np.where(has_area, tight, boxes)}
 
 
 def without_hidden(item: Item, hidden: np.ndarray, *, min_visible: float) -> Item:
-    """Removes the objects of which `hidden` (bool [H, W]) covers more than 1 - `min_visible`.
+    """Removes objects if `hidden` (bool [H, W]) covers a fraction of more than 1 - `min_visible`.
 
     Hidden pixels are removed from `masks`, and boxes and areas shrink accordingly; boxes without masks are unchanged.
     """

@@ -83,7 +83,7 @@ class ResizeToMultiple(Transform):
 
 
 def letterbox(item: Item, size: Size, fill: int) -> Item:
-    """Resized to fit into `size`, centered."""
+    """Resizes an item to fit into `size`, centered and padded with `fill`."""
     inner, place = inner_frame(geometry.image_size(item), size)
     return geometry.pad(geometry.resize(item, inner), *place, size, fill=fill)
 

@@ -30,7 +30,7 @@ class Transform(ABC):
     """Whether the result depends on the number of pixels of the image; false for a flip."""
 
     probability: float = field(default=1.0, kw_only=True)
-    """Probability that it is applied to an item."""
+    """Probability that the transform is applied to an item."""
 
     @abstractmethod
     def __call__(self, item: Item, draws: ItemDraws) -> Item:

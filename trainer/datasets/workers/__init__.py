@@ -35,12 +35,12 @@ class Workers(Protocol):
     kind: str
     workers: int
     ahead: int
-    """How many batches a loader requests before it needs the first."""
+    """Number of batches that a loader requests before it needs the first."""
     killed: int
     """Number of processes that ended by SIGKILL, as the system ends them when memory runs out; they were replaced."""
 
     def register(self, maker: BatchMaker, planner: Planner) -> Callable[[Position], Pending]:
-        """A function that requests a batch of `maker` with the items that `planner` selects."""
+        """Returns a function that requests a batch of `maker` with the items that `planner` selects."""
 
     def close(self) -> None:
         """Ends the workers; later requests start new ones."""

@@ -28,7 +28,7 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, message: Any, descriptors: Sequence[int] = ()) -> None:
-        """Sends `message`, and a duplicate of each open file.
+        """Sends `message`, and a duplicate of each descriptor.
 
         Raises:
             ConnectionError: the other end is closed.

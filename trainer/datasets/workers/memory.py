@@ -104,7 +104,7 @@ class Memory:
         return mmap.mmap(self.descriptor, self.size)
 
     def map(self) -> np.ndarray:
-        """uint8 [size]: the same as an array."""
+        """uint8 [size]: the bytes of `mapping` as an array."""
         return np.frombuffer(self.mapping(), np.uint8)
 
     def map_copy(self) -> np.ndarray:

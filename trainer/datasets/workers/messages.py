@@ -48,8 +48,8 @@ class Failure:
 
     Args:
         kind: "item" (an unusable item), "mistake" (another `TrainerError`) or "failure".
-        text: of the error; `fields` are those of a `TrainerError`.
-        traceback: the worker's.
+        text: text of the error; `fields` are those of a `TrainerError`.
+        traceback: traceback in the worker.
         unusable: the item, if any.
     """
 

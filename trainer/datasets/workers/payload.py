@@ -146,7 +146,7 @@ def _imports(modules: set[str], what: str) -> tuple[dict[str, list[str]], str | 
 
 
 def _run_main_again(file: str) -> None:
-    """Makes `__main__` the program of the sending process, without running its main code."""
+    """Loads the program of the sending process as `__main__`, without running its main code."""
     again = ModuleType(_MAIN_AGAIN)
     sys.modules[_MAIN] = sys.modules[_MAIN_AGAIN] = again
     vars(again).update(runpy.run_path(file, run_name=_MAIN_AGAIN))

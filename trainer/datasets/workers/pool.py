@@ -33,8 +33,8 @@ RESTARTS = 3
 """Maximum number of workers that may die during a training before it fails."""
 
 MOST_LENT = 4
-"""Batches that the training process still references beyond this number are copied, so that shared memory stays
-limited.
+"""Maximum number of batches in shared memory that the training process references; further batches are copied, so that
+shared memory stays limited.
 """
 
 SECONDS_TO_WONDER = 30.0
@@ -60,8 +60,8 @@ class Slot:
         self._mapping: mmap.mmap | None = None
 
     def bytes(self) -> np.ndarray:
-        """Its bytes, which a worker may have enlarged. A new array each time, alive as long as any view of it: NumPy
-        uses an array that doesn't own its memory as the base of its views, never a view.
+        """The slot's bytes, which a worker may have enlarged. Each call returns a new array, which lives as long as any
+        view of it: NumPy makes it the base of all its views, including views of views.
         """
         if self._mapping is None or len(self._mapping) < self.memory.size:
             self._mapping = self.memory.mapping()
@@ -106,10 +106,10 @@ class WorkerPool:
 
     Args:
         workers: number of processes.
-        ahead: how many batches a loader requests in advance, per worker.
-        restarts: how many may die before the training fails.
+        ahead: number of batches that a loader requests in advance, per worker.
+        restarts: number of workers that may die before the training fails.
         tell: receives messages about dead workers and slow batches.
-        wonder_after: seconds after which a batch is slow.
+        wonder_after: seconds after which a batch is reported as slow.
     """
 
     kind = "process"
@@ -124,7 +124,7 @@ class WorkerPool:
         wonder_after: float = SECONDS_TO_WONDER,
     ) -> None:
         self.workers, self.tell, self.wonder_after = workers, tell, wonder_after
-        self.ahead = max(workers, min(ahead * workers, open_files_allowed() // 4))  # each batch's memory is a file
+        self.ahead = max(workers, min(ahead * workers, open_files_allowed() // 4))  # each batch needs an open file
         self.restarts_left = restarts
         self.killed = 0
         self._numbers = itertools.count()
@@ -164,14 +164,14 @@ class WorkerPool:
             self._start()
             self._take_back()
             if not self._free:
-                self._listen(seconds=0)  # for cancelled batches
+                self._listen(seconds=0)  # receives cancelled batches
             slot = self._free.pop() if self._free else self._new_slot()
             pending = Pending(Make(next(self._numbers), key, plan, slot.number), slot, self)
             self._give(min(self._processes, key=lambda process: len(process.outstanding)), pending)
             return pending
 
     def wait(self, pending: Pending) -> Made:
-        """See `Pending.result`."""
+        """Waits for a batch and returns it, as `Pending.result` does."""
         with self._lock, self._whole():
             while pending.done is None:
                 if pending.is_cancelled:
@@ -214,7 +214,7 @@ class WorkerPool:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """An interruption may have cut a message in two: the next request starts new workers."""
+        """Ends the workers after an exception, which may have truncated a message; later requests start new ones."""
         try:
             yield
         except BaseException:
@@ -232,7 +232,7 @@ class WorkerPool:
         path = json.dumps([entry or os.getcwd() for entry in sys.path])
         descriptors = theirs.fileno(), self._board.descriptor
         self._now[number] = -1
-        masked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))  # until it ignores them
+        masked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))  # the worker unblocks them
         try:
             popen = subprocess.Popen(
                 [sys.executable, "-P", "-c", _START, path, *map(str, descriptors), str(number)],
@@ -262,7 +262,7 @@ class WorkerPool:
         self._send(process, pending.order)
 
     def _send(self, process: _Process, message: object, descriptors: list[int] | None = None) -> None:
-        with suppress(ConnectionError):  # it has died, which `_listen` detects
+        with suppress(ConnectionError):  # the worker has died, which `_listen` detects
             process.channel.send(message, descriptors or [])
 
     def _listen(self, seconds: float | None = None) -> None:

@@ -44,7 +44,7 @@ def main(descriptor: int, board: int, number: int) -> None:
 
 
 class Worker:
-    """Receives orders in one thread, so that their end is noticed at any time, and executes them."""
+    """Executes orders, which another thread receives to notice the end of the training process at any time."""
 
     def __init__(self, channel: Channel, board: np.ndarray) -> None:
         self._channel, self._board = channel, board

@@ -34,7 +34,7 @@ class WritableSlot:
         self._end = 0
 
     def clear(self) -> None:
-        """Discards its contents."""
+        """Discards the contents of the slot."""
         self._end = 0
 
     def room(self, shapes: Shapes) -> dict[str, np.ndarray]:
@@ -57,7 +57,7 @@ class WritableSlot:
         }
 
     def placed(self, batch: Batch) -> dict[str, Placed]:
-        """The positions of the batch's arrays; arrays elsewhere are copied here."""
+        """Returns the positions of the batch's arrays; copies all arrays into the slot if one is elsewhere."""
         if not all(self._holds(array) for array in batch.values()):
             self.clear()
             shapes: Shapes = {name: (_by_stride(array).shape, array.dtype) for name, array in batch.items()}

@@ -31,7 +31,7 @@ class NoWorkers:
     kind, workers, ahead, killed = "none", 0, 0, 0
 
     def register(self, maker: BatchMaker, planner: Planner) -> Callable[[Position], Later]:
-        """The function that creates a batch of `maker`."""
+        """Returns the function that creates a batch of `maker`."""
         return lambda position: Later(maker, planner, position)
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class Job:
         self.is_cancelled = False
 
     def run(self) -> None:
-        """Creates it, in the current thread."""
+        """Creates the batch in the current thread."""
         try:
             if self.is_cancelled:
                 raise CancelledError
@@ -92,7 +92,7 @@ class Threads:
         weakref.finalize(self, _end, self._jobs, self._threads)
 
     def register(self, maker: BatchMaker, planner: Planner) -> Callable[[Position], Job]:
-        """The function that requests a batch of `maker`."""
+        """Returns the function that requests a batch of `maker`."""
 
         def ask(position: Position) -> Job:
             if not self._threads:

@@ -1,4 +1,4 @@
-"""From a piece of the graph to the body of a kernel: instructions, and the arrays that they read."""
+"""Translates a piece of the graph into the body of a kernel: instructions, and the arrays that they read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainer.engine.program.views import Coordinates, Linear, NodeView, identity
 
 
 class Load(NamedTuple):
-    """An operand: an array (`base`), or with no base an index, at offset + sum(strides[d] * index[d])."""
+    """An operand: the element of the array `base` at offset + sum(strides[d] * index[d]); without base, this sum."""
 
     base: Node | None
     offset: int
@@ -23,7 +23,7 @@ class Load(NamedTuple):
 
 @dataclass
 class Body:
-    """Instructions over an iteration space of logical axes `shape`, built by asking for the value of nodes."""
+    """Instructions over an iteration space of logical axes `shape`; `root` and `value` add those that a node needs."""
 
     shape: Shape
     views: dict[Node, NodeView]
@@ -34,7 +34,7 @@ class Body:
     _roots: dict[Node, int] = field(default_factory=dict)
 
     def root(self, node: Node) -> int:
-        """The instruction that computes `node`, itself stored in memory, at each point of the space."""
+        """Returns the instruction that computes the stored node `node` at each point of the space."""
         if node.shape == self.shape:
             position = self._compute(node, identity(self.shape))
             self._roots[node] = position
@@ -42,11 +42,11 @@ class Body:
         return self.value(node.inputs[0], identity(self.shape))  # a reshape that merges axes runs over its input
 
     def holds(self, node: Node, load: Load) -> bool:
-        """Whether `load` reads, at each point, exactly the element of stored `node` that belongs to this point."""
+        """Whether `load` reads, at each point, exactly the element of the stored `node` that belongs to this point."""
         return node.shape == self.shape and is_along(load, self.views[node].strides, self.shape)
 
     def value(self, node: Node, coordinates: Coordinates) -> int:
-        """The instruction that gives `node` at `coordinates`, from memory where it has a view."""
+        """Returns the instruction for `node` at `coordinates`; it reads memory if the node has a view."""
         key = (node, coordinates)
         position = self._values.get(key)
         if position is None:
@@ -122,12 +122,12 @@ class Body:
 
 
 def is_along(load: Load, strides: Sequence[int], shape: Shape) -> bool:
-    """Whether `load` reads, from the first element on, by these `strides`, which are free where `shape` is 1."""
+    """Whether `load` starts at the first element and has these `strides`; axes where `shape` is 1 are ignored."""
     return load.offset == 0 and all(a == b for a, b, n in zip(load.strides, strides, shape, strict=True) if n != 1)
 
 
 def _addressing(load: Load, shape: Shape, layout: Layout, channel: int) -> Addressing | None:
-    """How a contraction's kernel finds what `load` reads at each point of `shape` in `layout`, if it can."""
+    """The addressing of `load` over `shape` in `layout` in a contraction's kernel, or None if the kernel has none."""
     if load.base is None:
         return None
     steps = {axis: step for axis, step in enumerate(load.strides) if shape[axis] != 1 and step}
@@ -140,7 +140,7 @@ def _addressing(load: Load, shape: Shape, layout: Layout, channel: int) -> Addre
 
 
 def _pruned(instructions: Sequence[Instruction], results: Sequence[int]) -> tuple[list[Instruction], dict[int, int]]:
-    """Only what `results` depends on, and where each kept instruction went."""
+    """The instructions that `results` depend on, and the new position of each."""
     keep = reached(results, lambda position: instructions[position].arguments)
     place = {old: new for new, old in enumerate(sorted(keep))}
     kept = [
@@ -151,7 +151,7 @@ def _pruned(instructions: Sequence[Instruction], results: Sequence[int]) -> tupl
 
 
 def _renumbered(instructions: Sequence[Instruction], number: Mapping[int, int]) -> list[Instruction]:
-    """The instructions, with each operand that they load under its new `number`."""
+    """The instructions, with the operand of each load replaced by its new `number`."""
     return [
         Instruction("load", (), step.dtype, (number[step.attributes[0]],)) if step.operation == "load" else step
         for step in instructions
@@ -159,7 +159,7 @@ def _renumbered(instructions: Sequence[Instruction], number: Mapping[int, int]) 
 
 
 def load_dtypes(body: Sequence[Instruction], count: int) -> list[dtypes.DType]:
-    """The dtype of each of `count` operands, as the body's load instructions name it."""
+    """The dtype of each of `count` operands, taken from the body's load instructions."""
     found = [dtypes.int64] * count
     for instruction in body:
         if instruction.operation == "load":
@@ -168,7 +168,7 @@ def load_dtypes(body: Sequence[Instruction], count: int) -> list[dtypes.DType]:
 
 
 def tidy(body: Body, stored: Sequence[int]) -> tuple[list[Instruction], list[Load], list[int]]:
-    """Only the instructions and operands that the instructions in `stored` need, and these, renumbered."""
+    """The instructions and operands that `stored` needs, renumbered, and the new positions of `stored`."""
     kept, place = _pruned(body.instructions, stored)
     used = sorted({instruction.attributes[0] for instruction in kept if instruction.operation == "load"})
     number = {old: new for new, old in enumerate(used)}
@@ -178,7 +178,7 @@ def tidy(body: Body, stored: Sequence[int]) -> tuple[list[Instruction], list[Loa
 def as_epilogue(
     root: Node, body: Body, layout: Layout, channel: int, is_main: Callable[[Load, Addressing | None], bool]
 ) -> tuple[Epilogue, list[Load], tuple[Load, ...]] | None:
-    """The epilogue that computes `root` from the array whose loads `is_main` takes, these loads, and its operands."""
+    """The epilogue that computes `root` from the loads that `is_main` selects, these loads, and the other loads."""
     position = body.root(root)
     kept, place = _pruned(body.instructions, [position])
     if place[position] != len(kept) - 1:

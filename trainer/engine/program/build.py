@@ -1,4 +1,4 @@
-"""From a graph to work: every stored node gets a buffer and the items that fill it."""
+"""Lowers a graph to items of work: every stored node gets a buffer and the items that compute it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from trainer.engine.program.work import KINDS, NOTHING, Buffer, Call, Reduce, St
 class Request:
     """The outputs of a program: results in their own memory, and new values of states, updated in place.
 
-    With `shards` the graph is that of one shard of a batch, and the program computes this many of them: `split` has
-    their values, one shard after the other, and so have results that depend on the shard.
+    With `shards`, the graph describes one shard of a batch, and the program computes this many shards. Storages in
+    `split`, and results that depend on the shard, hold the values of all shards, one shard after the other.
     """
 
     results: tuple[Node, ...]
@@ -45,7 +45,7 @@ class Request:
 
 @dataclass
 class Program:
-    """Items in order, and where results end up (one buffer and layout for each result)."""
+    """The items in order, and the buffer and the layout of each result."""
 
     works: list[Work]
     results: list[Buffer]
@@ -53,13 +53,13 @@ class Program:
 
 
 def build(request: Request, policy: Policy, target: Target) -> Program:
-    """Partition and group a graph into items of work."""
+    """Partitions and groups a graph into items of work."""
     return _Builder(request, policy, target).run()
 
 
 @dataclass
 class _Builder:
-    """The state of one construction."""
+    """The state of one `build`."""
 
     request: Request
     policy: Policy
@@ -68,7 +68,7 @@ class _Builder:
     buffers: dict[Node, Buffer] = field(default_factory=dict)
     plan: Partition = field(init=False)
     joined: dict[Node, View] = field(default_factory=dict)
-    """Outputs that are computed as parts of a concatenation."""
+    """Outputs that are computed in the memory of a concatenation, and their views of it."""
 
     def run(self) -> Program:
         outputs = [*self.request.results, *(node for _, node in self.request.updates)]
@@ -93,7 +93,7 @@ class _Builder:
         return Program(self.works, results, layouts)
 
     def _groups(self, outputs: Sequence[Node], given: Mapping[Node, Layout]) -> tuple[list[Group], dict[Node, Fused]]:
-        """Partition and group, again where contractions can store fewer bytes than at first (`narrowed`)."""
+        """Partitions and groups the graph; repeats both while contractions can store fewer bytes (`narrowed`)."""
         order, narrow, found = topological(outputs), set[Node](), set[Node]()
         while True:
             narrow |= found
@@ -107,19 +107,19 @@ class _Builder:
     # Operands
 
     def buffer_of(self, node: Node) -> Buffer:
-        """The buffer of a stored node; allocated in the arena on first use."""
+        """The buffer of a stored node; created in the arena on first use."""
         buffer = self.buffers.get(node)
         if buffer is None:
             buffer = self.buffers[node] = Buffer(node.size, node.dtype, node.name, shape=node.shape)
         return buffer
 
     def _read(self, node: Node) -> View:
-        """A node that has a view, as it lies."""
+        """The operand that reads `node`, which has a view, with its strides."""
         view = self.plan.views[node]
         return View(self.buffer_of(view.base), node.dtype, node.shape, view.strides, view.offset, node.name)
 
     def _write(self, node: Node) -> View:
-        """A stored node."""
+        """The operand that writes the stored node `node`."""
         if node in self.joined:
             return self.joined[node]
         strides = self.plan.layouts[node].strides(node.shape)
@@ -181,7 +181,7 @@ class _Builder:
         )
 
     def _add_parts(self, root: Node) -> None:
-        """Padding and concatenation: one loop for each part."""
+        """Adds a padding or a concatenation: one loop for each part."""
         target = self._write(root)
         assert target.buffer is not None
         if root.name == "pad" and root.size != root.inputs[0].size:
@@ -196,7 +196,7 @@ class _Builder:
             self.works.append(loop(source.shape, instructions, reads, [write], stored, root.name))
 
     def _add_call(self, root: Node, fused: Fused | None) -> None:
-        """A primitive that is one item, with what is fused before and after it."""
+        """Adds a primitive that is one item, with its fused prologue and epilogue."""
         node = fused.contraction if fused else root
         first = node.inputs[0]
         applied = None if first in self.plan.views else applied_to(first, self.plan.views)
@@ -215,7 +215,7 @@ class _Builder:
         self.works.append(Work(kind, call, tuple(reads), (write,), node.name, epilogue=epilogue, prologue=prologue))
 
     def _add_bundle(self, bundle: Node, outputs: Sequence[Node]) -> None:
-        """An item with several outputs; those that nobody reads have memory, too."""
+        """Adds an item with several outputs; unread outputs get memory, too."""
         known = {node.attributes[0]: node for node in outputs}
         writes: list[View] = []
         for index, (shape, dtype) in enumerate(outputs_of(bundle)):
@@ -230,7 +230,7 @@ class _Builder:
         self.works.append(Work(KINDS[bundle.name], call, reads, tuple(writes), bundle.name, effect=effect))
 
     def _add_scan(self, bundle: Node, outputs: Sequence[Node]) -> None:
-        """A repeat of the items of one step, which are built once: what they read and write is stood in for."""
+        """Adds a repeat of one step's items. They are built once, with stand-ins for the arrays they read and write."""
         step: Step = bundle.attributes[0]
         length, reverse = bundle.attributes[1:]
         places, reached = step.needed([node.attributes[0] for node in outputs])
@@ -269,11 +269,11 @@ class _Builder:
         request = Request((), tuple([(each.storage, new) for each, new in zip(updates, news, strict=True)]))
         parts = _Builder(request, self.policy, self.target).run().works
         bound = dict.fromkeys([*stand_ins.values(), *updates])
-        if parts:  # carried values that no step changes take none
+        if parts:  # carried values that no step changes need no items
             self.works.append(repeat_of(parts, list(bound), length, f"scan {length}"))
 
     def _with_dense_parts(self, view: View, axes: int) -> tuple[View, Layout]:
-        """`view`, or a copy of it, of which each part at a place of the first `axes` is dense in the layout."""
+        """Returns `view` or a copy of it, and the layout of its slices along the first `axes` axes, which are dense."""
         layout = is_dense(view.shape[axes:], view.strides[axes:])
         if layout is not None:
             return view, layout
@@ -285,14 +285,14 @@ class _Builder:
     # Results and updates
 
     def _place_results(self) -> None:
-        """Stored results are computed straight into their memory."""
+        """Places stored results in their final memory, so that they need no copy."""
         roots = set(self.plan.roots)
         for index, node in enumerate(self.request.results):
             if node in roots and node not in self.buffers:
                 self.buffers[node] = Buffer(node.size, node.dtype, f"result {index}", result=index)
 
     def _place_updates(self, groups: Sequence[Group], fused: Mapping[Node, Fused]) -> None:
-        """New values of states are computed into the state's memory where nothing reads the old value later."""
+        """Places new values of states in the state's memory if nothing reads the old value later."""
         owner = {root: index for index, item in enumerate(groups) for root in item.roots}
         last_read: dict[Storage, int] = {}
         for index, item in enumerate(groups):
@@ -312,13 +312,13 @@ class _Builder:
                 continue
             item = groups[position]
             if not hosted.isdisjoint(item.roots):
-                continue  # a host call that fails finds the state unchanged
+                continue  # the state must be unchanged if the host call fails
             direct = last_read.get(storage, -1) <= position and _lies_alike(node, storage, self.plan)
             if direct and _reads_only_what_it_writes(item, fused.get(node), storage, self.plan):
                 self.buffers[node] = Buffer(node.size, node.dtype, storage.name or "state", storage)
 
     def _place_parts(self) -> None:
-        """Gradients of attention that only a concatenation reads are computed into its memory."""
+        """Places gradients of attention that only a concatenation reads in the memory of the concatenation."""
         for root in self.plan.roots:
             if root.name == "concatenate":
                 strides = self.plan.layouts[root].strides(root.shape)
@@ -346,7 +346,7 @@ class _Builder:
         return buffers, layouts
 
     def _copy_updates(self) -> None:
-        """Values that could not be computed in place: read them all before the first state changes, then store them."""
+        """Copies values that were not computed in place; reads old values of states before the first state changes."""
         waiting: list[tuple[View, View]] = []
         for storage, node in self.request.updates:
             own = self.buffers.get(node)
@@ -376,7 +376,7 @@ def _row_major(buffer: Buffer, node: Node) -> View:
 
 
 def _parts(node: Node, strides: tuple[int, ...]) -> Iterator[tuple[Node, int, tuple[int, ...]]]:
-    """Each input of a pad or concatenation, where it begins in the output, and its strides there."""
+    """Yields each input of a pad or concatenation, its offset in the output, and its strides there."""
     if node.name == "pad":
         low, interior = node.attribute("low"), node.attribute("interior")
         offset = sum(step * before for step, before in zip(strides, low, strict=True))
@@ -389,9 +389,9 @@ def _parts(node: Node, strides: tuple[int, ...]) -> Iterator[tuple[Node, int, tu
 
 
 def _gradient_of_attention(part: Node, plan: Partition) -> Node | None:
-    """The gradient of a query, key or value that a part of a concatenation is, and nothing else reads.
+    """The gradient of a query, key or value, if `part` of a concatenation consists of it and nothing else reads it.
 
-    Such a part is the gradient plus 0, for zeros to be positive, which those of the gradient are.
+    The part is the gradient plus 0, which makes zeros positive; the zeros of the gradient are positive already.
     """
     if part.name != "add" or uniform_value(part.inputs[1]) != 0:
         return None
@@ -403,14 +403,14 @@ def _gradient_of_attention(part: Node, plan: Partition) -> Node | None:
 
 
 def _lies_alike(node: Node, storage: Storage, plan: Partition) -> bool:
-    """Whether `node` is stored in the physical order of `storage`."""
+    """Whether `node` is stored in the same physical order as `storage`."""
     return is_dense(node.shape, storage.layout.strides(node.shape)) == is_dense(
         node.shape, plan.layouts[node].strides(node.shape)
     )
 
 
 def _reads_only_what_it_writes(item: Group, fused: Fused | None, storage: Storage, plan: Partition) -> bool:
-    """Whether a loop, or an epilogue, reads `storage` only at the element that it is about to write."""
+    """Whether a loop or an epilogue reads `storage` only at the element that it then writes."""
     if fused is not None:
         loads, shape = fused.loads, fused.contraction.shape
         if any(_is_in(plan.views[source].base, storage) for source in fused.contraction.inputs):

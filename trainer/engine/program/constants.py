@@ -1,7 +1,6 @@
 """Items whose values stay the same from run to run, because they depend only on states that the program does not write.
 
-An evaluation packs and folds its weights once while they are unchanged. The outputs of these items lie outside the
-arena.
+An evaluation packs and folds unchanged weights only once. The outputs of these items are stored outside the arena.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from trainer.engine.program.work import Buffer, Work
 
 
 def constant_first(works: Sequence[Work], varying: Set[Storage]) -> tuple[list[Work], list[Work]]:
-    """Items that read nothing but memories outside `varying`, directly or through each other, and all others.
+    """Splits off the items that read only storages outside `varying`, directly or through each other.
 
-    Items that read no memory at all stay with the others, unless an item of the first list needs them.
+    Items that read no storage stay with the others, unless an item of the first list needs them.
     """
     constant = _constant(works, varying)
     derived: set[Buffer] = set()
@@ -34,7 +33,7 @@ def constant_first(works: Sequence[Work], varying: Set[Storage]) -> tuple[list[W
 
 
 def _constant(works: Sequence[Work], varying: Set[Storage]) -> set[Work]:
-    """Items that write the arena alone, read constant arrays alone, and share what they write with none but such."""
+    """Items that write only to the arena, read only constant arrays, and share their buffers with no other writers."""
     constant = {work for work in works if not work.effect and all(buffer.in_arena for buffer in work.targets)}
     while True:
         touched = {buffer for work in works if work not in constant for buffer in work.targets}

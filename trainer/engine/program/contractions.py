@@ -1,9 +1,9 @@
-"""Replaces sums of products over windows by convolutions: a view of windows, broadcasts, a product and a sum become
-one.
+"""Replaces sums of products over windows with convolutions: a view of windows, broadcasts, a product and a sum become
+one operation.
 
-Written out, a convolution stores one term per multiplication. The axes of the terms are sorted by their places in both
-factors, which leaves one of two contractions: the convolution, or its weight gradient, which sums over the places of
-the windows.
+A written-out convolution stores one term per multiplication. The axes of the terms are sorted by their places in both
+factors. The result is one of two contractions: the convolution, or its weight gradient, which sums over the positions
+of the windows.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _VIEWS = frozenset({"reshape", "permute", "expand", "windows"})
 _NO_PADDING = ((0, 0), (0, 0))
 
 Term = tuple[int, int]
-"""(axis of the product, coefficient) of where an element lies along an axis of a factor."""
+"""(axis of the product, coefficient): one term of the index along an axis of a factor."""
 
 
 def contracted(outputs: Sequence[Node]) -> list[Node]:
-    """Graph to graph: replaces written-out convolutions in `outputs` by the primitive."""
+    """Returns the graph of `outputs` with written-out convolutions replaced by the primitive."""
     return rebuilt(outputs, lambda node, inputs: _contracted(on(node, inputs)))
 
 
@@ -46,28 +46,28 @@ def _contracted(node: Node) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """An array without axes of extent 1, and where along each axis the element lies that a product's point reads."""
+    """An array without axes of extent 1, and the terms of the index along each axis at a point of the product."""
 
     base: Node
     terms: tuple[tuple[Term, ...], ...]
 
     @property
     def windows(self) -> list[int]:
-        """The axes along which the element lies at the sum of two places."""
+        """The axes whose index is the sum of two terms."""
         return [axis for axis, terms in enumerate(self.terms) if len(terms) == 2]
 
     def axis_of(self, number: int) -> int | None:
-        """Which axis moves with the product's axis `number`."""
+        """The axis that the product's axis `number` indexes, or None."""
         found = [axis for axis, terms in enumerate(self.terms) if number in dict(terms)]
         return found[0] if found else None
 
     def arranged(self, order: Sequence[int], shape: Shape) -> Node:
-        """The array with its axes in `order`, as `shape`."""
+        """The array with its axes in `order`, reshaped to `shape`."""
         return p.reshape(p.permute(self.base, tuple(order)), shape)
 
 
 def _factor(node: Node) -> _Factor | None:
-    """The array that a factor of a product reads through views; None if it has other than plain axes and windows."""
+    """The array that a factor of a product reads through views; None if it has axes other than plain and windows."""
     rank = node.ndim
     shape, coordinates = node.shape, identity(node.shape)
     while node.name in _VIEWS:
@@ -92,9 +92,9 @@ def _terms(coordinates: Coordinates, axis: int) -> tuple[Term, ...]:
 
 
 def _convolution(node: Node, x: _Factor, other: _Factor, shape: Shape) -> Node | None:
-    """The contraction of `x` and `other` that the sum `node` of products of `shape` is; None where it is none."""
+    """The contraction of `x` and `other` that equals `node`, a sum of products of `shape`; None if there is none."""
     summed = set(node.attributes[0])
-    inside: list[tuple[Term, Term]] = []  # of each axis of windows, the term that is kept and the one that is summed
+    inside: list[tuple[Term, Term]] = []  # for each axis of windows, the kept term and the summed term
     for axis in x.windows:
         first, second = x.terms[axis]
         kept, gone = (second, first) if first[0] in summed else (first, second)
@@ -126,7 +126,7 @@ def _built(
     node: Node, x: _Factor, other: _Factor, shape: Shape, inside: Sequence[tuple[Term, Term]], alone: Sequence[int],
     shared: Sequence[int], others: Sequence[int],
 ) -> Node | None:  # fmt: skip
-    """`alone` are the axes of x alone, `shared` those of both, which are summed, `others` those of the other factor."""
+    """Builds the contraction. Axes are `alone` if only x has them, `shared` (summed) if both do, else in `others`."""
 
     def extent(numbers: Sequence[int]) -> int:
         return math.prod(shape[number] for number in numbers)
@@ -135,7 +135,7 @@ def _built(
         return [axis for number in numbers if (axis := factor.axis_of(number)) is not None]
 
     def plane(numbers: Sequence[int]) -> tuple[int, int]:
-        """Numbers of one axis or two, as of two."""
+        """Numbers of at most two axes as numbers of two; 1 for a missing axis."""
         first, last = [1] * (2 - len(numbers)) + list(numbers)
         return first, last
 
@@ -151,7 +151,7 @@ def _built(
             return None
         found = p.convolution(left, right, strides, _NO_PADDING, spacings, 1, None)
         order = [*alone, *others]
-    else:  # the window is the larger one: places of windows are summed
+    else:  # the window is larger than the output: the sum is over positions of windows
         left = x.arranged([*axes(x, shared), *axes(x, alone), *x.windows], (depth, rows, *spatial))
         right = other.arranged(axes(other, [*shared, *others, *gone]), (depth, columns, *window))
         if extents_of(spatial, outside, spacings, _NO_PADDING, strides) != window:

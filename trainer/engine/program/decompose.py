@@ -1,6 +1,6 @@
-"""Attention and recurrent scans as graphs of primitives and scans of steps, for targets without kernels of them.
+"""Decomposes attention and recurrent scans into primitives and scans of steps, for targets without kernels for them.
 
-The formulas are those of `primitives.attention` and `primitives.recurrent`; the matrix of scores takes memory here.
+The formulas are those of `primitives.attention` and `primitives.recurrent`; here the matrix of scores is stored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Parts = tuple[Node, ...]
 
 
 def decomposed(outputs: Sequence[Node]) -> list[Node]:
-    """The graph without bundles of attention and of recurrent scans."""
+    """The graph with bundles of attention and of recurrent scans decomposed."""
     known: dict[Node, Parts] = {}
 
     def rule(node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -39,7 +39,7 @@ def decomposed(outputs: Sequence[Node]) -> list[Node]:
 
 
 class _Scores:
-    """The scores of each query and key, and what weights are multiplied by."""
+    """The scores of each query and key, and query, key and value in the shapes of their products."""
 
     def __init__(self, name: str, inputs: Sequence[Node], attributes: tuple[Any, ...]) -> None:
         self.scale, self.window, self.dropout, _ = attributes
@@ -54,24 +54,24 @@ class _Scores:
         self.query, self.key, self.value = self.grouped(query), self.repeated(key), self.repeated(value)
 
     def wide(self, x: Node) -> Node:
-        """In the dtype of sums."""
+        """`x` in the dtype of sums."""
         return p.cast(x, sums_of(x.dtype))
 
     def product(self, left: Node, right: Node) -> Node:
-        """Of matrices, rounded as the operands are."""
+        """The matrix product in the precision of the operands of attention."""
         return p.matmul(left, right, self.precision)
 
     def grouped(self, x: Node) -> Node:
-        """[B, H, ...] as [B, G, R, ...]."""
+        """Reshapes [B, H, ...] to [B, G, R, ...]."""
         return p.reshape(x, (*self.group_shape, *x.shape[2:]))
 
     def repeated(self, x: Node) -> Node:
-        """[B, G, ...] as [B, G, R, ...], without a copy."""
+        """Expands [B, G, ...] to [B, G, R, ...], without a copy."""
         batch, groups, *rest = x.shape
         return p.expand(p.reshape(x, (batch, groups, 1, *rest)), (*self.group_shape, *rest))
 
     def computed(self) -> Node:
-        """[B, G, R, M, N], -inf where a key is not seen."""
+        """The scores [B, G, R, M, N], -inf for keys outside a query's window."""
         scores = scale(self.product(self.query, transpose_last(self.key)), self.scale)
         for bias in self.options.get("bias", ()):
             scores = p.add(scores, self.grouped(broadcast(bias, self.full)))
@@ -94,7 +94,7 @@ class _Scores:
         return p.where(visible, scores, p.full_like(scores, float("-inf")))
 
     def _distance(self) -> Node:
-        """Position of each query among the keys, less that of each key: int32 [B, M, N]."""
+        """The position of each query among the keys minus the position of each key: int32 [B, M, N]."""
         shape = (self.batch, *self.full[2:])
         found = p.subtract(p.iota(shape, 1, int32), p.iota(shape, 2, int32))
         for first in self.options.get("first", ()):
@@ -102,7 +102,7 @@ class _Scores:
         return found
 
     def dropped(self, x: Node) -> Node:
-        """x · 1 / (1 - p) where a weight is kept, else 0."""
+        """Applies dropout: x · 1 / (1 - p) where a weight is kept, else 0."""
         words = self.options.get("dropout")
         if not words:
             return x
@@ -148,7 +148,7 @@ def _attention_gradient(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> 
     dquery = p.reshape(of.product(dscores, of.key), query.shape)
 
     def summed(left: Node, right: Node, like: Node) -> Node:
-        """The products over queries, of all heads that share a key head."""
+        """The product, summed over the queries of all heads that share a key head."""
         batch, groups, heads, rows, _ = left.shape
         left, right = (p.reshape(x, (batch, groups, heads * rows, x.shape[-1])) for x in (left, right))
         return p.reshape(of.product(transpose_last(left), right), like.shape)
@@ -164,7 +164,7 @@ def _underived(bundle: Node, cotangents: Sequence[Node | None]) -> Sequence[Node
 
 
 class _Rows:
-    """Which rows have a step: those whose lengths are greater than its number."""
+    """Selects the rows that have a step: those whose length is greater than the step's number."""
 
     def __init__(self, lengths: Node | None, steps: int) -> None:
         self.lengths, self.steps = lengths, steps
@@ -182,7 +182,7 @@ class _Rows:
         return p.less(numbers, broadcast(self.lengths, shape))
 
     def chosen(self, new: Node, old: Node | None = None) -> Node:
-        """`new` where a row has the step, else `old`, or zeros."""
+        """`new` where a row has the step, else `old`, or zeros without `old`."""
         if self._active is None:
             return new
         active = p.expand(p.reshape(self._active, (*self._active.shape, 1)), new.shape)
@@ -190,7 +190,7 @@ class _Rows:
 
 
 def _split(x: Node, units: int) -> list[Node]:
-    """Parts of `units` along the last axis."""
+    """Splits `x` into parts of `units` elements along the last axis."""
     rows = x.shape[0]
     return [p.slice_(x, (0, first), (rows, first + units), (1, 1)) for first in range(0, x.shape[1], units)]
 
@@ -248,7 +248,7 @@ def _rnn_scan_gradient(arrays: Sequence[Node], attributes: tuple[Any, ...], leng
     sliced: dict[Node, Node] = {}
 
     def part(array: Node, name: str) -> Node:
-        """A step's slice of an array."""
+        """A placeholder for a step's slice of `array`."""
         leaf = placeholder(array.shape[1:], dtype, name)
         sliced[leaf] = array
         return leaf
@@ -257,7 +257,7 @@ def _rnn_scan_gradient(arrays: Sequence[Node], attributes: tuple[Any, ...], leng
         return p.subtract(p.full_like(x, 1), x)
 
     def slope(x: Node) -> Node:
-        """The derivative of tanh at its value."""
+        """The derivative of tanh, computed from its value x."""
         return one_less(p.multiply(x, x))
 
     w = others[{"lstm": 3, "gru": 2}.get(cell, 1)]
@@ -315,7 +315,7 @@ def _rnn_scan_gradient(arrays: Sequence[Node], attributes: tuple[Any, ...], leng
 
 
 def _before(states: Node, start: Node, reverse: bool, rows: _Rows) -> Node:
-    """The states before each step: the first has `start`, as has a reversed row's own last step."""
+    """The states before each step: `start` before the first computed step, which is the last one of a reversed row."""
     steps, *shape = states.shape
     zeros, ones = (0,) * states.ndim, (1,) * states.ndim
     first = p.reshape(start, (1, *shape))
@@ -336,7 +336,7 @@ def _present(x: Node, lengths: Node) -> Node:
 
 
 def _flat(x: Node) -> Node:
-    """[T, B, F] as [T · B, F]."""
+    """Reshapes [T, B, F] to [T · B, F]."""
     return p.reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
 
 
@@ -357,7 +357,7 @@ def _ragged_gradient(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Par
     states = [*saved, w, *others] if is_lstm else [y, *saved, w, *([h] if is_gru else [])]
     found = _rnn_scan_gradient([*given, *states], attributes, lengths)
     dx, carried = found[0], found[2 if is_gru else 1]
-    dp = found[1] if is_gru else dx  # of the recurrent products
+    dp = found[1] if is_gru else dx  # the gradient of the recurrent products
 
     def summed(left: Node, right: Node) -> Node:
         return _times(transpose_last(_flat(left)), _flat(right), precision)

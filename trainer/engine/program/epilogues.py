@@ -1,4 +1,4 @@
-"""Epilogues: element-wise work on a contraction's result, done by its kernel before the result is stored."""
+"""Epilogues: element-wise work on a contraction's result that its kernel computes before it stores the result."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ class Fused:
 
 
 def fuse_epilogues(groups: Sequence[Group], plan: Partition) -> tuple[list[Group], dict[Node, Fused]]:
-    """Groups in which contractions take every fitting loop, and what they took, by the root that they compute.
+    """Fuses loops into contractions where they fit; returns the groups, and the fused contractions by their root.
 
-    Of a loop with several roots they take one through which all others read the contraction, if it takes fewer bytes.
+    From a loop with several roots, a contraction takes one root if all others read it only through this root, and if
+    this root is narrower.
     """
     readers: dict[Node, list[Group]] = {}
     for item in groups:
@@ -59,7 +60,7 @@ def fuse_epilogues(groups: Sequence[Group], plan: Partition) -> tuple[list[Group
 def _taken(
     item: Group, plan: Partition, readers: Mapping[Node, list[Group]], absorbed: Set[Node]
 ) -> tuple[Fused | None, Group | None]:
-    """What a contraction takes of a loop, and what is left of it."""
+    """The part of a loop that a contraction fuses, and the rest of the loop."""
     if item.kind != "loop" or item.body is None:
         return None, item
     for source in dict.fromkeys(load.base for load in item.body.loads):
@@ -76,7 +77,7 @@ def _taken(
 
 
 def _splits(item: Group, body: Body, plan: Partition) -> Iterator[tuple[Node, Body, Group | None]]:
-    """Each root of a loop that needs none of the others, its body alone, and the loop of the others, which reads it."""
+    """Yields each root of a loop that needs no other root, its own body, and the loop of the others, which reads it."""
     if len(item.roots) == 1:
         yield item.roots[0], body, None
         return
@@ -115,7 +116,7 @@ def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | 
 
 
 def _rows(product: Node, root: Node, shape: Shape, plan: Partition) -> Layout | None:
-    """The order of the axes of `shape`, over which `root` is computed, in which `root` has the rows of a product."""
+    """The layout of `shape`, the space of `root`, in which the rows of `root` are those of a product, or None."""
     if product.name != "matmul" or not plan.layouts[product].is_row_major or product.size != math.prod(shape):
         return None
     layout = is_dense(shape, strides_over(shape, root.shape, plan.layouts[root]))
@@ -123,8 +124,8 @@ def _rows(product: Node, root: Node, shape: Shape, plan: Partition) -> Layout | 
 
 
 def narrowed(groups: Sequence[Group], plan: Partition) -> set[Node]:
-    """The roundings to fewer bytes, if nothing else is made of them, of contractions that store their sums: stored in
-    their place they take half the memory traffic.
+    """The casts to a narrower dtype that are the only users of contractions; stored in place of the contractions' sums,
+    they take half the memory traffic.
     """
     calls = [item.roots[0] for item in groups if item.kind == "call"]
     found = set[Node]()
@@ -136,7 +137,7 @@ def narrowed(groups: Sequence[Group], plan: Partition) -> set[Node]:
 
 
 def exchanges(operands: Sequence[View], others: Sequence[View], epilogue: Epilogue, write: View) -> Exchanges:
-    """(output, input) where an epilogue reads an array like the output as it is stored, and nothing else reads it."""
+    """(output, input) pairs: only the epilogue reads the input, which has the output's size and layout."""
     target, found = write.buffer, []
     for operand, view in zip(epilogue.operands, others, strict=True):
         source = view.buffer

@@ -1,7 +1,7 @@
 """Grouping: which stored nodes one kernel computes together.
 
-Element-wise results over the same space that share what they read go into one loop with several outputs; reductions of
-the same space over the same axes go into one pass. Groups come out in an order in which each one's inputs exist.
+Element-wise results over the same space that share operands become one loop with several outputs; reductions of the
+same space over the same axes become one pass. Groups are in an order in which the inputs of each exist.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Group:
 def group(plan: Partition) -> list[Group]:
     """Groups of the plan's roots, in an order that respects their dependencies.
 
-    A root that only its own loop reads is left out, so that a contraction's kernel may compute the other ones: of a
-    gradient in 16 bits that is used twice, only the sum.
+    A root that only its own loop reads is dropped, so that a contraction's kernel can compute the other roots: for a
+    16-bit gradient that is used twice, only the sum is stored.
     """
     done: list[Group] = []
     pending: list[Group] = []
@@ -53,7 +53,7 @@ def group(plan: Partition) -> list[Group]:
 
     for root in plan.roots:
         if root.operation.family == "output":
-            continue  # its bundle has it
+            continue  # the group of its bundle contains it
         fresh = _single(root, plan)
         partner = next((item for item in reversed(pending) if _joins(fresh, item, plan)), None)
         flush([item for item in pending if item is not partner and fresh.reads.intersection(item.roots)])
@@ -74,7 +74,7 @@ def group(plan: Partition) -> list[Group]:
 
 
 def iteration_shape(root: Node) -> Shape:
-    """The space that a root's kernel runs over: a reduction's and a merging reshape's is their input's."""
+    """The iteration space of a root's kernel: for a reduction or a merging reshape, the shape of the input."""
     return root.inputs[0].shape if root.name in REDUCTIONS or root.name == "reshape" else root.shape
 
 
@@ -109,7 +109,7 @@ def _bases(loads: Sequence[Load]) -> set[Node]:
 
 
 def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
-    """Whether `fresh` may run in the kernel of `item`: same space, and something large that both read."""
+    """Whether `fresh` may run in the kernel of `item`: both have the same space and share a large operand."""
     if fresh.kind != item.kind or fresh.kind == "call" or fresh.body is None or item.body is None:
         return False
     if fresh.body.shape != item.body.shape or (fresh.roots[0] in plan.split) != (item.roots[0] in plan.split):
@@ -136,8 +136,8 @@ def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
 
 
 def _written(item: Group, plan: Partition) -> object:
-    """How the first root lies, as all others of its group do: a loop's along the axes of its space, which a reshape
-    may have merged.
+    """The layout of the first root, which is that of all roots of its group; for a loop, the strides along the axes of
+    its space, since a reshape may have merged them.
     """
     root = item.roots[0]
     return strides_over(item.shape, root.shape, plan.layouts[root]) if item.kind == "loop" else plan.layouts[root]
@@ -151,7 +151,7 @@ def _shares(fresh: Group, item: Group) -> bool:
 
 
 def _extend(item: Group, fresh: Group) -> None:
-    """Add `fresh` to the kernel of `item`."""
+    """Adds `fresh` to the kernel of `item`."""
     assert item.body is not None
     root = fresh.roots[0]
     if item.kind == "reduction":

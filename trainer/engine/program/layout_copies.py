@@ -17,12 +17,12 @@ REASONS = {
     "keep": "a state's old value is needed after its update",
     "update": "a state's new value could not be computed in its place",
 }
-"""Labels of the launches that only move elements, or that another layout would not need."""
+"""Reasons, by the label of launches that only move elements or that another layout would make unnecessary."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutCopy:
-    """A launch that writes `nbytes` for a layout alone; `repeats`: an earlier launch has made the same copy."""
+    """A launch that writes `nbytes` only to change a layout; `repeats`: an earlier launch made the same copy."""
 
     launch: int
     label: str
@@ -53,6 +53,6 @@ def layout_copies(works: Sequence[Work]) -> list[LayoutCopy]:
 
 
 def _values(reads: Sequence[View], written: Counter[object]) -> tuple[object, ...]:
-    """Which values are copied: of each array where they lie, and how often it was written."""
+    """A key of the copied values: for each array its place, offset and strides, and how often it was written."""
     places = [None if view.buffer is None else place_of(view.buffer) for view in reads]
     return tuple((place, view.offset, view.strides, written[place]) for place, view in zip(places, reads, strict=True))

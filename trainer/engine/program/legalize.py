@@ -1,10 +1,9 @@
 """Rewrites a graph for the templates: products and sums of narrow types are computed in wide ones, with cast nodes
 where the graph rounds.
 
-A contraction of bfloat16 becomes one of precision bfloat16 whose operands are bfloat16, along an even number of terms
-(`kernels/products.py`); or, where pairs are impossible, one of float32 on the same values. One of float16 always
-becomes
-that: the products of two float16 are exact in float32.
+A bfloat16 contraction becomes one of precision bfloat16 with bfloat16 operands and an even number of terms
+(`kernels/products.py`), or, where pairs are impossible, a float32 contraction of the same values. A float16 contraction
+always becomes a float32 one: the products of two float16 values are exact in float32.
 """
 
 from __future__ import annotations
@@ -36,16 +35,17 @@ _PAIRED_AXES = {"matmul": (-1, -2), "convolution": (1, 1), "convolution_input_gr
 
 
 def legalize(outputs: Sequence[Node], wide_groups: Sequence[int] = (), *, pairs: bool = True) -> list[Node]:
-    """Graph to graph: sums of 16-bit floats in float32, of bytes in int32, as of `wide_groups`; no markers.
+    """Returns the graph with sums of 16-bit floats in float32 and sums of bytes in int32, without `stop_gradient`.
 
-    Without `pairs` kernels take operands of 16 bits as they are: there is nothing to make even, or to widen.
+    Convolutions with `wide_groups` multiply in float32. Without `pairs`, kernels take 16-bit operands directly: no axis
+    is padded to an even extent, and no operand is widened.
     """
     common = Common()
     return rebuilt(outputs, lambda node, inputs: common.of(_legal(node, inputs, wide_groups, pairs)))
 
 
 def _legal(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int], pairs: bool) -> Node:
-    """`node` on `inputs`, which are legal."""
+    """The legal form of `node` on `inputs`, which are legal."""
     if node.name == "stop_gradient":
         return inputs[0]
     if node.name in _CONTRACTIONS and (node.dtype.is_half or node.attribute("precision") is not None):
@@ -58,7 +58,7 @@ def _legal(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int], pai
 
 
 def _of_half(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int], pairs: bool) -> Node:
-    """The contraction with float32 sums of operands of 16 bits: with `pairs` in pairs where they are bfloat16."""
+    """The contraction of 16-bit operands with float32 sums; with `pairs`, bfloat16 terms are summed in pairs."""
     precision: DType | None = node.dtype if node.dtype.is_half else node.attribute("precision")
     assert precision is not None
     operands = [narrowed(source, precision) for source in inputs]
@@ -82,7 +82,7 @@ def _of_half(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int], p
 
 
 def _has_groups_of(sizes: Sequence[int], node: Node, operands: Sequence[Node]) -> bool:
-    """Whether a convolution's groups have one of these numbers of channels, and as many filters."""
+    """Whether each group of a convolution has a number of channels in `sizes`, and the same number of filters."""
     channels, groups = operands[0].shape[1], node.attribute("groups")
     others = {
         "convolution": operands[1].shape[0],
@@ -104,7 +104,7 @@ def narrowed(node: Node, dtype: DType = dtypes.bfloat16) -> Node:
 
 
 def _one_more(node: Node, axis: int) -> Node:
-    """`node` with a zero at the end of `axis`: the partner of its last element."""
+    """`node` with a zero appended along `axis`, which makes a pair with the last element."""
     nothing, one = (0,) * node.ndim, tuple(int(place == axis) for place in range(node.ndim))
     return p.pad(node, nothing, one, nothing, 0)
 

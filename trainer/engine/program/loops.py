@@ -1,6 +1,6 @@
 """Loops in one canonical form: as few axes as possible, outermost first, so that equal work has equal items.
 
-Everything here comes from shapes and strides alone, so equal graphs give equal items.
+The form depends only on shapes and strides, so equal graphs give equal items.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def loop(
     extents: Sequence[int], body: Sequence[Instruction], reads: Sequence[View], writes: Sequence[View],
     stored: Sequence[int], label: str,
 ) -> Work:  # fmt: skip
-    """An element-wise loop over `extents`, in any order: strides of the first output decide what is innermost."""
+    """An element-wise loop over `extents`, in any order; the strides of the first output decide the loop order."""
     order = sorted(
         (axis for axis in range(len(extents)) if extents[axis] != 1),
         key=lambda axis: (-abs(writes[0].strides[axis]), axis),
@@ -39,12 +39,12 @@ def copy(source: View, target: View, label: str) -> Work:
 
 
 def repeat(parts: Sequence[Work], steps: Sequence[Sequence[int]], count: int, label: str) -> Work:
-    """`parts` in turn, `count` times, their operands moved on by `steps` (`Repeat`)."""
+    """An item that runs `parts` in turn, `count` times; their operands advance by `steps` (see `Repeat`)."""
     return joined("repeat", Repeat(count, tuple([tuple(each) for each in steps])), parts, label)
 
 
 def repeat_of(parts: Sequence[Work], stand_ins: Sequence[StandIn], count: int, label: str) -> Work:
-    """`parts` in turn, `count` times, on what stands for `stand_ins`; with the buffers that are theirs."""
+    """An item that runs `parts` in turn, `count` times, on the views of `stand_ins` and on the parts' other buffers."""
     used = {buffer.storage for part in parts for buffer in part.buffers}
     stand_ins = [each for each in stand_ins if each.storage in used]
     made = dict.fromkeys(buffer for part in parts for buffer in part.targets if buffer.storage is None)
@@ -65,14 +65,14 @@ def fill(target: Buffer, value: int | float | bool) -> Work:
 
 
 def laid(views: Sequence[View], extents: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[View, ...]:
-    """The views with other axes."""
+    """The views with new extents and strides."""
     return tuple(
         replace(view, shape=tuple(extents), strides=tuple(steps)) for view, steps in zip(views, strides, strict=False)
     )
 
 
 def _exchanges(extents: Sequence[int], reads: Sequence[View], writes: Sequence[View]) -> Exchanges:
-    """(output, input) of equal size that a loop walks alike, element by element, and the input in no other way."""
+    """(output, input) pairs of equal size that a loop walks with equal strides; no other operand reads the input."""
     found: list[tuple[Buffer, Buffer]] = []
     axes = [axis for axis, extent in enumerate(extents) if extent != 1]
     for write in writes:
@@ -91,14 +91,14 @@ def _exchanges(extents: Sequence[int], reads: Sequence[View], writes: Sequence[V
 
 
 def reduction_block(length: int) -> int:
-    """Elements in a block of the fixed tree: from the number of reduced elements alone."""
+    """Elements in a block of the fixed reduction tree; depends only on the number of reduced elements."""
     return max(REDUCTION_BLOCK, -(-length // REDUCTION_BLOCKS) + 15 & ~15)
 
 
 def collapse(
     extents: Sequence[int], strides: Sequence[Sequence[int]], keep_one: bool = True
 ) -> tuple[list[int], list[list[int]]]:
-    """Merge neighboring axes (outermost first) wherever every operand steps through both as through one."""
+    """Merges neighboring axes (outermost first) wherever every operand steps through both as through one."""
     sizes: list[int] = []
     merged: list[list[int]] = [[] for _ in strides]
     for axis, extent in enumerate(extents):

@@ -1,4 +1,4 @@
-"""Equal loops over different arrays as one item: the updates of all parameters, the statistics of all norms.
+"""Merges equal loops over different arrays into one item: the updates of all parameters, the statistics of all norms.
 
 An item is delayed to a later one with the same code if nothing in between depends on it, so any group of independent
 loops with the same body is merged. The results do not change.
@@ -15,14 +15,14 @@ from trainer.engine.program.work import KernelSource, Work, joined, place_of
 
 @dataclass(eq=False, slots=True)
 class _Waiting:
-    """Items of one code that have not been emitted yet."""
+    """Items with the same code that have not been emitted yet."""
 
     members: list[Work] = field(default_factory=list)
     held: int = 0
 
 
 def merged(works: Sequence[Work], features: Features) -> list[Work]:
-    """The items in order, with groups of equal independent loops in the place of their last."""
+    """The items in order, with equal independent loops merged; a group precedes any later item that conflicts."""
     result: list[Work] = []
     open_groups: dict[KernelSource, _Waiting] = {}
     readers: dict[object, set[KernelSource]] = {}

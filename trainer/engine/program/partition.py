@@ -32,11 +32,11 @@ COSTLY = frozenset({"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf",
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When shared element-wise work is computed again in each user rather than stored once.
+    """The conditions under which each user recomputes shared element-wise work instead of storing it once.
 
-    `recompute` off stores everything that has more than one user; `channels_last` off keeps element-wise work in row-
-    major order between convolutions, which are channels-last always. The bits are the same, only time and memory
-    differ. `prologues` leaves it to convolutions to compute their input where they can.
+    Without `recompute`, every node with more than one user is stored. Without `channels_last`, element-wise work stays
+    in row-major order between convolutions, which are always channels-last. The bits are the same; only time and memory
+    differ. With `prologues`, convolutions compute their input where they can.
     """
 
     recompute: bool = True
@@ -59,9 +59,9 @@ class Cost:
 
 @dataclass(slots=True)
 class Partition:
-    """The decisions. `roots` are computed by an item of work, bundles before their outputs; `views` has an entry for
-    each node that can be read from memory without computing; `results` are the stored nodes that hold the results;
-    `updates` are the new values of states; `split` depends on the shard.
+    """The decisions. `roots`: nodes that an item of work computes, bundles before their outputs. `views`: an entry for
+    each node that can be read from memory without computing. `results`: the stored nodes that hold the results.
+    `updates`: the new values of states. `split`: nodes that depend on the shard.
     """
 
     order: list[Node]
@@ -82,9 +82,9 @@ def partition(
     takes_prologue: Callable[[Node], bool] = lambda node: False,
     further: Set[Node] = frozenset(),
 ) -> Partition:
-    """Decide for the graph in `order` whose `results` must end up in memory, some of them in `given` layouts.
+    """Partitions the graph in `order`, whose `results` must be in memory, some of them in `given` layouts.
 
-    `takes_prologue` says whether the target's kernel of a convolution or weight gradient computes its first operand.
+    `takes_prologue` returns whether the target's kernel of a convolution or weight gradient computes its first operand.
     `further` nodes are stored too.
     """
     given = given or {}
@@ -125,7 +125,7 @@ def partition(
 def _stored_first(
     order: Sequence[Node], results: Sequence[Node], takes_prologue: Callable[[Node], bool]
 ) -> tuple[set[Node], set[Node]]:
-    """Results and operands of kernels other than loops; and those operands that may become prologues instead."""
+    """Results and operands of kernels other than loops; and operands that may become prologues instead."""
     stored, offered = set(results), set[Node]()
     for node in order:
         if node.name in ATTENTIONS:
@@ -138,22 +138,22 @@ def _stored_first(
 
 
 def _is_prologue(node: Node, cost: Cost, plan: Partition, policy: Policy) -> bool:
-    """Whether convolutions compute `node` while they copy what it is made of."""
+    """Whether convolutions compute `node` while they copy its operands."""
     if node.operation.family != "elementwise" or cost.costly or cost.operations > policy.shared_operations:
         return False
     return not is_all_that_is_read(node, plan.views, plan.users) and applied_to(node, plan.views) is not None
 
 
 def _unmoved(node: Node) -> Node:
-    """What a product reads in place of `node`: a transposed operand as it lay (53 ms against 2 ms in one case)."""
+    """The node that a product reads in place of a transposed `node`: its source (2 ms instead of 53 ms in one case)."""
     while node.name == "permute":
         node = node.inputs[0]
     return node
 
 
 def _wholes(operands: Sequence[Node]) -> list[Node]:
-    """What is stored for operands that are read as they lie: the array that they are all parts of, if it is computed
-    element by element, as query, key and value of one product with a bias; else each of them.
+    """The nodes to store for operands that are read with their strides: the array that they are parts of, if it is
+    computed element by element (query, key and value of one product with a bias); else each of them.
     """
     wholes: dict[Node, Node] = {}
     for node in operands:
@@ -166,12 +166,12 @@ def _wholes(operands: Sequence[Node]) -> list[Node]:
 
 
 def _reads_dense(node: Node, users: dict[Node, list[Node]]) -> bool:
-    """Whether a user of `node` takes a dense array and no strided view of one."""
+    """Whether a user of `node` requires a dense array instead of a strided view."""
     return any(user.name in CONVOLUTIONS or user.operation.family == "window" for user in users[node])
 
 
 def _existing_view(node: Node, plan: Partition, dense: bool) -> NodeView | None:
-    """The view of `node` in memory that exists anyway: a leaf, or an affine movement of a node with a view."""
+    """The view of `node` in existing memory, if it is a leaf or an affine movement of a node with a view."""
     if node.operation.family == "leaf":
         storage: Storage = node.attributes[0]
         plan.layouts[node] = storage.layout
@@ -224,7 +224,7 @@ def is_narrower(node: Node, other: Node) -> bool:
 
 
 def _readers(node: Node, users: dict[Node, list[Node]]) -> dict[Node, None]:
-    """The users that compute with `node`: they repeat a widening cast, so that the narrow value is stored."""
+    """The users that compute with `node`; each of them repeats a widening cast, so that the narrow value is stored."""
     readers: dict[Node, None] = {}
     for user in users[node]:
         widens = user.name == "cast" and is_narrower(node, user)
@@ -233,7 +233,7 @@ def _readers(node: Node, users: dict[Node, list[Node]]) -> dict[Node, None]:
 
 
 def _grows(node: Node, users: dict[Node, list[Node]]) -> bool:
-    """Whether a broadcast repeats `node`: its work would be done again for every copy."""
+    """Whether a broadcast repeats `node`, so that its work would be repeated for every copy."""
     for user in users[node]:
         if user.name in ("expand", "windows") and user.size > node.size:
             return True
@@ -243,9 +243,7 @@ def _grows(node: Node, users: dict[Node, list[Node]]) -> bool:
 
 
 def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partition, policy: Policy) -> Layout:
-    """The physical order of a stored node: the one that its kernel writes fastest, else the one that its users read
-    fastest.
-    """
+    """The layout of a stored node: the one that its kernel writes fastest, else the one that its users read fastest."""
     default = Layout.row_major(node.ndim)
     if node.name == "reshape" and not _is_line(node):
         return _merged_layout(node, cost, plan) or default
@@ -277,7 +275,7 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
 
 
 def _turned(node: Node, users: dict[Node, list[Node]]) -> Layout | None:
-    """The order in which the only user, a permutation, is row-major, if a reshape of it would be a copy otherwise."""
+    """The layout in which the only user, a permutation, is row-major, if its reshape would otherwise be a copy."""
     if len(users[node]) != 1 or users[node][0].name != "permute":
         return None
     user = users[node][0]
@@ -288,18 +286,18 @@ def _turned(node: Node, users: dict[Node, list[Node]]) -> Layout | None:
 
 
 _LINES = Layout((0, 2, 1))
-"""Channels-last of one spatial axis: [N, T, C] of the logical [N, C, T]."""
+"""Channels-last with one spatial axis: [N, T, C] in memory for the logical [N, C, T]."""
 
 
 def _is_line(reshape: Node) -> bool:
-    """Whether an array [N, C, T] becomes a picture of one row, or such a picture an array."""
+    """Whether a reshape turns an array [N, C, T] into an image of one row, or an image of one row into an array."""
     flat, picture = sorted((reshape.inputs[0], reshape), key=lambda node: node.ndim)
     return flat.ndim == 3 and picture.shape == (*flat.shape[:2], 1, flat.shape[2])
 
 
 def _is_channels_last(line: Node, users: dict[Node, list[Node]], loads: Sequence[Node], plan: Partition) -> bool:
-    """Whether a convolution of one spatial axis reads `line`, or a picture of one row that lies channels-last is read
-    for it, of which it may be a part, or which may be a part of it.
+    """Whether a convolution of one spatial axis reads `line`, or `line` is computed from a channels-last array of one
+    spatial axis. The extents of the two may differ along one axis: one may be a part of the other.
     """
     for user in users[line]:
         if user.name == "reshape" and _is_line(user) and any(_wants_channels_last(each, user) for each in users[user]):
@@ -314,7 +312,7 @@ def _is_channels_last(line: Node, users: dict[Node, list[Node]], loads: Sequence
 
 
 def _merged_layout(node: Node, cost: Cost, plan: Partition) -> Layout | None:
-    """Channels-last, as [N, pixels, C], where pixels of channels-last images become one axis of [N, C, pixels]."""
+    """Channels-last, as [N, pixels, C], if `node` merges the pixels of channels-last images to [N, C, pixels]."""
     source = node.inputs[0]
     if source.ndim != 4 or node.shape != (*source.shape[:2], source.shape[2] * source.shape[3]):
         return None
@@ -325,7 +323,7 @@ def _merged_layout(node: Node, cost: Cost, plan: Partition) -> Layout | None:
 
 
 def _any_layout(node: Node) -> bool:
-    """Whether a loop computes `node`, which can write any order."""
+    """Whether a loop computes `node`; a loop can write any layout."""
     return _computes(node) or node.operation.family in ("source", "marker") or node.name in AFFINE - {"reshape"}
 
 

@@ -23,7 +23,7 @@ class MemoryPlan:
 
 
 class Item(Protocol):
-    """An item of work, or a launch: the buffers that it reads, writes, and touches at all."""
+    """An item of work or a launch, with the buffers that it reads, writes, and touches."""
 
     @property
     def sources(self) -> tuple[Buffer, ...]: ...
@@ -36,7 +36,7 @@ class Item(Protocol):
 
 
 def plan_memory(works: Sequence[Item]) -> MemoryPlan:
-    """Place arena buffers in order of first use: in place of one that ends there, or in the lowest free gap."""
+    """Places arena buffers in order of first use: in place of a buffer that ends there, or in the lowest free gap."""
     last: dict[Buffer, int] = {}
     for index, work in enumerate(works):
         for buffer in work.buffers:
@@ -47,7 +47,7 @@ def plan_memory(works: Sequence[Item]) -> MemoryPlan:
     live: list[tuple[int, int, Buffer]] = []
     size = used = most = fullest = 0
     for index, work in enumerate(works):
-        for buffer in (*work.targets, *work.sources):  # one that nothing writes is empty
+        for buffer in (*work.targets, *work.sources):  # a buffer that nothing writes is empty
             if not buffer.in_arena or buffer in offsets:
                 continue
             length = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT
@@ -76,7 +76,7 @@ def _replaced(
     buffer: Buffer, work: Item, index: int, last: dict[Buffer, int], offsets: dict[Buffer, int],
     first: dict[Buffer, int],
 ) -> Buffer | None:  # fmt: skip
-    """The input whose memory `buffer`, an output of `work`, may take: it ends here and no other output has it."""
+    """The input whose memory `buffer`, an output of `work`, may reuse: it ends here, and no other output reuses it."""
     taken = {offsets[other] for other in work.targets if other in offsets and first.get(other) == index}
     for output, source in work.in_place:
         alive = source in offsets and first[source] < index and last[source] == index
@@ -90,6 +90,6 @@ def _lowest_gap(live: Sequence[tuple[int, int, Buffer]], length: int) -> int:
     for begin, end, _ in live:
         if begin - start >= length:
             return start
-        if end > start:  # a call of max would take as long as all else here
+        if end > start:  # a call of max would take as long as the rest of the function
             start = end
     return start

@@ -1,4 +1,4 @@
-"""Prologues: element-wise work on a convolution's input, done by its kernels while they copy a window of it.
+"""Prologues: element-wise work on a convolution's input that its kernels compute while they copy a window of it.
 
 A prologue's result takes no memory and no pass over memory: for a batch norm with ReLU, the forward pass and the weight
 gradient read the stored output of the previous convolution.
@@ -21,7 +21,7 @@ _CHANNEL = 1
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """`prologue` makes a convolution's input of the array `source`; `loads` are its further operands."""
+    """`prologue` computes a convolution's input from the array `source`; `loads` are its other operands."""
 
     prologue: Epilogue
     source: Load
@@ -36,9 +36,9 @@ def may_take_prologue(user: Node) -> bool:
 
 
 def applied_to(node: Node, views: Mapping[Node, NodeView]) -> Applied | None:
-    """`node` as a prologue over one array of its shape that lies channels-last, or None.
+    """`node` as a prologue over one channels-last array of its shape, or None.
 
-    Everything else that it reads belongs to a channel, or is one number.
+    All its other operands have one element per channel, or one element.
     """
     if node.dtype != float32 or node.ndim != 4:
         return None
@@ -52,7 +52,7 @@ def applied_to(node: Node, views: Mapping[Node, NodeView]) -> Applied | None:
 
 
 def is_all_that_is_read(node: Node, views: Mapping[Node, NodeView], users: Mapping[Node, Sequence[Node]]) -> bool:
-    """Whether only `node` is computed from a contraction's result: then the epilogue stores `node` at no cost."""
+    """Whether only `node` is computed from a contraction's result: an epilogue can then store `node` at no cost."""
     inside = reached([node], lambda each: [source for source in each.inputs if source not in views]).keys()
     bases = {views[source].base for each in inside for source in each.inputs if source in views}
     return any(base.operation.family == "contraction" and not _escapes(base, node, inside, users) for base in bases)

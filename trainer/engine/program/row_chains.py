@@ -1,8 +1,8 @@
-"""Chains of loops over the same rows as one item: softmax, cross entropy, norms of short rows.
+"""Joins chains of loops over the same rows into one item: softmax, cross entropy, norms of short rows.
 
-Softmax of [N, C] is a maximum, exponentials, their sum and a quotient. Run one by one each reads [N, C] from
-memory again; as a chain a task does them all on a few rows that stay in its cache. The loops themselves, and so the
-bits, are the same.
+Softmax of [N, C] is a maximum, exponentials, their sum and a quotient. Run one by one, each loop reads [N, C] from
+memory again. In a chain, a task runs all of them on a few rows that stay in its cache. The loops, and so the bits, are
+the same.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from trainer.engine.program.target import Features
 from trainer.engine.program.work import Buffer, Pass, Rows, Work, conflict, joined, place_of, places_of
 
 MOST_MOVED = 8
-"""Items that may run before or after a chain that still grows."""
+"""Maximum number of items that may run before or after a chain that still grows."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """How a loop runs over rows: `inner` elements each, in `blocks` blocks, and the elements that it touches."""
+    """How a loop runs over `count` rows: `inner` elements each, in `blocks` blocks, and the places that it touches."""
 
     count: int
     inner: int
     blocks: int
     local: dict[object, bool]
-    """Places touched, and whether row r is all that is touched of the r-th of `count` equal parts, for each r."""
+    """By touched place, whether each row r touches only the r-th of `count` equal parts of the place."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class _Chain:
     order: list[Work] = field(default_factory=list)
 
     def takes(self, work: Work, rows: _Rows | None) -> bool:
-        """Whether `work` reads of what the members write, and the other way round, its own rows alone."""
+        """Whether row r of `work` and of the members touches only row r of the arrays that any of them writes."""
         if rows is None or any(conflict(work, other) for other in self.behind):
             return False
         for member, own in self.members:
@@ -53,7 +53,7 @@ class _Chain:
         return True
 
     def moves(self, work: Work, features: Features) -> bool:
-        """Put `work` before the members where it does not conflict with them, else behind, if it may go there."""
+        """Moves `work` before the members if it does not conflict with them, else behind; False if it may not move."""
         if len(self.before) + len(self.behind) == MOST_MOVED:
             return False
         size = sum(buffer.nbytes for buffer in (*work.sources, *work.targets))
@@ -76,7 +76,7 @@ class _Chain:
 
 
 def chained(works: Sequence[Work], features: Features) -> list[Work]:
-    """The items with chains of loops over the same rows as one; conflicting items keep their order."""
+    """The items, with each chain of loops over the same rows joined into one; conflicting items keep their order."""
     result: list[Work] = []
     uses = Counter(buffer for work in works for buffer in work.buffers)
     chain: _Chain | None = None
@@ -102,7 +102,7 @@ def chained(works: Sequence[Work], features: Features) -> list[Work]:
 
 def _closed(chain: _Chain, uses: Counter[Buffer], features: Features) -> list[Work]:
     if not any(member.kind == "reduction" for member, _ in chain.members):
-        return chain.order  # loops alone: what could be one body is one already, and copies may go past the caches
+        return chain.order  # only loops: those that fit one body are fused already, and copies may bypass the caches
     if len(chain.members) < 2 or chain.shared() < features.chained_bytes:
         return chain.order
     return [*chain.before, _joined(chain, uses, features), *chain.behind]
@@ -125,7 +125,7 @@ def _joined(chain: _Chain, uses: Counter[Buffer], features: Features) -> Work:
 
 
 def _first_rows(work: Work, features: Features) -> _Rows | None:
-    """The rows of a loop that a chain may begin with: it has two dimensions or more, and many rows."""
+    """The rows of a loop that a chain may begin with: it has at least two dimensions and many rows; else None."""
     if work.code is None or len(work.extents) < 2:
         return None
     count = math.prod(work.extents[:-1])
@@ -136,14 +136,14 @@ def _first_rows(work: Work, features: Features) -> _Rows | None:
 
 
 def _rows(work: Work, count: int) -> _Rows | None:
-    """How `work` runs over `count` rows, or None where it doesn't, or where it changes a state."""
+    """How `work` runs over `count` rows; None if it doesn't, or if it changes a state."""
     if work.code is None or not work.points or any(buffer.storage is not None for buffer in work.targets):
         return None
     reduces = isinstance(work.spec, Pass)
     if reduces and work.spec.orientation != "row":
         return None
     if any(view.buffer is not None and view.strides[-1] not in (0, 1) for view in work.reads):
-        return None  # many rows at once are cheaper then: a cache line holds elements of several
+        return None  # many rows at once are cheaper: a cache line holds elements of several rows
     rank, length = len(work.extents), work.extents[-1]
     if rank == 1 and not reduces and length % count == 0:
         inner, blocks = length // count, 1

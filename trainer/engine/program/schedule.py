@@ -13,9 +13,9 @@ from trainer.engine.program.work import Buffer, Work, place_of, places_of
 
 
 def schedule(works: Sequence[Work], features: Features, is_single: Callable[[Work], bool]) -> list[Work]:
-    """The items in an order that respects every conflict (one writes what another touches) and lowers the peak.
+    """The items in an order that respects every conflict (one writes what another touches) and lowers peak memory.
 
-    `is_single` says whether an item is too small to be divided among threads.
+    `is_single` returns whether an item is too small to be divided among threads.
     """
     first, last = _lives(works)
     if sum(buffer.nbytes for buffer in first) < features.cached_bytes:
@@ -35,7 +35,7 @@ def schedule(works: Sequence[Work], features: Features, is_single: Callable[[Wor
 
 
 def hosts_first(works: Sequence[Work]) -> list[Work]:
-    """The items with host calls, and what these need, before all others: one that fails finds the states unchanged."""
+    """Moves host calls and the items that they need before all others: if a call fails, the states are unchanged."""
     first = [work.kind == "host" for work in works]
     if not any(first):
         return list(works)
@@ -48,13 +48,13 @@ def hosts_first(works: Sequence[Work]) -> list[Work]:
 
 
 def _frees(work: Work, index: int, first: dict[Buffer, int], last: dict[Buffer, int]) -> int:
-    """Bytes of what ends at a work, less what begins there."""
+    """Bytes of the buffers that end at `work` minus bytes of those that begin there."""
     ended = sum(buffer.nbytes for buffer in work.sources if last.get(buffer) == index)
     return ended - sum(buffer.nbytes for buffer in work.targets if first.get(buffer) == index)
 
 
 def _predecessors(works: Sequence[Work], last: dict[Buffer, int]) -> list[set[int]]:
-    """For each work the earlier ones that it must follow, and those that use what it is to free."""
+    """For each item, the earlier items that it must follow, and those that read the buffers that end at it."""
     written: dict[object, int] = {}
     read: dict[object, list[int]] = {}
     found: list[set[int]] = []
@@ -76,7 +76,7 @@ def _predecessors(works: Sequence[Work], last: dict[Buffer, int]) -> list[set[in
 
 
 def _lives(works: Sequence[Work]) -> tuple[dict[Buffer, int], dict[Buffer, int]]:
-    """The first and the last work that touches each buffer in the arena."""
+    """The first and the last item that touches each buffer in the arena."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for index, work in enumerate(works):

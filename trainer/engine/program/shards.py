@@ -1,14 +1,14 @@
-"""The items of one shard as those of several, which one program computes.
+"""Expands the items of one shard to several shards, which one program computes.
 
-A batch is computed in equal parts, the shards (`engine.sharding`). The graph is that of one shard; here its items
-become those of all local shards, which lie one after the other in memory:
+A batch is computed in equal parts, the shards (`engine.sharding`). The graph describes one shard; here its items become
+items for all local shards, whose values are stored one after the other:
 
 - Element-wise work and reductions get another axis. Contractions and windows over rows get more rows: a row's bits do
   not depend on how many there are.
-- What sums over rows (a weight gradient) and anything else becomes one item per shard, as it is.
+- Items that sum over rows (weight gradients), and all other items, become one item per shard, otherwise unchanged.
 - A sum over the shards becomes a balanced tree over their numbers, the lower operand first.
 
-So the bits are those of one shard alone, whatever the number of shards that a program computes.
+So the bits do not depend on the number of shards that a program computes: they are those of one shard alone.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import Buffer, Call, Reduce, View, Work
 
 TREE_OPERANDS = 8
-"""Operands of one loop of a tree of sums: a power of two."""
+"""Number of operands of one loop in a tree of sums, a power of two."""
 
 _DIRECT = ("convolution", "convolution_input_gradient")
 
 
 def split_nodes(order: Sequence[Node], storages: Set[Storage]) -> set[Node]:
-    """The nodes of a graph, in `order`, whose values differ between the shards, as those of `storages` do."""
+    """The nodes of the graph in `order` whose values differ between the shards because the values of `storages` do."""
     split: set[Node] = set()
     for node in order:
         is_leaf = node.operation.family == "leaf" and node.attributes[0] in storages
@@ -40,7 +40,7 @@ def split_nodes(order: Sequence[Node], storages: Set[Storage]) -> set[Node]:
 
 
 def over_shards(works: Sequence[Work], storages: Set[Storage], count: int) -> list[Work]:
-    """The items for `count` shards; `storages` have the values of all of them, one shard after the other."""
+    """The items for `count` shards; `storages` hold the values of all of them, one shard after the other."""
     split = _split(works, storages)
     pitches = {buffer: buffer.size for buffer in split}
     shards = _Shards(count, pitches)
@@ -80,7 +80,7 @@ def _split(works: Sequence[Work], storages: Set[Storage]) -> set[Buffer]:
 
 
 def _targets(work: Work) -> list[Buffer]:
-    """The buffers that an item writes; of a repeat only those that others read."""
+    """The buffers that an item writes; for a repeat, only those that other items read."""
     if work.kind != "repeat":
         return [*work.targets]
     return [each.view.buffer for each in work.spec.stand_ins if each.is_written and each.view.buffer is not None]
@@ -88,18 +88,18 @@ def _targets(work: Work) -> list[Buffer]:
 
 @dataclass
 class _Shards:
-    """`pitches` are the elements between two shards in the buffers that have all of them; `copies` the buffers of
-    single shards.
+    """The expansion to `count` shards. `pitches`: the number of elements between two shards in each buffer that has all
+    of them. `copies`: the buffers of single shards.
     """
 
     count: int
     pitches: Mapping[Buffer, int]
     copies: dict[Buffer, list[Buffer]] = field(default_factory=dict)
 
-    # All shards by one item
+    # One item for all shards
 
     def together(self, work: Work) -> Work | None:
-        """All shards as one item; None if it can't be, or if the shards don't differ."""
+        """One item for all shards; None if that is impossible, or if the shards don't differ."""
         if not any(buffer in self.pitches for buffer in work.buffers):
             return None
         match work.kind:
@@ -115,7 +115,7 @@ class _Shards:
         return None
 
     def _with_axis(self, work: Work) -> Work:
-        """A loop or reduction with an axis over the shards, the outermost."""
+        """A loop or reduction with an outermost axis over the shards."""
         reads, writes = (tuple([self._stacked(view) for view in side]) for side in (work.reads, work.writes))
         return replace(work, extents=(self.count, *work.extents), reads=reads, writes=writes, in_place=())
 
@@ -124,7 +124,7 @@ class _Shards:
         return replace(view, shape=(self.count, *view.shape), strides=(step, *view.strides))
 
     def _keeps_rows_separate(self, work: Work) -> bool:
-        """Whether rows of the result come from the same rows of the operands that have some."""
+        """Whether each row of the result depends only on the same row of the operands that have rows."""
         name, (first, second, *_) = work.spec.operation.name, work.reads
         if not self._is_split(first) or (name not in _DIRECT and name != "matmul"):
             return False
@@ -136,7 +136,7 @@ class _Shards:
         return view.buffer in self.pitches
 
     def _with_rows(self, work: Work) -> Work | None:
-        """A call with the rows of all shards along its first axis; None where they don't follow each other."""
+        """A call with the rows of all shards along its first axis; None if they don't follow each other."""
         call: Call = work.spec
         operands = [*work.epilogue.operands, *work.prologue.operands]
         plain = len(work.reads) - len(operands)
@@ -155,7 +155,7 @@ class _Shards:
         return replace(work, spec=call, reads=tuple([view for view in reads if view is not None]), writes=(write,))
 
     def _longer(self, view: View) -> View | None:
-        """A view of the rows of all shards; the same for all of them only if all rows are the same."""
+        """A view of the rows of all shards, or None; the shards can share a view only if all its rows are the same."""
         rows, step = view.shape[0], view.strides[0]
         pitch = 0 if view.buffer is None else self.pitches.get(view.buffer, 0)
         if rows == 0 or pitch % rows or (rows > 1 and step * rows != pitch):
@@ -175,7 +175,7 @@ class _Shards:
         return replace(work, spec=replace(work.spec, stand_ins=stand_ins), reads=reads, writes=writes)
 
     def of(self, view: View, number: int) -> View:
-        """What an operand is for one shard."""
+        """The view of an operand for one shard."""
         if view.buffer is None:
             return view
         if view.buffer in self.copies:
@@ -185,7 +185,7 @@ class _Shards:
     # Sums over the shards
 
     def tree(self, work: Work) -> Iterator[Work]:
-        """The loops of a sum over the shards."""
+        """Yields the loops of a sum over the shards."""
         (source,), (target,) = work.reads, work.writes
         views = [self.of(source, number) for number in range(self.count)]
         while len(views) > TREE_OPERANDS:
@@ -199,14 +199,14 @@ class _Shards:
 
 
 def _canonical(work: Work) -> Work:
-    """A loop in as few axes as possible; other items as they are."""
+    """A loop with as few axes as possible; other items are returned unchanged."""
     if work.kind != "loop":
         return work
     return loop(work.extents, work.body, work.reads, work.writes, work.stored, work.label)
 
 
 def _sum(views: Sequence[View], target: View) -> Work:
-    """A loop that adds a power of two of arrays, by a balanced tree."""
+    """A loop that adds arrays, whose number is a power of two, in a balanced tree."""
     body = [Instruction("load", (), target.dtype, (number,)) for number in range(len(views))]
     values = [*range(len(views))]
     while len(values) > 1:

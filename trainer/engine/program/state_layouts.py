@@ -11,7 +11,7 @@ from trainer.engine.graph.storage import WEIGHTS, Storage
 
 
 def settle_layouts(order: Sequence[Node], updates: Sequence[tuple[Storage, Node]]) -> None:
-    """Choose the layout of the states that no earlier program is bound to; it does not change afterwards."""
+    """Chooses the layout of the states that no earlier program is bound to; it does not change afterwards."""
     states = {
         node: node.attributes[0] for node in order if node.operation.family == "leaf" and node.attributes[0].is_state
     }

@@ -1,8 +1,8 @@
 """Affine coordinates: how movement operations fold into the strides of a kernel's operands.
 
 A `Coordinates` gives, for each axis of a node, its index as a linear form of the kernel's iteration axes. A `NodeView`
-gives the element that a materialized array holds at each index of a node. Both are values; composing them never
-touches data.
+gives, for each index of a node, the element of a materialized array. Both are values; composing them never touches
+data.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ Coordinates = tuple[Linear, ...]
 
 @functools.lru_cache(maxsize=1024)
 def identity(shape: Shape) -> Coordinates:
-    """Coordinates of a node whose axes are the iteration axes; axes of extent 1 stand still at 0."""
+    """Coordinates of a node whose axes are the iteration axes; axes of extent 1 have the constant index 0."""
     ndim = len(shape)
     return tuple(Linear(0, tuple(int(d == axis and shape[axis] != 1) for d in range(ndim))) for axis in range(ndim))
 
 
 def still(ndim: int) -> Linear:
-    """The index 0, wherever the iteration is."""
+    """The index 0 at every point of the iteration space."""
     return Linear(0, (0,) * ndim)
 
 
 def through(node: Node, coordinates: Coordinates, rank: int) -> Coordinates | None:
-    """Coordinates of a movement node's input, given the node's own; None where they are not affine."""
+    """Coordinates of a movement node's input, given those of the node; None if they are not affine."""
     source = node.inputs[0]
     match node.name:
         case "permute":
@@ -123,7 +123,7 @@ def reshape_groups(before: Shape, after: Shape) -> list[tuple[list[int], list[in
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node's elements as they lie in the array of `base`: at offset + sum(strides[axis] * index[axis])."""
+    """The place of a node's elements in the array of `base`: offset + sum(strides[axis] * index[axis])."""
 
     base: Node
     offset: int
@@ -146,7 +146,7 @@ class NodeView:
 
 
 def view_through(node: Node, view: NodeView) -> NodeView | None:
-    """The view of a movement node, given that of its input; None where strides can't express it."""
+    """The view of a movement node, given that of its input; None if strides can't express it."""
     source = node.inputs[0]
     if node.name == "reshape":
         strides = [0] * node.ndim
@@ -167,14 +167,14 @@ def view_through(node: Node, view: NodeView) -> NodeView | None:
 
 
 def strides_over(space: Shape, shape: Shape, layout: Layout) -> tuple[int, ...]:
-    """Strides along the axes of `space` of an array in `layout` whose `shape` has some of them merged."""
+    """The strides, along the axes of `space`, of an array in `layout` whose `shape` merges some of these axes."""
     own = layout.strides(shape)
     if space == shape:
         return own
     strides = [0] * len(space)
     for merged, axes in reshape_groups(shape, space) if 0 not in shape else ():
         if len(merged) > 1:
-            return Layout.row_major(len(space)).strides(space)  # axes split and merge: rows of both lie alike
+            return Layout.row_major(len(space)).strides(space)  # axes split and merge: both are row-major
         step = own[merged[0]]
         for axis in reversed(axes):
             strides[axis] = step

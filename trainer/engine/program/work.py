@@ -1,8 +1,7 @@
-"""Work: what a program is made of before a target lowers it.
+"""Work: the items of a program before a target lowers it.
 
-An item says what is computed from which arrays, never where these lie in memory, how many tasks compute it, or on which
-processor. A `View` is an operand; `Work` is one item; passes take and give lists of items in the order in which they
-run.
+An item describes the computation and its arrays, but not their place in memory, the number of tasks, or the processor.
+A `View` is an operand; `Work` is one item; passes take and return lists of items in the order in which they run.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ NOTHING = Epilogue()
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """A dense array of a program. With `storage` it is a leaf's or a state's memory, with `result` a result's, if
-    `kept` the program's own; else it lives in the arena. `shape` is the logical one, where a node of the graph is held.
-    `unread`: an output that nothing reads; what computes it may leave it out.
+    """A dense array of a program. It is the memory of a leaf or state (`storage`), of a result (`result`) or of the
+    program itself (`kept`); else it is in the arena. `shape` is the logical shape, if the buffer holds a node of the
+    graph. `unread`: an output that nothing reads; its item may skip it.
     """
 
     size: int
@@ -52,22 +51,22 @@ class Buffer:
 
 
 def place_of(buffer: Buffer) -> object:
-    """What holds a buffer's memory: buffers of one state or of one result are the same memory."""
+    """A key of a buffer's memory: buffers of one state or of one result are the same memory."""
     if buffer.in_arena or buffer.kept:
         return buffer
     return ("state", id(buffer.storage)) if buffer.storage is not None else ("result", buffer.result)
 
 
 def places_of(buffers: Iterable[Buffer]) -> set[object]:
-    """What holds the memory of some buffers."""
+    """The keys of the memory of `buffers`."""
     return {place_of(buffer) for buffer in buffers}
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An operand: the element at `index` lies `offset + sum(strides[axis] * index[axis])` elements into `buffer`.
+    """An operand: the element at `index` is at `offset + sum(strides[axis] * index[axis])` in `buffer`, in elements.
 
-    Without a buffer this number is the operand's value. `name` is the node's, for labels.
+    Without a buffer, this number is the operand's value. `name` is the name of the node, for labels.
     """
 
     buffer: Buffer | None
@@ -105,7 +104,7 @@ class KernelSource:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A primitive with these attributes, before its epilogue: `shape` and `dtype` are those of what it computes."""
+    """A primitive with its attributes; `shape` and `dtype` are those of its result before the epilogue."""
 
     operation: Primitive
     attributes: tuple[Any, ...]
@@ -131,7 +130,7 @@ class Reduce:
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One pass of a reduction in blocks of `block` elements. "row": the reduced axis is the last one of the iteration
-    space; "column": the last but one. Along it `writes` have the stride from one block to the next.
+    space; "column": the last but one. Along this axis, `writes` have the stride from one block to the next.
     """
 
     operations: tuple[str, ...]
@@ -141,8 +140,8 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Loops over the same `count` rows, done for `share` rows at a time. Part i runs over `inner[i]` elements of a row
-    in `blocks[i]` blocks. `local` buffers are used by these loops alone: they need memory for `share` rows.
+    """Loops over the same `count` rows, run on `share` rows at a time. Part i runs over `inner[i]` elements of a row in
+    `blocks[i]` blocks. Only these loops use the `local` buffers, which need memory for `share` rows.
     """
 
     count: int
@@ -154,7 +153,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """What parts of a repeat call `storage`: it lies where `view` does, which moves on by `step` elements each time."""
+    """The operand `view`, which parts of a repeat access as `storage`; it advances by `step` elements each time."""
 
     storage: Storage
     view: View
@@ -164,10 +163,10 @@ class StandIn:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The parts of an item, in turn, `count` times. Before each time but the first every operand moves on.
+    """The parts of an item, in turn, `count` times. Before each time but the first, operands advance.
 
-    Either by `steps`: for each part one number of elements for each of its reads, then of its writes; one without a
-    buffer counts on. Or what parts read and write elsewhere are `stand_ins`; other buffers are theirs and stay.
+    Either every operand advances by `steps`: for each part, one number of elements for each read, then for each write;
+    without a buffer, the value increases. Or `stand_ins` advance; all other buffers belong to the parts and stay.
     """
 
     count: int
@@ -206,15 +205,14 @@ Exchanges = tuple[tuple[Buffer, Buffer], ...]
 class Work:
     """One item of work.
 
-    kind and spec: what is computed; a target that expands items gives them specs of its own. reads and writes: the
-    operands, in the spec's order; operands of `epilogue`, then of `prologue`, follow the others. extents: the iteration
-    space of loops and reductions, outermost first, in as few axes as possible. body: their instructions, of which
-    `stored` lists those whose values `writes` get. code: the target's, for loops: items of equal code may run as one.
-    in_place: (output, input) where the item reads the input, at each point, only where it then writes the output, so
-    the output may take the input's memory where that ends here. parts: the items that were fused into this one.
-    effect: it does more than write, so each run of the program runs it; what keeps effects in order is an operand, as
-    a host call's token. line: where the user made its last operation, if that is
-    noted (`graph.lines`).
+    kind and spec: the computation; a target that expands items replaces their specs. reads and writes: the operands, in
+    the spec's order; operands of `epilogue`, then of `prologue`, follow the others. extents: the iteration space of
+    loops and reductions, outermost first, with as few axes as possible. body: their instructions; `stored` lists the
+    instructions whose values are stored in `writes`. code: the target's code of a loop; items of equal code may be
+    merged. in_place: (output, input) pairs: at each point, the item reads the input only at the element that it then
+    writes, so the output may reuse the input's memory if the input ends here. parts: the items that were fused into
+    this one. effect: the item has a side effect, so each run of the program runs it; an operand, such as a host call's
+    token, keeps effects in order. line: the user's line of its last operation, if lines are recorded (`graph.lines`).
     """
 
     kind: Kind
@@ -251,7 +249,7 @@ class Work:
 
 
 def conflict(first: Work, second: Work) -> bool:
-    """Whether one writes what the other touches."""
+    """Whether one item writes memory that the other touches."""
     touched, others = places_of(first.buffers), places_of(second.buffers)
     return bool(places_of(first.targets) & others or places_of(second.targets) & touched)
 
@@ -259,7 +257,7 @@ def conflict(first: Work, second: Work) -> bool:
 def joined(
     kind: Kind, spec: Any, parts: Sequence[Work], label: str, kept: Set[Buffer] = frozenset(), in_place: Exchanges = ()
 ) -> Work:
-    """One item for `parts`, whose operands follow each other, without those in buffers that it keeps to itself."""
+    """One item for `parts`, with the operands of each part in turn, except those in `kept`, its private buffers."""
     reads, writes = (
         tuple([view for part in parts for view in side(part) if view.buffer not in kept])
         for side in (attrgetter("reads"), attrgetter("writes"))

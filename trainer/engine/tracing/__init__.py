@@ -12,7 +12,7 @@ from trainer.engine.graph.node import Node
 
 
 class ActiveTrace(Protocol):
-    """Receives what happens to values while a step is traced. A `state` is an `engine.State`, which is above this."""
+    """Receives events while a step is traced. A `state` is an `engine.State`, which this layer can't import."""
 
     effect: Node | None
     """The token of the last effect."""
@@ -21,16 +21,16 @@ class ActiveTrace(Protocol):
     """The sequence of the first node of the trace: older ones come from outside."""
 
     def on_host_call(self, function: Callable[..., Any], token: Node | None) -> None:
-        """`function` is called on arrays; `token` stands for an effect, which runs even if its results are unused."""
+        """Records a call of `function` on arrays; `token`: an effect, which runs even if its results are unused."""
 
     def on_read(self, operation: str) -> None:
-        """A tensor's value is requested during tracing: raises (see `refuse_read`)."""
+        """Raises, since a tensor's value is requested during tracing (see `refuse_read`)."""
 
     def on_state_read(self, state: Any) -> Node:
-        """`state` is used; gives the node that stands for its value at this point of the step."""
+        """Returns the node of the value of `state` at this point of the step."""
 
     def on_assign(self, state: Any, node: Node) -> None:
-        """`state` gets the value `node`, of its shape and dtype."""
+        """Records that `state` gets the value `node`, of its shape and dtype."""
 
 
 _recorder: ContextVar[ActiveTrace | None] = ContextVar("trace_recorder", default=None)
@@ -41,7 +41,7 @@ active = _recorder.get
 
 @contextmanager
 def recording(recorder: ActiveTrace | None) -> Iterator[None]:
-    """Trace what runs inside with `recorder`; with None, nothing is being traced there."""
+    """Traces the code inside the `with` block with `recorder`; with None, nothing is traced there."""
     token = _recorder.set(recorder)
     try:
         yield
@@ -50,7 +50,7 @@ def recording(recorder: ActiveTrace | None) -> Iterator[None]:
 
 
 def refuse_read(operation: str) -> None:
-    """Raise the error of reading a value inside a traced step; what `ActiveTrace.on_read` does."""
+    """Raises the error of reading a value inside a traced step, as `ActiveTrace.on_read` does."""
     raise refusal(
         operation,
         "value read inside a traced step",

@@ -1,4 +1,4 @@
-"""Arguments of a traced step: the memory of arrays and tensors, and what the user calls each."""
+"""Arguments of a traced step: the memory of arrays and tensors, and the user's name of each."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def as_storage(function: Callable[..., Any], where: str, value: Any) -> Storage 
         return None
     array = np.asarray(value)
     if not (array.dtype.isnative and array.flags.aligned):  # big-endian, or a field of packed records: kernels read
-        array = array.astype(array.dtype.newbyteorder("="), order="K")  # the processor's own numbers only
+        array = array.astype(array.dtype.newbyteorder("="), order="K")  # only aligned numbers in native byte order
     dtype = dtypes.from_numpy(array.dtype)
     if dtype is None:
         raise TrainerError(
@@ -81,11 +81,11 @@ def as_storage(function: Callable[..., Any], where: str, value: Any) -> Storage 
 def flag(function: Callable[..., Any], where: str, value: Any) -> Hashable:
     """The part of the program's key for an argument that is neither an array nor a number.
 
-    Values of Python's and NumPy's own classes count by their equality, other objects by their identity: their
-    attributes are guarded.
+    Values of Python's and NumPy's own classes are compared by equality, other objects by identity: their attributes
+    are guarded.
 
     Raises:
-        TrainerError: it has no hash.
+        TrainerError: the value has no hash.
     """
     kind = type(value)
     if isinstance(value, _FLAGS):
@@ -97,7 +97,7 @@ def flag(function: Callable[..., Any], where: str, value: Any) -> Hashable:
 
 
 def check_objects(function: Callable[..., Any], value: Any, where: str = "") -> None:
-    """Refuse arguments whose arrays a program would hold as constants, and containers that can't be rebuilt.
+    """Rejects arguments whose arrays a program would hold as constants, and containers that can't be rebuilt.
 
     Raises:
         TrainerError: an object holds arrays, or a dictionary, list or tuple of a subclass has attributes.

@@ -9,12 +9,12 @@ from typing import Any
 from trainer.engine.tensor import Tensor
 
 LONGEST = 4096
-"""Longer containers are guarded by their identity and length alone."""
+"""Longer containers are guarded only by their identity and length."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerKey:
-    """Class and keys of a container, whose items are compared one by one: equal contents count as the same."""
+    """Class and keys of a container, whose items are compared one by one: containers of equal contents are equal."""
 
     kind: type
     keys: Any
@@ -25,7 +25,7 @@ DECLARED: Any = object()
 
 
 def outline_of(value: Any) -> Any:
-    """The key of a container; any other value itself."""
+    """The key of a container; any other value is returned unchanged."""
     if not isinstance(value, list | tuple | dict | set | frozenset):
         return value
     if is_long(value):
@@ -36,12 +36,12 @@ def outline_of(value: Any) -> Any:
 
 
 def is_long(value: Any) -> bool:
-    """Whether a container has too many entries for each to be guarded."""
+    """Whether a container has too many entries to guard each of them."""
     return len(value) > LONGEST
 
 
 def entries(value: Any) -> Iterator[tuple[Any, Any]]:
-    """The items of a container by index or key; members of sets are compared with their set."""
+    """Yields the items of a container by index or key; members of sets are compared with their set."""
     if isinstance(value, dict):
         yield from dict.items(value)
     elif isinstance(value, list | tuple):
@@ -49,12 +49,12 @@ def entries(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def is_frozen(kind: type) -> bool:
-    """Whether a class is a dataclass whose objects don't change."""
+    """Whether a class is a frozen dataclass."""
     return bool(getattr(getattr(kind, "__dataclass_params__", None), "frozen", False))
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """The attributes that an object has itself, without running code of its class."""
+    """The instance attributes of an object, read without running code of its class."""
     try:
         fields = object.__getattribute__(value, "__dict__")
     except AttributeError:

@@ -31,17 +31,17 @@ _UNCALLED = frozenset({
     "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__annotate__", "__annotate_func__",
 })  # fmt: skip
 _TREE = frozenset({"_states", "_children", "_computed", "_parent"})
-"""Attributes of an `nn.Module` whose entries are guarded by themselves, or change with those that are."""
+"""Attributes of an `nn.Module` whose entries are guarded individually, or change with those that are."""
 
 _FUNCTIONS = (types.FunctionType, property, staticmethod, classmethod)
 
 
 @dataclass
 class Scope:
-    """The names in the functions that a step may run: those in a user's code, those in the package's, attributes that
-    some of them assign, and those that the package's assign.
+    """The names in the functions that a step may run: names in a user's code, names in the package's code, attributes
+    that any of these functions assign, and attributes that the package's functions assign.
 
-    Contents of containers that a user's objects hold are guarded only where the user's code names the container.
+    Contents of containers that a user's objects hold are guarded only if the user's code names the container.
     """
 
     users: set[str] = field(default_factory=set)
@@ -49,18 +49,18 @@ class Scope:
     stored: set[str] = field(default_factory=set)
     stored_by_packages: set[str] = field(default_factory=set)
     hosts: frozenset[types.CodeType] = frozenset()
-    """Functions of host calls: what they read is not guarded."""
+    """Functions of host calls: the values that they read are not guarded."""
 
     def __len__(self) -> int:
         return len(self.users) + len(self.packages) + len(self.stored) + len(self.stored_by_packages)
 
 
 class Dependencies:
-    """One walk from `roots`, objects by name: the values that were found, and columns to compare them by.
+    """One walk from `roots`, objects by name: the values that were found, and columns to compare them.
 
-    `skipped` are the keys of values that the step assigns itself: they are in `values` so that counters are found.
-    `is_cut_off` says that more values are reachable than are guarded. `scope` grows; a walk in which it grew has to be
-    done again (`walk`).
+    `skipped`: keys of values that the step itself assigns; they are in `values` so that counters are found.
+    `is_cut_off`: more values are reachable than are guarded. `scope` grows; a walk in which it grew must be repeated
+    (`walk`).
     """
 
     def __init__(self, roots: Iterable[tuple[str, Any]], scope: Scope, ignored: frozenset[str]) -> None:
@@ -74,7 +74,7 @@ class Dependencies:
         self._inherited: dict[type, dict[str, Any]] = {}
         self._waiting = [(value, where, True) for where, value in roots][::-1]
         self._unnamed: dict[str, list[Callable[[], None]]] = {}
-        """What visits the attributes that no code named when their objects and classes were visited."""
+        """By name, functions that visit attributes that no code named when their objects and classes were visited."""
 
         while self._waiting and len(self._visited) < MOST_OBJECTS:
             self._visit(*self._waiting.pop())
@@ -87,9 +87,9 @@ class Dependencies:
     # --- recording ------------------------------------------------------------------------------------------------
 
     def _note(self, where: str, value: Any, *, is_skipped: bool = False, opens: bool = True) -> bool:
-        """Record a value and visit it later; False if values of its kind are not guarded.
+        """Records a value and visits it later; returns False if it is skipped or ignored, and so not guarded.
 
-        `opens` says whether the contents of a container are guarded.
+        `opens`: whether the contents of a container are guarded.
         """
         count = self._counts[where] = self._counts.get(where, -1) + 1
         self.values[where, count] = outline_of(value) if opens else value
@@ -117,7 +117,7 @@ class Dependencies:
     # --- following ------------------------------------------------------------------------------------------
 
     def _visit_named(self) -> None:
-        """Visit the attributes that code turned out to name: one walk finds nearly all of a scope, which took seven."""
+        """Visits attributes that code named only later: one walk, not seven, then finds nearly all of a scope."""
         for name in self._unnamed.keys() & (self._scope.users | self._scope.packages):
             for visit in self._unnamed.pop(name):
                 visit()
@@ -169,7 +169,7 @@ class Dependencies:
     def _function(self, function: types.FunctionType, where: str) -> None:
         module, space = str(function.__module__), function.__globals__
         if is_closed(module) or function.__code__ in self._scope.hosts:
-            return  # they hold no values of a user; parameters and layers are guarded in `_children`
+            return  # these hold no values of a user; parameters and layers are guarded in `_children`
         is_users = origin(module) == "user"
         names = names_of(function.__code__, self._scope.hosts)
         if origin(module) != "library":
@@ -196,13 +196,13 @@ class Dependencies:
             self._waiting += [(each, str(each.__name__), True) for each in found_modules if each is not None]
 
     def _module(self, module: types.ModuleType, where: str) -> None:
-        """Attributes of a user's module; those of installed packages are constants."""
+        """Visits the named attributes of a user's module; those of installed packages are constants."""
         if origin(module.__name__) == "user" and "site-packages" not in (getattr(module, "__file__", None) or ""):
             for name in self._scope.users & vars(module).keys():
                 self._item(f"{where}.{name}", vars(module), name)
 
     def _class(self, kind: type, *, constructs: bool) -> None:
-        """The attributes that code names, and the methods that operators call; classes of packages don't change."""
+        """Visits attributes that code names, and methods that operators call; classes of packages don't change."""
         for base in kind.__mro__:
             at, namespace = origin(base.__module__), vars(base)
             if at == "library" or base.__module__ == "trainer.engine.nn.module":
@@ -235,7 +235,7 @@ class Dependencies:
     def _object(self, value: Any, where: str) -> None:
         kind, at = type(value), origin(type(value).__module__)
         fields = fields_of(value)
-        if "__wrapped__" in fields:  # a traced step within this one, a cache around a function
+        if "__wrapped__" in fields:  # a traced step within this one, or a cache around a function
             self._waiting.append((fields["__wrapped__"], where, True))
         if at == "library" or kind.__module__.startswith(("trainer.engine.program.", "trainer.engine.targets")):
             return
@@ -257,7 +257,7 @@ class Dependencies:
             self._children(value, where)
 
     def _children(self, module: Any, where: str) -> None:
-        """The parameters, buffers and layers of a `Module`."""
+        """Visits the parameters, buffers and layers of a `Module`."""
         for name, state in module._states.items():
             self._note(f"{where}.{name}", state if isinstance(state, Tensor) else DECLARED)
             self.checks.items.add(module._states, name, state)
@@ -270,7 +270,7 @@ class Dependencies:
             self._note(f"{where}.{name}", child)
 
     def _entries_named(self, fields: dict[str, Any], where: str, kind: type) -> None:
-        """The attributes that code names, of those that an object of class `kind` has itself."""
+        """Visits the attributes that code names, among the instance attributes of an object of class `kind`."""
         scope, is_of_tree = self._scope, is_module(kind)
         for name in tuple(fields):
             if is_of_tree and name in _TREE:
@@ -291,12 +291,12 @@ class Dependencies:
             self._item(f"{where}.{name}", fields, name, is_skipped=is_own, opens=opens)
 
     def _is_own(self, name: str, value: Any, *, is_package: bool = False) -> bool:
-        """Whether the step may assign the attribute itself, each time that it is traced."""
+        """Whether the step itself may assign the attribute each time it is traced."""
         scope = self._scope
         return (is_package and name in scope.stored_by_packages) or (name in scope.stored and is_constant(value))
 
     def _class_values(self, kind: type) -> dict[str, Any]:
-        """What objects of a user's class have from it, by name: an attribute of their own would hide that."""
+        """The class attributes that code names, of a user's class, by name: an instance attribute would hide them."""
         if kind not in self._inherited:
             found: dict[str, Any] = {}
             for base in reversed(kind.__mro__):
@@ -308,7 +308,7 @@ class Dependencies:
 
 
 def walk(roots: Iterable[tuple[str, Any]], scope: Scope, ignored: frozenset[str]) -> Dependencies:
-    """Everything reachable from `roots`, once `scope` has the names of all reachable functions."""
+    """Returns everything reachable from `roots`, once `scope` has the names of all reachable functions."""
     roots = tuple(roots)
     while True:
         names = len(scope)

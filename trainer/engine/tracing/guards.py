@@ -24,7 +24,7 @@ from trainer.engine.tracing.identity_checks import ABSENT
 class Guards:
     """A snapshot of the values on which `function` and the objects among its arguments (by name) depend.
 
-    `ignored` collects what the step itself changes whenever it is traced; the guards of all its signatures share it.
+    `ignored` collects names that the step itself assigns whenever it is traced; the guards of all signatures share it.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: Iterable[tuple[str, Any]], ignored: set[str]) -> None:
@@ -43,11 +43,11 @@ class Guards:
             )
 
     def settle(self, hosts: frozenset[types.CodeType] = frozenset()) -> None:
-        """Call this after the step has been traced: values that the step itself assigns can't be guarded, and those
-        that only the functions of its host calls (`hosts`) read need no guard.
+        """Updates the guards after the step was traced: values that the step itself assigns can't be guarded, and
+        values that only the functions of its host calls (`hosts`) read need no guard.
 
         Raises:
-            TrainerError: it counts in a Python number, which would not change during replays.
+            TrainerError: the step counts in a Python number, which would not change during replays.
         """
         after, known = self._walk(), len(self._ignored)
         for where, value, now in self._differences(after, own=True):
@@ -67,10 +67,10 @@ class Guards:
         self._dependencies = after if len(self._ignored) == known and not hosts else self._walk()
 
     def check(self) -> str | None:
-        """The name of an object that was replaced after the step was traced; None where there is none.
+        """Returns the name of an object that was replaced after the step was traced, or None.
 
         Raises:
-            TrainerError: all objects are the same, but a number, a string, a flag or an array is another one.
+            TrainerError: no object was replaced, but a number, a string, a flag or an array has changed.
         """
         if self._dependencies.checks.is_same():
             return None
@@ -94,7 +94,7 @@ class Guards:
         return walk(self._roots, self._scope, frozenset(self._ignored))
 
     def _differences(self, now: Dependencies, *, own: bool = False) -> Iterator[tuple[str, Any, Any]]:
-        """(name, old value, new value) of each difference; `own` includes what the step may assign itself."""
+        """Yields (name, old value, new value) of each difference; `own` includes values that the step may assign."""
         before = self._dependencies
         for key in before.values | now.values:
             value, new = before.values.get(key, ABSENT), now.values.get(key, ABSENT)
@@ -107,7 +107,7 @@ class Guards:
 
 
 def _place_of(target: Any) -> str | None:
-    """`file.py:12` where the code of a callable begins, the innermost of those that wrap another."""
+    """The place where the code of a callable begins, as `file.py:12`; for a wrapper, that of the innermost callable."""
     while isinstance(target, functools.partial) or hasattr(target, "__wrapped__"):
         target = target.func if isinstance(target, functools.partial) else target.__wrapped__
     target = getattr(target, "__func__", target)

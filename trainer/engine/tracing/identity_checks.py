@@ -1,4 +1,4 @@
-"""Checks that everything a step read is still the same object: columns, which the interpreter compares in C."""
+"""Checks that everything a step read is still the same object, by columns that the interpreter compares in C."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ ABSENT: Any = object()
 
 
 class Columns(tuple[list[Any], ...]):
-    """Rows of one kind, a list for each column."""
+    """Rows of one kind, stored as one list for each column."""
 
     def add(self, *row: Any) -> None:
-        """Add a row."""
+        """Adds a row."""
         for column, value in zip(self, row, strict=True):
             column.append(value)
 
 
 class IdentityChecks:
-    """Columns of places and of the objects found there; `is_same` compares again."""
+    """Columns of places and of the objects found there; `is_same` compares them again."""
 
     def __init__(self) -> None:
         self.items = Columns(([], [], []))
-        """Dictionaries, keys, and the values there, or ABSENT."""
+        """Dictionaries, keys, and their values or ABSENT."""
         self.class_items = Columns(([], [], []))
         """Namespaces of classes, names, values."""
         self.attributes = Columns(([], [], []))
-        """Cells, functions and objects with slots, names, and what `getattr` gives."""
+        """Cells, functions and objects with slots; names; and the results of `getattr`."""
         self.instances = Columns(([], []))
         """Objects and their classes."""
         self.sized = Columns(([], []))
-        """Containers and namespaces, and how many entries they have: whether one was added."""
+        """Containers and namespaces, and their lengths, which change when an entry is added."""
         self._sets = Columns(([], []))  # sets, copies
         self._lists: tuple[list[Any], list[Any]] = ([], [])  # lists, the items of all of them
         self._dicts: tuple[list[Any], list[Any], list[Any]] = ([], [], [])  # dictionaries, all keys, all values
 
     def contents(self, value: Any) -> None:
-        """All items of a list, all keys and values of a dictionary in their order, or the members of a set."""
+        """Adds all items of a list, all keys and values of a dictionary in their order, or the members of a set."""
         if isinstance(value, dict):
             self._dicts[0].append(value)
             self._dicts[1].extend(dict.keys(value))
@@ -54,7 +54,7 @@ class IdentityChecks:
             self.sized.add(value, len(value))
 
     def is_same(self) -> bool:
-        """False if something may have changed: the object is another one, but may be equal."""
+        """Returns False if something may have changed: an object was replaced, perhaps by an equal one."""
         items, class_items, attributes = self.items, self.class_items, self.attributes
         try:
             return (
@@ -69,7 +69,7 @@ class IdentityChecks:
                 and all(map(eq, self._sets[0], self._sets[1]))
             )
         except (AttributeError, KeyError, ValueError):
-            return False  # it is gone
+            return False  # an attribute or a key is gone
 
     def _are_equal(self) -> bool:
         """Whether replaced entries of dictionaries are equal plain values, such as a number that was set again."""

@@ -16,7 +16,7 @@ _BY_NAME = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
 
 
 class Names(NamedTuple):
-    """Attributes a function may read, those it assigns, its globals, imports and free variables; no host calls'."""
+    """Attributes a function may read, attributes it assigns, globals, imports, free variables; without host calls."""
 
     attributes: frozenset[str]
     stored: frozenset[str]
@@ -30,8 +30,8 @@ def names_of(code: CodeType, hosts: frozenset[CodeType] = frozenset()) -> Names:
     """The names in `code` and in the functions and classes nested in it, without those of host calls (`hosts`).
 
     A function that calls `getattr` or the like may read attributes named by its constants. Instructions are decoded
-    here because `dis.get_instructions` takes 7 µs each, 0.2 s for the functions of a training step. The operands of
-    these mean the same in Python 3.11 to 3.14.
+    here because `dis.get_instructions` takes 7 µs each, 0.2 s for the functions of a training step. Their operands
+    have the same meaning in Python 3.11 to 3.14.
     """
     attributes = set(code.co_names)
     read: dict[str, None] = {}

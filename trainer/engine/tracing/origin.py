@@ -9,7 +9,7 @@ from typing import Literal
 
 @functools.lru_cache(maxsize=4096)
 def origin(module: str) -> Literal["user", "package", "library"]:
-    """The origin of a function or class of `module`. Recipes count as a user's code, since users copy them.
+    """The origin of a function or class of `module`. Recipes are treated as a user's code, since users copy them.
 
     Attributes of objects of the standard library (loggers, locks) are not guarded, except SimpleNamespace and
     Namespace, which hold settings.
@@ -23,6 +23,6 @@ def origin(module: str) -> Literal["user", "package", "library"]:
 
 
 def is_closed(module: str) -> bool:
-    """Whether functions of `module` are the engine's own, without its layers'."""
+    """Whether `module` belongs to the engine, but not to its layers."""
     is_of_layers = module.startswith("trainer.engine.nn.") and module != "trainer.engine.nn.module"
     return f"{module}.".startswith("trainer.engine.") and not is_of_layers

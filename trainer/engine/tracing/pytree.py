@@ -10,7 +10,7 @@ _BUILTIN = frozenset({dict, list, tuple})
 
 
 def flatten(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf of nested dictionaries, lists and tuples, with its path as in `batch['image']`."""
+    """Yields every leaf of nested dictionaries, lists and tuples, with its path as in `batch['image']`."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from flatten(item, f"{where}[{key!r}]")
@@ -38,12 +38,12 @@ def rebuild(value: Any, leaves: Iterator[Any]) -> Any:
         list.extend(made, items)
         return made
     if hasattr(kind, "n_sequence_fields"):
-        return kind(items)  # a structure of C, such as time.struct_time
+        return kind(items)  # a C structure, such as time.struct_time
     return tuple.__new__(kind, items)
 
 
 def _dictionary(value: Any, kind: type, leaves: Iterator[Any]) -> Any:
-    """A dictionary of a subclass, created without its `__init__` and `__setitem__`, which may take or do anything."""
+    """A dictionary of a subclass, created without its `__init__` and `__setitem__`, which may do anything."""
     base: Any = next((each for each in (OrderedDict, defaultdict) if issubclass(kind, each)), dict)
     made = base.__new__(kind)
     if base is defaultdict:
@@ -64,7 +64,7 @@ def outline(value: Any) -> Any:
 
 
 def _typed(key: Any) -> Any:
-    """A key of a dictionary that differs where 1, 1.0 and True do, or 0.0 and -0.0."""
+    """A form of a dictionary's key that tells apart 1, 1.0 and True, and 0.0 and -0.0."""
     if type(key) is str:
         return key
     if isinstance(key, tuple):
@@ -81,7 +81,7 @@ def own_attribute(value: Any) -> str | None:
 
 
 def slots_of(value: Any) -> Iterator[tuple[str, Any]]:
-    """The values in `__slots__`, by name."""
+    """Yields the name and the value of each of the `__slots__` that has one."""
     for base in type(value).__mro__:
         slots = vars(base).get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else slots:

@@ -22,7 +22,7 @@ from trainer.engine.tracing.pytree import flatten
 
 
 class Recorder:
-    """Gathers what a step reads and assigns while it is traced."""
+    """Collects the values that a step reads and assigns while it is traced."""
 
     def __init__(self) -> None:
         self.current: dict[State, Node] = {}
@@ -33,11 +33,11 @@ class Recorder:
         self.began = sequence.now()
 
     def on_read(self, operation: str) -> None:
-        """There is no value to read while a step is traced."""
+        """Raises, since no values exist while a step is traced."""
         tracing.refuse_read(operation)
 
     def on_state_read(self, state: State) -> Node:
-        """The last value assigned within the step, or a leaf of the state's memory, unlike earlier handles'."""
+        """Returns the last value assigned within the step, or a leaf of the state's memory, unlike older handles."""
         node = self.current.get(state)
         if node is None:
             node = self.current[state] = self.leaves[state] = p.buffer(state.storage)
@@ -45,13 +45,13 @@ class Recorder:
         return node
 
     def on_assign(self, state: State, node: Node) -> None:
-        """The state's value from here on."""
+        """Makes `node` the state's value from here on."""
         self.on_state_read(state)
         self.current[state] = self.assigned[state] = node
         node.handle = weakref.ref(state)
 
     def on_host_call(self, function: Callable[..., Any], token: Node | None) -> None:
-        """Order an effect after all earlier ones: each reads the token of the previous effect."""
+        """Orders an effect after all earlier ones: each reads the token of the previous effect."""
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         self.hosts |= set() if code is None else {code}
         self.effect = token or self.effect
@@ -62,11 +62,11 @@ class Recorder:
         return [] if self.effect is None else [self.effect]
 
     def updated(self) -> list[State]:
-        """The states whose value at the end of the step is not the one at its beginning."""
+        """The states whose value at the end of the step differs from that at its beginning."""
         return [state for state, node in self.assigned.items() if p.origin(node) is not self.leaves[state]]
 
     def close(self) -> None:
-        """Call this after the step is compiled: tensors that remain from tracing have no value outside it."""
+        """Ends the trace after the step is compiled: tensors that remain from tracing have no value outside it."""
         for state, node in self.leaves.items():
             node.value = Storage(state.shape, state.dtype, name=state.name or "a state")
 
@@ -101,7 +101,7 @@ class Graph:
 
 
 def depth_first(outputs: Sequence[Node]) -> list[Node]:
-    """Every node, inputs before users, in an order that comes from the structure alone, not from when it was made."""
+    """All nodes, inputs before users, in an order that depends only on the structure, not on the time of creation."""
     done: dict[Node, None] = {}
     stack = [(node, False) for node in reversed(outputs)]
     while stack:
@@ -122,13 +122,13 @@ def _is_same_memory(first: int | np.ndarray, second: int | np.ndarray) -> bool:
 
 
 def outputs_of(returned: Any, recorder: Recorder) -> list[Node]:
-    """Everything that a step computes: the tensors that it returns, its effects, and what it assigns."""
+    """All nodes that a step computes: the tensors that it returns, its effects, and the values that it assigns."""
     results = [value.node for _, value in flatten(returned) if isinstance(value, Tensor)]
     return [*results, *recorder.effects, *(recorder.assigned[state] for state in recorder.updated())]
 
 
 def detached(outputs: Sequence[Node], known: set[Node]) -> list[Node]:
-    """`outputs` without known values' history, and with copies of old states, which will be written to."""
+    """`outputs` without the history of known values, and with copies of old states, which the step will write to."""
     leaves: dict[Node, Node] = {}
     for node in uncomputed(outputs):
         storage = node.value
@@ -142,5 +142,5 @@ def detached(outputs: Sequence[Node], known: set[Node]) -> list[Node]:
 
 
 def frozen(value: Any) -> Any:
-    """What a step returns for a state: its value at the end of the step."""
+    """The returned form of `value`: for a state, its value at the end of the step."""
     return Tensor(value.node) if isinstance(value, Tensor) else value

@@ -1,12 +1,12 @@
-"""A step with shards as programs that compute all shards of this process.
+"""Compiles a step with shards to programs that compute all shards of this process.
 
-In one process the step is one program. With others it is cut at the sums over the shards: each program computes the
-shards of this process up to the next sums, and adds them up along the lower part of the tree.
+In one process, the step is one program. With other processes, it is split at the sums over the shards: each program
+computes the shards of this process up to the next sums, and adds them along the lower part of the tree.
 
     [shards, local sums] → exchange → [shards, local sums] → exchange → … → [shards, update]
 
-A value that one process gives to the others (`from_process`) is exchanged in the same places. What a program stores
-that a later one reads is decided as inside one program (`program.partition`): the rest is computed again.
+A value that one process gives to the others (`from_process`) is exchanged in the same places. `program.partition`
+decides, as inside one program, which values a program stores for later ones; the others are computed again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from trainer.engine.program.state_layouts import settle_layouts
 from trainer.engine.sharding import Exchange, Shards
 
 BUCKET_BYTES = 4 << 20
-"""Sums that no stage waits for yet are exchanged together from this size on."""
+"""Total size from which sums that no stage waits for yet are exchanged together."""
 
 Progress = Callable[[int, int, str], None]
 
@@ -57,12 +57,12 @@ class Stage:
 class ShardedProgram:
     """The programs of a step that was traced for one shard.
 
-    A node is of one shard if it depends on rows of the batch; others are the same in all shards.
+    A node belongs to one shard if it depends on rows of the batch; other nodes are the same in all shards.
 
     Args:
         results: the nodes to return.
         updates: storages of states and their new values, which must be the same in all shards.
-        rows: the placeholders of arguments with rows of the batch; `whole`: of those without.
+        rows: the placeholders of arguments with rows of the batch; `whole`: of arguments without.
         number: the placeholder of the shard's number.
 
     Attributes:
@@ -106,7 +106,7 @@ class ShardedProgram:
     # Planning
 
     def _planned(self, sums: Sequence[Node]) -> list[Stage]:
-        """The stages in order, with what each computes and reads."""
+        """The stages in order, with the nodes that each computes and reads."""
         level, news = self._level, [node for _, node in self._updates]
         highest = max([level[node] for node in (*sums, *self._results, *news)], default=0)
         stages = [Stage(number) for number in range(highest + 1)]
@@ -115,7 +115,7 @@ class ShardedProgram:
         def owner(node: Node) -> Stage:
             return between if node.operation is FROM_PROCESS else stages[level[node] - self._is_exchanged(node)]
 
-        def owner_for_last(node: Node) -> Stage:  # which computes again what is the same in all shards
+        def owner_for_last(node: Node) -> Stage:  # the last stage recomputes nodes that are the same in all shards
             return owner(node) if node in self._split or self._crosses(node) else last
 
         self._given = [node for node in sums if node.operation is FROM_PROCESS]
@@ -137,10 +137,10 @@ class ShardedProgram:
         return stages
 
     def _find_reads(self, stage: Stage, outputs: Sequence[Node], stage_of: Callable[[Node], Stage]) -> None:
-        """Fill in what `stage` reads of others to compute `outputs`, and have them compute it."""
+        """Finds values of other stages that `stage` needs for `outputs`; adds them to its reads and their targets."""
         visited = dict.fromkeys(outputs)
         waiting = list(visited)
-        for node in waiting:  # which grows
+        for node in waiting:  # the list grows in the loop
             is_read = self._crosses(node) or (node in self._stored and not node.is_bundle)
             if is_read and (owner := stage_of(node)) is not stage:
                 owner.targets[node] = None
@@ -152,7 +152,7 @@ class ShardedProgram:
                     waiting.append(source)
 
     def _crosses(self, node: Node) -> bool:
-        """Whether other processes take part in the value of `node`."""
+        """Whether other processes contribute to the value of `node`."""
         return self._is_exchanged(node) or node.operation is FROM_PROCESS
 
     def _is_exchanged(self, node: Node) -> bool:
@@ -184,7 +184,7 @@ class ShardedProgram:
     # Running
 
     def run(self, rows: Sequence[Storage], whole: Sequence[Storage]) -> list[list[Storage]]:
-        """Run on the rows of all local shards; returns the results, for each of them."""
+        """Runs the step on the rows of all local shards; returns the results of each shard."""
         given = dict(zip(self._arguments, [*rows, *whole, self._numbers], strict=True))
         values: dict[Node, Storage] = {}
         exchange = self.shards.exchange
@@ -216,7 +216,7 @@ class ShardedProgram:
         return [list(of_shard) for of_shard in zip(*found, strict=True)] if found else [[] for _ in range(count)]
 
     def _gather(self, level: int, values: dict[Node, Storage]) -> None:
-        """Exchange the values of a level that processes give to the others, as row-major arrays."""
+        """Exchanges the values of a level that processes give to the others, as row-major arrays."""
         nodes = [node for node in self._given if self._level[node] == level]
         arrays = [
             np.array(values[self._sources[node]].view(), order="C")
@@ -230,15 +230,15 @@ class ShardedProgram:
 
 
 class _Sums:
-    """The sums of a run on their way through other processes.
+    """The sums of a run that are exchanged with other processes.
 
-    Those that the next stage reads leave at once. Others, as the gradients of weights, wait until they make a bucket;
-    the processes exchange it while they go on computing. Where the processes compute different values after the sums
-    (`is_divided`), all leave at once, since all processes send them in the same order.
+    Sums that the next stage reads are sent at once. Others, such as gradients of weights, wait until they fill a
+    bucket; the processes exchange it while they continue to compute. If the processes compute different values after
+    the sums (`is_divided`), all sums are sent at once, since the order must be the same in all processes.
     """
 
     def __init__(self, exchange: Exchange, stages: Sequence[Stage], *, is_divided: bool) -> None:
-        from trainer.engine.targets.cpu.flushing import flushing  # with it LLVM, which takes long to import
+        from trainer.engine.targets.cpu.flushing import flushing  # imports LLVM, which takes long
 
         self._exchange, self._stages, self._is_divided = exchange, stages, is_divided
         self._flushing = flushing
@@ -246,7 +246,7 @@ class _Sums:
         self._ends: dict[Node, Callable[[], None]] = {}
 
     def begin(self, sums: Mapping[Node, Storage], number: int) -> None:
-        """Take the local sums of stage `number`."""
+        """Takes the local sums of stage `number`."""
         following = self._stages[number + 1].reads if number + 1 < len(self._stages) else {}
         if self._is_divided:
             following = dict.fromkeys(sums)
@@ -261,7 +261,7 @@ class _Sums:
         return [*self._bucket, *self._ends]
 
     def finish(self, nodes: Iterable[Node]) -> None:
-        """Wait for the sums among `nodes`."""
+        """Waits for the sums among `nodes`."""
         nodes = list(nodes)
         if not self._bucket.keys().isdisjoint(nodes):
             self._send_bucket()
@@ -282,7 +282,7 @@ class _Sums:
 
 
 def _prepared(outputs: Sequence[Node], count: int, of_shards: set[Storage]) -> list[Node]:
-    """`outputs` without common subexpressions and without sums over shards of what is the same in all of them."""
+    """`outputs` without common subexpressions and without sums over shards of values that all shards share."""
     outputs = simplify(merged(outputs))
     split = split_nodes(topological(outputs), of_shards)
 
@@ -295,7 +295,7 @@ def _prepared(outputs: Sequence[Node], count: int, of_shards: set[Storage]) -> l
 
 
 def _levels(order: Sequence[Node], *, is_exchanging: bool) -> dict[Node, int]:
-    """For each node the number of sums over the shards before it that leave the process.
+    """For each node, the number of exchanges with other processes up to it: sums over the shards, and given values.
 
     Raises:
         TrainerError: host code is called, or a scan sums over the shards.
@@ -318,7 +318,7 @@ def _refused(node: Node, why: str) -> TrainerError:
 
 
 def _parts(storage: Storage, node: Node, layout: Layout, count: int) -> list[Storage]:
-    """The value of each shard in a storage that has them one after the other: views of the same block."""
+    """The value of each shard in a storage that holds them one after the other, as views of the same block."""
     parts = [Storage(node.shape, node.dtype) for _ in range(count)]
     for place, part in enumerate(parts):
         part.put(storage.owner.part(storage.block, place * node.size, node.size), layout, storage.owner)

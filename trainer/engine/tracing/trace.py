@@ -44,8 +44,8 @@ MANY_RETRACES = 8
 class _Entry:
     """One compiled signature: the program, the states it is bound to, and how to rebuild the returned value.
 
-    `leaves` are those of `returned`: which of the program's results each is, or None and the value itself.
-    `compiled_at` is the number of the call, `retraces` how many entries of the same signature it replaces.
+    `leaves`: for each leaf of `returned`, the index of the program's result, or None and the value itself.
+    `compiled_at`: the number of the call. `retraces`: the number of earlier entries of the same signature.
     """
 
     program: Any
@@ -61,7 +61,7 @@ class _Entry:
     retraces: int = 0
 
     def run(self, arrays: Sequence[Storage], shards: Shards | None) -> tuple[list[Any], targets.Fence]:
-        """What the step returns, of each local shard, and the end of the run."""
+        """Returns the step's return value for each local shard, and the end of the run."""
         if shards is None:
             results = self.program.run(arrays)
             return [self._filled(results)], results.fence
@@ -78,7 +78,7 @@ class _Entry:
 
 
 class Traced(Generic[Parameters, Result]):
-    """The traced form of `function`; call it as the function. See `trace`."""
+    """The traced form of `function`; call it like the function. See `trace`."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class Traced(Generic[Parameters, Result]):
     def _record(
         self, args: Any, kwargs: Any, leaves: Sequence[tuple[str, Any]], arrays: Sequence[Storage]
     ) -> tuple[Any, Recorder, list[Node]]:
-        """Run the function on placeholders: its result, its effects on states, and the placeholders."""
+        """Runs the function on placeholders; returns its result, the recorder, and the placeholders."""
         recorder = Recorder()
         placeholders: list[Node] = []
         handed: list[Any] = []
@@ -277,7 +277,7 @@ class Traced(Generic[Parameters, Result]):
     def _check(
         self, entry: _Entry, args: Any, kwargs: Any, leaves: Sequence[tuple[str, Any]], arrays: Sequence[Storage]
     ) -> None:
-        """Trace again and compare with the running program: this finds a step that reads a changing value."""
+        """Traces again and compares with the running program, which finds a step that reads a changing value."""
         returned, recorder, placeholders = self._record(args, kwargs, leaves, arrays)
         graph = Graph.of(outputs_of(returned, recorder), placeholders)
         recorder.close()
@@ -296,7 +296,7 @@ def trace(
     check_every: int = 0,
     shards: Shards | None = None,
 ) -> Traced[Parameters, Any]:
-    """Capture `function`, a whole step (forward, backward, update, metrics), as one planned program.
+    """Captures `function`, a whole step (forward, backward, update, metrics), as one planned program.
 
     The first call with each signature runs the Python code once and compiles; later calls replay the program. A
     signature is the nesting of the arguments (the classes of containers included), shapes and dtypes of the arrays and
@@ -305,20 +305,20 @@ def trace(
     assigns to are updated in place.
 
     Guards check the values that the Python code reads: globals, closure cells, attributes, slots, properties, methods,
-    defaults, items of lists, tuples, dictionaries and sets, attributes of modules, parameters and layers, also of the
-    arguments. When an object among these is replaced, the next call traces the step again; after 8 times a
+    defaults, items of lists, tuples, dictionaries and sets, attributes of modules, parameters and layers, including
+    those of the arguments. When one of these objects is replaced, the next call traces the step again; after 8 times, a
     RuntimeWarning names it.
 
     Guards do not check:
 
-    - arrays that are changed in place, and what C code, `eval`, `globals()`, `os.environ`, files or clocks give;
+    - arrays that are changed in place, and values from C code, `eval`, `globals()`, `os.environ`, files or clocks;
     - attributes whose names are computed, such as `getattr(self, f"layer{i}")`, outside of an `nn.Module`;
     - items of deques and other containers, and of containers with more than 4,096 items;
     - attributes that the step itself assigns, and containers that it changes itself;
     - objects of the standard library, NumPy and installed packages' modules, and code of this package; fields of frozen
       dataclasses; contents of lists and dictionaries that optimizers and other objects of this package hold.
 
-    `check_every` finds changes of these too.
+    `check_every` also finds changes of these.
 
     Args:
         progress: called with (kernels compiled, total kernels, name of the current one), and while kernels are planned
@@ -327,7 +327,7 @@ def trace(
         shards: trace the step for one of several shards. Arrays with axes hold rows of the local shards along
             their first axis. The traced function returns a list: what the step returns for each local shard.
             `shard_sum` combines values of all shards; random numbers differ between them; states can get only values
-            that are the same in all shards. Gradients of values that mix rows otherwise are refused.
+            that are the same in all shards. Gradients of values that mix rows in other ways are refused.
 
     Raises:
         TrainerError: a value is read inside the step; a number, string, flag or array that it depends on has changed

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 class Background(Generic[Result]):
     """Runs jobs in a background thread.
 
-    Order of calls: start → [finished, …] → wait → start → … ; `start` waits for the job before.
+    Order of calls: start → [finished, …] → wait → start → … ; `start` waits for the previous job.
     """
 
     def __init__(self, name: str) -> None:

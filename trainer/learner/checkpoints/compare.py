@@ -14,7 +14,7 @@ NOT_COMPARED = ("seconds", "config")
 
 
 def first_difference(one: Checkpoint, other: Checkpoint) -> tuple[str, str] | None:
-    """The first difference (files, arrays and keys by name) as text; None: everything except times is equal."""
+    """The name and description of the first difference; None: everything except `NOT_COMPARED` is equal."""
     return next(_differences(one, other), None)
 
 

@@ -11,7 +11,7 @@ Pieces = Iterable[bytes | memoryview]
 
 
 class Disk:
-    """The real file system. `write` and `remove_folder` consist of the others, which are one system call each.
+    """The real file system. `write` and `remove_folder` call the other methods, which are elementary operations.
 
     After `flush` and `flush_folder` return, the data is on disk.
     """

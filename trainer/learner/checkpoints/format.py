@@ -219,7 +219,7 @@ def read_arrays(file: Path) -> dict[str, Array]:
 
 
 def saved_at(folder: Path) -> Saved | None:
-    """The manifest of a checkpoint; None if damaged."""
+    """Reads the step, number and value of a checkpoint from its manifest; None if damaged."""
     try:
         manifest = _manifest(folder)
         value = manifest["value"]
@@ -266,7 +266,7 @@ def remove_leftovers(checkpoints: Path, *, disk: Disk = DISK) -> None:
     """Deletes the incomplete files of a killed process, and restores the checkpoint that it was replacing.
 
     Raises:
-        OSError: it can't be deleted.
+        OSError: a file can't be deleted.
     """
     for path in checkpoints.glob(f".step-*{_OLD}"):
         final = checkpoints / path.name[1:].partition(".")[0]
@@ -291,7 +291,7 @@ def _seal(manifest: Mapping[str, Any]) -> str:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a checkpoint, checked: its own hash, and that it names only files inside the folder."""
+    """Reads a checkpoint's manifest; checks its hash, and that it names only files inside the folder."""
     manifest = _json(folder, MANIFEST, _bytes(folder, MANIFEST))
     where = str(folder / MANIFEST)
     named = _FOLDER.fullmatch(folder.name)
@@ -344,7 +344,7 @@ def _bytes(folder: Path, name: str, most: int = MOST_JSON) -> bytes:
 
 
 def _regular(path: str, flags: int) -> int:
-    """Opens a regular file: a pipe would block its reader forever."""
+    """Opens a file; rejects anything but a regular file, such as a pipe, which would block its reader forever."""
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

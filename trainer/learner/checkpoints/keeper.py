@@ -80,7 +80,7 @@ class CheckpointKeeper:
         self._writer.start(lambda: self._staging.prepare(size))
 
     def went_on_from(self, folder: Path) -> None:
-        """Restores the pointers and checkpoints to the time when the resumed checkpoint was saved.
+        """Restores the pointers and checkpoints to their state when the resumed checkpoint was saved.
 
         A process may have been killed after writing it, but before updating the pointers or deleting older checkpoints.
 
@@ -177,7 +177,7 @@ class CheckpointKeeper:
                 self.folder, step, arrays, state, number=saved.number, value=saved.value, disk=disk
             )
         except TrainerError:
-            self._history = self._found()  # it may have been rejected after it was complete
+            self._history = self._found()  # the checkpoint may be complete although writing it failed
             raise
         later = [one for one in self._history if one.step > step]
         self._history = [*before, saved, *later]
@@ -249,7 +249,7 @@ def read_newest(place: Path, warn: Callable[[str], None]) -> tuple[Path, Checkpo
     If the newest one of a run is damaged or incomplete, the previous one is used and `warn` receives the reason.
 
     Raises:
-        TrainerError: there is none, or all are damaged; the message is about the newest.
+        TrainerError: there is no checkpoint, or all are damaged; the message is about the newest.
     """
     newest = checkpoint_folder(place)
     if newest == place:

@@ -1,4 +1,4 @@
-"""Which checkpoints to keep, and when a metric deserves one: pure functions of the saved checkpoints."""
+"""Decides which checkpoints to keep, and which metric values warrant one: pure functions of the saved checkpoints."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ class Card:
     """The origin of an exported model, for display only.
 
     Attributes:
-        task: the recipe or task; weights: the checkpoint of the run; averaged: whether they are moving averages.
+        task: the recipe or task; weights: the checkpoint of the run; averaged: whether weights are moving averages.
         monitored: the metric that selected the checkpoint, if any; metrics: those of the checkpoint, by "split/name".
-        data: of the training data `reader`, `folder`, `license` (null: unknown), `batch_size`, `steps_per_epoch`.
-        config_sha256: of the resolved config; steps, seconds: the length of the training.
-        versions: of the packages that affect results bit for bit, including the image decoder.
+        data: `reader`, `folder`, `license` (null: unknown), `batch_size`, `steps_per_epoch` of the training data.
+        config_sha256: hash of the resolved config; steps, seconds: the length of the training.
+        versions: versions of packages that affect results bit for bit, including the image decoder.
         normalization: `mean` and `std` of the network's images, part of its programs; null: not declared.
     """
 
@@ -49,8 +49,8 @@ class Card:
 def card_of(
     state: Mapping[str, Any], config: RunConfig, about: About, *, averaged: bool, data_license: str | None = None
 ) -> Card:
-    """The card of a checkpoint's model. `state` is the checkpoint's; without `license`, the data's license files are
-    read.
+    """The card of a checkpoint's model. `state` is the checkpoint's state; without `data_license`, the data's license
+    files are read.
     """
     reader, root, normalization = config.data.reader, config.data.root, config.model.normalization
     return Card(

@@ -50,13 +50,13 @@ NEEDS: Mapping[Kind, tuple[str, ...]] = {
     "semantic": ("image", "mask"),
     "image": ("image", "target"),
 }
-"""The fields of items that evaluate results of each kind."""
+"""The item fields that an evaluation needs, by kind of result."""
 
 
 class ExportedTask(Task):
     """Validates a pipeline on the data of a reader, without the code of its task.
 
-    Computes the config's metrics of predictions; losses belong to the task's code.
+    Computes the config's metrics of predictions, but no losses, which need the task's code.
     """
 
     def __init__(self, config: RunConfig, pipeline: Pipeline) -> None:
@@ -67,7 +67,7 @@ class ExportedTask(Task):
     def data(self) -> DataSplits:
         kind, (_, *steps) = self.pipeline_of_file.kind, self.pipeline_of_file.prepare
         splits = self.read_splits(*NEEDS[kind])
-        if kind == "instances":  # of one class, whatever the data calls them
+        if kind == "instances":  # instances have one class, whatever its names in the data
             splits = {name: InstanceMaps(part) for name, part in splits.items()}
         else:
             self.class_names = list(getattr(next(iter(splits.values())), "class_names", ()))
@@ -75,7 +75,7 @@ class ExportedTask(Task):
         return DataSplits(**loaders(made, self.config))
 
     def build(self) -> None:
-        """The networks are the programs of the file; for instances, the metric that groups objects."""
+        """Creates the metric that groups objects, for instances; the networks are the programs of the file."""
         if self.pipeline_of_file.kind == "instances":
             self.figures = InstanceFigures(self._step(GroupInstances).made(), self.class_names[0])
 
@@ -100,7 +100,7 @@ class ExportedTask(Task):
         return {"objects": objects}
 
     def samples(self, batch: Batch) -> Iterator[Sample]:
-        """Images with their predictions drawn in, at the network's resolution; none if they were normalized."""
+        """Images with their predictions drawn in, at the network's resolution; none if the images were normalized."""
         pipeline, images = self.pipeline_of_file, batch["image"].numpy()
         if images.dtype != np.uint8:
             return
@@ -121,7 +121,7 @@ class ExportedTask(Task):
         return (pictures - pixels.low) * (1 / (pixels.high - pixels.low))
 
     def shares_of_pixels(self, pictures: Tensor) -> Tensor:
-        """uint8 images in the same range, rounded as the network's images."""
+        """Converts uint8 images to the same range, with the rounding of the network's images."""
         pixels = self._step(ToPixels)
         return self.shares(pictures.astype(float32) * ((pixels.high - pixels.low) / 255) + pixels.low)
 
@@ -198,7 +198,7 @@ def evaluated_file(
         evaluation, numerics, card: of its manifest.
         class_names, category_ids: of the classes that its data must have.
         learned: the vocabulary or the statistics of its training data.
-        settings: as of `evaluate_on`.
+        settings: those of `evaluate_on`.
 
     Raises:
         TrainerError: as `evaluate_exported` does.

@@ -146,7 +146,7 @@ class _Reader:
         except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
             self.need(False, f"parameters of {name}", f"{type(error).__name__}: {error}")
             raise
-        except TrainerError as error:  # of a transform, which does not know the position of its settings
+        except TrainerError as error:  # raised by a transform, which does not know the position of its settings
             self.need(bool(error.where), f"parameters of {name}", error.message, error.expected)
             raise
         for step in steps:
@@ -230,14 +230,14 @@ def _is_bounded(value: Any) -> bool:
 
 
 def names_own_code(value: Any) -> bool:
-    """Whether a text in it names a class in a file, which reading the config would import."""
+    """Whether a text in the value names a class in a file, which reading the config would import."""
     if isinstance(value, dict | list):
         return any(map(names_own_code, value.values() if isinstance(value, dict) else value))
     return names_own_class(value)
 
 
 def _stays_inside(value: Any) -> bool:
-    """Whether no text in it is a path outside of the data folder."""
+    """Whether no text in the value is a path outside of the data folder."""
     if isinstance(value, dict | list):
         return all(map(_stays_inside, value.values() if isinstance(value, dict) else value))
     if not isinstance(value, str):

@@ -84,7 +84,7 @@ def _about(card: Card, path: Path, parameters: int) -> About:
 
 
 def _copying(path: Path) -> Callable[..., Path]:
-    """Copies the file of a model."""
+    """Returns an `export` method that copies the file of a model."""
 
     def copy(model: Model, to: Path, *, picture_sizes: Sequence[Size] = (), data_license: str | None = None) -> Path:
         if picture_sizes or data_license is not None:

@@ -23,8 +23,8 @@ class Exported:
     """A model from a file.
 
     Attributes:
-        path: the file; size: its bytes.
-        pipeline: as that of a task; its network supports the image sizes of `manifest.sizes`.
+        path: the file; size: its size in bytes.
+        pipeline: like a task's pipeline; its network supports the image sizes of `manifest.sizes`.
         parameters: number of elements of its arrays.
     """
 
@@ -35,7 +35,7 @@ class Exported:
     parameters: int
 
     def device(self, name: str = "cpu", threads: int | None = None) -> Any:
-        """The argument for `engine.device`, so that results are equal, bit for bit, to those of the run."""
+        """The argument for `engine.device` with which results equal those of the run, bit for bit."""
         return device_of(self.manifest.numerics, name, threads)
 
 
@@ -57,7 +57,7 @@ def read_exported(path: str | Path, *, memory: int | None = None, file: ProgramF
     Args:
         path: the file.
         memory: maximum bytes of its arrays and temporary values; None: the memory of the machine.
-        file: its programs, if they are read already.
+        file: its programs, if already read.
 
     Raises:
         TrainerError: the file can't be read, does not follow docs/export.md, or needs more memory.
@@ -104,7 +104,7 @@ def _network(programs: Mapping[Size, LoadedProgram], manifest: Manifest) -> Any:
     def network(images: Tensor) -> dict[str, Tensor]:
         height, width = images.shape[2:]
         outputs = programs[height, width](images)
-        if manifest.kind == "detections":  # of a damaged file: an unnamed class
+        if manifest.kind == "detections":  # a damaged file may return a class without a name
             classes = outputs["classes"]
             outputs["classes"] = engine.where(classes < count, classes, engine.asarray(-1, dtype=classes.dtype))
         return outputs

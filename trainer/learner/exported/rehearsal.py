@@ -20,7 +20,7 @@ PROBES: Sequence[Size] = ((64, 48), (48, 64), (200, 120), (1, 1))
 """Image sizes that show whether the network's images all have one size."""
 
 MISFITS = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, MemoryError, AssertionError)
-"""Exceptions of steps for parameters or arrays that don't fit."""
+"""Exceptions that steps raise for parameters or arrays that don't fit."""
 
 Signature = Mapping[str, tuple[DType, tuple[int | str, ...]]]
 """Dtype and shape of each output of a program; an extent that depends on the batch is text."""
@@ -64,7 +64,7 @@ def rehearse(pipeline: Pipeline, manifest: Manifest, programs: Mapping[Size, Sig
         try:
             rows, placement = rows_of(pipeline, size)
         except TrainerError:
-            continue  # of an image that is too large for a border, for example
+            continue  # for example, the image is too large for a border
         except MISFITS as error:
             need(False, "the steps before the network fail", _brief(error))
             raise

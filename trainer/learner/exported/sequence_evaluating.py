@@ -22,11 +22,11 @@ FIELDS = {
     TextClassification.kind: ("tokens", "label"),
     Forecasting.kind: ("history", "future"),
 }
-"""The fields of items that evaluate each kind."""
+"""The item fields that an evaluation needs, by kind."""
 
 
 class ExportedSequenceTask(Task):
-    """Validates a pipeline of texts or series without the code of its task: its predictions, not its losses."""
+    """Validates a pipeline of texts or series without the code of its task: metrics of predictions, but no losses."""
 
     def __init__(self, config: RunConfig, pipeline: SequencePipeline) -> None:
         super().__init__(config)
@@ -67,10 +67,10 @@ def evaluate_sequence(
     path: Path, manifest: SequenceManifest, pipeline: SequencePipeline, data: Path | None, **settings: Any
 ) -> EvaluationReport:
     """The metrics of the model in a file on a split of a data folder, read with the vocabulary or scaling of the file;
-    `settings` as of `evaluated_file`.
+    `settings` are those of `evaluated_file`.
 
     Raises:
-        TrainerError: as that does; or the text generator in the file has no `network`.
+        TrainerError: as `evaluated_file` does, or the text generator in the file has no `network`.
     """
     if isinstance(pipeline, TextGeneration) and pipeline.network is None:
         raise TrainerError("the exported model can't be evaluated", where=str(path), found="a pipeline without network",

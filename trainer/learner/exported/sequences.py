@@ -26,12 +26,12 @@ from trainer.learner.inference.sequences import Forecasting, SequencePipeline, T
 ENTRY, FORMAT, VERSION = "sequence model", "trainer sequence model", 1
 
 STEP, BEGIN, READ, NETWORK = "step", "begin", "read", "network"
-"""The programs of a text generator (its step, its state before the first token, and if it has them `read` and
-`network`), and of a forecast.
+"""The names of the programs of a text generator (its step, its state before the first token, and if it has them `read`
+and `network`), and of a forecast.
 """
 
 MOST = 1 << 31
-"""Maximum of a number in a manifest."""
+"""Numbers in a manifest are below this limit."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class SequenceManifest:
         kind: text, text_classification or forecast.
         numerics: the settings under which the model was validated. card: its origin, as plain data.
         evaluation: `data` and `metrics` of the config of its validation.
-        class_names: of a classification. unit, tokens: of the vocabulary.
-        lengths: to which texts are padded; one program for each.
-        capacity: maximum number of tokens with the prompt; None: unlimited.
-        columns, means, deviations: of the scaling. targets, input_length, date: as of `Forecasting`.
+        class_names: the classes of a classification. unit, tokens: the vocabulary.
+        lengths: the lengths to which texts are padded; one program for each.
+        capacity: maximum number of tokens, including the prompt; None: unlimited.
+        columns, means, deviations: the scaling. targets, input_length, date: as in `Forecasting`.
     """
 
     kind: str
@@ -131,7 +131,7 @@ def write_sequence(
 
 
 def read_sequence(file: ProgramFile, data: Any, where: str) -> tuple[SequenceManifest, SequencePipeline]:
-    """The model of a file: its manifest from plain data, and its pipeline.
+    """Reads the model of a file: its manifest from plain data, and its pipeline.
 
     Raises:
         TrainerError: the manifest or a program does not follow docs/export.md.
@@ -190,7 +190,7 @@ def _vocabulary(manifest: SequenceManifest) -> Vocabulary:
 
 
 def _arrays(state: Any, name: str = "") -> dict[str, Any]:
-    """The arrays of a state by the path to them: of ({"h": a}, b) "0.h" and "1"."""
+    """The arrays of a state by their paths: those of ({"h": a}, b) are "0.h" and "1"."""
     if isinstance(state, Mapping | list | tuple):
         parts = state.items() if isinstance(state, Mapping) else enumerate(state)
         nested = [_arrays(part, f"{name}.{key}" if name else str(key)) for key, part in parts]
@@ -199,7 +199,7 @@ def _arrays(state: Any, name: str = "") -> dict[str, Any]:
 
 
 def _like(template: Any, arrays: Iterator[Any]) -> Any:
-    """A state of the form of `template` with other arrays, in the same order."""
+    """A state with the structure of `template` and other arrays, in the same order."""
     if isinstance(template, Mapping):
         return {key: _like(part, arrays) for key, part in template.items()}
     if isinstance(template, list | tuple):
@@ -208,7 +208,7 @@ def _like(template: Any, arrays: Iterator[Any]) -> Any:
 
 
 def _stating(advance: Callable[..., Any], first: Any) -> Callable[..., Any]:
-    """A step with its state, of the form of `first`, as arrays by name."""
+    """Wraps a step so that its state, with the structure of `first`, is passed as arrays by name."""
 
     def step(state: Mapping[str, Tensor], tokens: Tensor) -> dict[str, Any]:
         following, logits = advance(_like(first, (state[name] for name in _arrays(first))), tokens)
@@ -312,7 +312,7 @@ def _logits(program: LoadedProgram, expected: tuple[Any, ...], where: str) -> No
 
 
 def _check_state(begin: LoadedProgram, step: LoadedProgram, extents: tuple[Any, ...], where: str) -> None:
-    """Checks that the step takes and returns the state that `begin` makes, and takes tokens of these extents."""
+    """Checks that the step accepts and returns the state that `begin` creates, and accepts tokens of these extents."""
     first = {f"state.{name}": (dtype.name, ("batch", *shape[1:])) for name, (dtype, shape) in begin.outputs.items()
              if shape[:1] == (1,)}  # fmt: skip
     given = {name: (dtype.name, tuple(shape)) for name, (dtype, shape) in step.inputs.items()}

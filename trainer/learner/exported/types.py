@@ -20,7 +20,7 @@ def misfit(kind: type, values: Mapping[str, Any]) -> str | None:
 
 @functools.cache
 def hints_of(kind: type) -> Mapping[str, Any]:
-    """The types of a dataclass's fields, by name; annotations are texts, which Python evaluates."""
+    """The types of a dataclass's fields, by name; string annotations are evaluated."""
     return get_type_hints(kind)
 
 

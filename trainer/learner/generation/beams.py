@@ -58,14 +58,14 @@ def beam_search(
 ) -> list[Beam]:
     """The continuations with the highest scores that the search finds, at most `width`, the best first.
 
-    In every step, the `width` likeliest continuations by one token are kept. It ends after `count` tokens, or, without
+    Every step keeps the `width` likeliest continuations by one token. The search ends after `count` tokens, or, without
     a length penalty, when `width` continuations are complete and no other one is likelier. A wide beam finds likelier
     texts, not better ones.
 
     Args:
         step: the model's step, for `width` rows.
         state: the state of `width` rows before the prompt.
-        prompt: its tokens, at least one.
+        prompt: the tokens of the prompt, at least one.
         count: maximum number of tokens.
         width: number of rows.
         end: the token that completes a continuation; None: no token does.

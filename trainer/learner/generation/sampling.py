@@ -13,8 +13,8 @@ from trainer import TrainerError
 from trainer.engine.random import philox4x32
 
 Step = Callable[[Any, np.ndarray], tuple[Any, Any]]
-"""(state, tokens int32 [B]) to (next state, logits [B, V] of the token that follows), as arrays or tensors; of prompts
-also tokens int32 [B, T].
+"""(state, tokens int32 [B]) to (next state, logits [B, V] of the token that follows), as arrays or tensors; for
+prompts, the tokens may also be int32 [B, T].
 """
 
 PIECE = 64
@@ -27,7 +27,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen from its logits.
+    """Settings for choosing the next token from its logits.
 
     The random number of a token depends only on `seed` and on its position, so the same prompt gives the same text.
 
@@ -36,7 +36,7 @@ class Sampling:
         top_k: only the k likeliest tokens are drawn; None: all.
         top_p: only the likeliest tokens whose probabilities first sum to at least this are drawn (nucleus sampling,
             Holtzman et al. 2020); None: all. After `top_k`.
-        seed: of the random numbers.
+        seed: seed of the random numbers.
         exclude: tokens that are never drawn, such as the padding and unknown tokens.
 
     Raises:
@@ -59,8 +59,8 @@ class Sampling:
                 raise TrainerError(f"invalid {name}", found=value, expected=expected)
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """float64 [V]: the probability with which each token is drawn. Of equal logits the first token counts as the
-        likelier one.
+        """The probability of drawing each token, float64 [V]. Among tokens with equal logits, the first counts as the
+        likeliest.
 
         Raises:
             TrainerError: a logit is NaN or infinite, or every token is excluded.
@@ -81,14 +81,14 @@ class Sampling:
         return weights / weights.sum()
 
     def choose(self, logits: np.ndarray, position: int) -> int:
-        """The token at a position, drawn by its logits [V]."""
+        """Draws the token at a position from its logits [V]."""
         upper = np.cumsum(self.probabilities(logits))
         number = int(np.searchsorted(upper, uniform(self.seed, position) * upper[-1], side="right"))
         return min(number, int(np.searchsorted(upper, upper[-1])))  # rounding may reach beyond the last token
 
 
 def refuse_infinite(logits: np.ndarray) -> None:
-    """Raises `TrainerError` if a largest logit [..., V] is NaN or infinite."""
+    """Raises `TrainerError` if the largest logit of a row of [..., V] is NaN or infinite."""
     largest = logits.max(axis=-1)
     if not np.isfinite(largest).all():
         raise TrainerError(
@@ -104,7 +104,7 @@ def uniform(seed: int, position: int) -> float:
 
 @functools.lru_cache(maxsize=4)
 def _block(seed: int, number: int) -> np.ndarray:
-    """The random numbers of consecutive positions, float64; one call of the generator takes as long for a block."""
+    """The random numbers of consecutive positions, float64; a generator call takes as long for a block as for one."""
     low = 0xFFFFFFFF
     places = np.arange(number * _BLOCK, (number + 1) * _BLOCK, dtype=np.uint64)
     zeros = np.zeros(_BLOCK, np.uint32)
@@ -124,7 +124,7 @@ def generate(
     Args:
         step: the model's step, for one row.
         state: the state before the prompt.
-        prompt: its tokens, at least one.
+        prompt: the tokens of the prompt, at least one.
         count: maximum number of tokens.
         end: the token that ends the text; it is not returned. None: no token does.
         piece: number of tokens of the prompt that `step` takes at once, as in `read_prompt`.

@@ -69,7 +69,7 @@ class Hooks:
         return None
 
     def close(self, training: TrainingHandle) -> None:
-        """Gives hooks in background threads a little time after the last moment."""
+        """Waits briefly, after the last moment, for hooks in background threads to finish."""
         for hook in self.all:
             if isinstance(hook, BackgroundHook):
                 hook.close(training)
@@ -80,7 +80,7 @@ def _listens(hook: Hook, name: str) -> bool:
 
 
 def hooks_for(config: RunConfig, further: Sequence[Hook]) -> Hooks:
-    """The built-in hooks that the config enables, those of the config's own files, and the `further` ones."""
+    """The built-in hooks that the config enables, the custom ones that it names, and the `further` ones."""
     made = [hook for kind in HOOKS if (hook := kind.for_config(config)) is not None]
     return Hooks([*made, *(_own(section) for section in config.hooks), *further])
 

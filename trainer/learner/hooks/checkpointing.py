@@ -34,7 +34,7 @@ class SaveCheckpoints(Hook):
         return self.after_step(training, moment) if moment.step else None
 
     def after_validation(self, training: TrainingHandle, moment: Moment) -> None:
-        """Notes an improvement; the checkpoint is written after the hooks of the step."""
+        """Records an improvement; the checkpoint is written after the hooks of the step."""
         best = self.config.best
         if best is None:
             return

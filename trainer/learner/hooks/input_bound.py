@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from trainer.configs.data import DataConfig
 
 SHARE = 0.2
-"""Fraction of the time spent waiting for data from which training is input-bound …"""
+"""Minimum fraction of the time spent waiting for data at which training counts as input-bound."""
 SECONDS = 20.0
-"""… if this lasts for this many seconds."""
+"""Seconds that training must be input-bound before the warning."""
 
 
 class InputBound(Hook):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TimeLimit(Hook):
-    """Ends training with status done after the step at which the time limit is reached, including earlier attempts."""
+    """Ends training with status done after the step at which the time limit is reached; earlier attempts count."""
 
     order, is_inline = 30, True
 

@@ -25,7 +25,7 @@ class Validate(Hook):
         return cls(config.validate.every_steps, config.validate.every_epochs)
 
     def on_start(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
-        """Catches up if the run was stopped between a step and its validation."""
+        """Validates now if the run was stopped between a step and its validation."""
         return self.after_step(training, moment) if moment.step else None
 
     def after_step(self, training: TrainingHandle, moment: Moment) -> Verdict | None:

@@ -35,7 +35,7 @@ def color(number: int) -> tuple[int, int, int]:
 
 
 def colors(count: int) -> np.ndarray:
-    """uint8 [count, 3]."""
+    """The colors of the first `count` numbers, uint8 [count, 3]."""
     return np.array([color(number) for number in range(count)], np.uint8).reshape(-1, 3)
 
 
@@ -120,7 +120,7 @@ def write(pixels: np.ndarray, path: Path) -> None:
 
 
 def _covered(picture: np.ndarray, numbers: np.ndarray, palette: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """Pixels that are `shown`, mixed with their number's color, or only that color at an edge between two numbers."""
+    """The image with `shown` pixels mixed with their number's color; edges between two numbers have only that color."""
     mixed = np.where(shown[..., None], (1 - COVER) * picture + COVER * palette[numbers], picture)
     edge = np.zeros(numbers.shape, bool)
     edge[:, 1:] |= numbers[:, 1:] != numbers[:, :-1]
@@ -130,7 +130,7 @@ def _covered(picture: np.ndarray, numbers: np.ndarray, palette: np.ndarray, show
 
 
 def _write_captions(image: Image, draw: ImageDraw, boxes: np.ndarray, captions: Sequence[str]) -> None:
-    """The captions that fit, in this order: inside the image, without overlap."""
+    """Draws captions in this order, if they fit inside the image without overlap."""
     font, taken = _font((image.height, image.width)), list[tuple[float, float, float, float]]()
     for number, ((left, top, _, _), caption) in enumerate(zip(boxes.tolist(), captions, strict=True)):
         _, _, wide, high = draw.textbbox((0, 0), caption, font=font)
@@ -146,7 +146,7 @@ def _write_captions(image: Image, draw: ImageDraw, boxes: np.ndarray, captions: 
 
 
 def _with_legend(picture: np.ndarray, entries: Sequence[tuple[str, tuple[int, int, int]]]) -> np.ndarray:
-    """The image with a name in the upper left corner of each color; unchanged if these cover half of a side."""
+    """The image with a legend of colors in the upper left corner; unchanged if it covers more than half of a side."""
     image, draw = _canvas(picture)
     font = _font(picture.shape)
     boxes = [draw.textbbox((0, 0), name, font=font) for name, _ in entries]

@@ -159,7 +159,7 @@ def evaluate_on(
 def _loader(task: Task, split: str, facts: Mapping[str, Any]) -> tuple[Loader, DataSplits]:
     """The loader of a split as in validation, and all created loaders.
 
-    For tasks that read data with `read_splits`, any split can be evaluated; it replaces that of validation.
+    For tasks that read data with `read_splits`, any split can be evaluated; it replaces the validation split.
     """
     read, found = task.read_splits, dict[str, Any]()
     task.learned_settings = facts.get(LEARNED)

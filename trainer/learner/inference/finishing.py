@@ -16,7 +16,7 @@ Arrays = dict[str, np.ndarray]
 
 
 class Finishing(Step):
-    """A step from the network's outputs for one image towards its result."""
+    """A step from the network's outputs for one image toward its result."""
 
     def __call__(self, arrays: Arrays, placement: Placement) -> Arrays:
         raise NotImplementedError
@@ -68,7 +68,7 @@ class GroupInstances(Finishing):
         self.made()
 
     def made(self) -> Grouping:
-        """What gathers objects."""
+        """Creates the grouping with these rules."""
         settings: dict[str, Any] = dict(self.rules)
         return Grouping(**settings)
 

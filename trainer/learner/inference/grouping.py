@@ -16,7 +16,7 @@ PER_CLASS = 1000
 """A `mask` of segments holds class * PER_CLASS + number; 0 to 999 are background, 255 is ignored."""
 
 MAX_CENTERS = PER_CLASS
-"""Maximum number of objects that a `mask` can hold. Of more centers, those with the highest heatmap are used."""
+"""Maximum number of objects in a `mask`; with more centers, those with the highest heatmap values are used."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Grouping:
         segments = np.zeros(inside.shape, np.int32)
         if not len(centers):
             return segments, np.zeros(0)
-        if len(centers) > MAX_CENTERS:  # the network is untrained
+        if len(centers) > MAX_CENTERS:  # as from an untrained network
             strongest = np.argsort(-heatmap[centers[:, 0], centers[:, 1]], kind="stable")[:MAX_CENTERS]
             centers = centers[np.sort(strongest)]
         positions = np.argwhere(inside) + offsets[:, inside].T

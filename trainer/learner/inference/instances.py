@@ -81,7 +81,7 @@ class InstanceFigures(CocoFigures):
 def measured_instances(
     figures: InstanceFigures, maps: Tensor, batch: Mapping[str, Tensor]
 ) -> dict[str, Measured | Predictions]:
-    """What a validation step returns for a network's `maps` [B, 4, H, W]: the objects and the foreground pixels."""
+    """The outputs of a validation step for a network's `maps` [B, 4, H, W]: the objects and the foreground pixels."""
     segments, weight = batch["mask"], batch["weight"]
     labels = engine.where(segments == IGNORED, segments, (segments > IGNORED).astype(segments.dtype))
     return {

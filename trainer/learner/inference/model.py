@@ -119,8 +119,8 @@ class Model:
 
     @property
     def kind(self) -> Kind | SequenceKind:
-        """The kind of its results: classification, detections, instances, semantic or image; of texts and series text,
-        text_classification or forecast.
+        """The kind of its results: classification, detections, instances, semantic or image; for texts and series
+        text, text_classification or forecast.
         """
         return self.declared.kind
 
@@ -128,15 +128,15 @@ class Model:
         self, prompt: str, *, tokens: int = 200, temperature: float = 1.0, top_k: int | None = None,
         top_p: float | None = None, seed: int = 0, beams: int | None = None, length_penalty: float = 0.0,
     ) -> Iterator[str]:  # fmt: skip
-        """Continues a prompt: the pieces of the text, as they are generated.
+        """Continues a prompt; yields the pieces of the text as they are generated.
 
         Args:
             prompt: the start of the text, which is not repeated.
-            tokens: maximum number of tokens; the text ends before if the model says so.
+            tokens: maximum number of tokens; the text ends earlier if the model generates the end token.
             temperature, top_k, top_p, seed: as for `trainer.learner.generation.Sampling`; temperature 0 is greedy.
             beams: number of beams of a beam search, which returns the likeliest continuation that it finds; None: the
                 tokens are drawn.
-            length_penalty: of the beam search.
+            length_penalty: length penalty of the beam search.
 
         Raises:
             TrainerError: the model doesn't generate text, or an argument is invalid.
@@ -235,7 +235,7 @@ class Model:
 
         Args:
             data: a folder, read with the run's reader if its files exist, otherwise with the detected layout; None: the
-                training's own data.
+                data of the training.
             split: train, valid, test, or another existing split.
             report: a folder for reports and images; None: a temporary one.
             tell: receives progress events.
@@ -280,7 +280,7 @@ class Model:
         lines += [f"  {name}: {value:.4g}" for name, value in about.metrics.items() if name.startswith("valid/")]
         return "\n".join(lines)
 
-    # --- the way of a picture -------------------------------------------------------------------------------------
+    # --- from an image to a result --------------------------------------------------------------------------------
 
     def _stream(
         self, pipeline: Pipeline, sources: Iterable[Source], batch_size: int, on_error: OnError
@@ -327,7 +327,7 @@ class Model:
             )
 
     def _outputs(self, items: Sequence[np.ndarray], batch_size: int) -> Iterator[dict[str, np.ndarray]]:
-        """The network's outputs for the rows of each item; rows of equal form are computed together."""
+        """The network's outputs for the rows of each item; rows of equal shape and dtype are computed together."""
         found: list[dict[str, list[np.ndarray]]] = [{} for _ in items]
         forms: dict[tuple[Any, ...], list[int]] = {}
         for number, rows in enumerate(items):

@@ -33,8 +33,8 @@ class Pipeline:
         kind: kind of the results.
         class_names: class names in the order of the labels; empty for images.
         prepare: the steps to the network's input, `Decode` first.
-        network: outputs by name of images [N, C, h, w], with the dtype of the prepared images (uint8, unless a
-            transform normalizes them). A pure function of the task's modules, to be traced.
+        network: maps images [N, C, h, w] to outputs by name; images have the dtype of the prepared ones (uint8, unless
+            a transform normalizes them). A pure function of the task's modules, to be traced.
         finish: the steps from the outputs for one image to the arrays of its result: for classification `scores` [C];
             for detections `boxes` [N, 4], `scores`, `classes` [N]; for instances `segments` [H, W], `scores`, `classes`
             [N]; for semantic `labels` [H, W]; for image `image` [H, W, C].

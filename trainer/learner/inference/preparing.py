@@ -52,7 +52,7 @@ class Decode(Step):
         """The image of a file, or of uint8 [H, W, 3].
 
         Raises:
-            TrainerError: as `trainer.datasets.images.decode`, or the array has another form.
+            TrainerError: as `trainer.datasets.images.decode`, or the array has another shape or dtype.
         """
         if isinstance(picture, Path):
             decoded = decode(picture, channels=self.channels, at_least=self.at_least)
@@ -139,7 +139,7 @@ class TransformPicture(Preparing):
         self.made()
 
     def made(self) -> Transform:
-        """The transform itself."""
+        """Creates the transform."""
         made: Transform = class_of(self.transform)(**self.settings)
         return made
 
@@ -243,7 +243,7 @@ def _step(section: Any, largest: Size | None) -> Step:
 
 
 def _decode_hint(steps: tuple[Step, ...]) -> Size | None:
-    """As `trainer.datasets.Pipeline.decode_hint`: the minimum size of decoded images."""
+    """The minimum size of decoded images, as in `trainer.datasets.Pipeline.decode_hint`."""
     for step in steps:
         if not isinstance(step, TransformPicture):
             return None

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def uses_averages(config: RunConfig) -> bool:
-    """Whether a model of this config has averaged weights, as `selects_averages` finds."""
+    """Whether a model of this config has averaged weights; see `selects_averages`."""
     return selects_averages(config.model_dump(mode="json", include={"train": {"ema"}, "checkpoint": {"best"}}))
 
 
 def built(task: Task, state: Mapping[str, Any]) -> Task:
-    """The task with its modules, built as in the training of the state."""
+    """Builds the task's modules as in the training that saved `state`, and returns the task."""
     take_facts(task, state["facts"])
     task.plan = Plan(int(state["steps_per_epoch"]), int(state["total_steps"]))
     task.build()

@@ -24,7 +24,7 @@ from trainer.learner.inference.pipeline import Kind
 from trainer.learner.inference.steps import Size
 
 VERSION = 1
-"""Version of the form of `to_dict`."""
+"""Version of the format of `to_dict`."""
 
 SHOWN_SIDE = 1024
 """Pixels of the longer side of an image in a notebook."""
@@ -38,7 +38,7 @@ class Result:
         path: path of the file; None for an array.
         size: height and width of the image; (0, 0) if it could not be read.
         names: the model's classes, in the order of their numbers.
-        error: why there is no prediction, if invalid input is skipped; None: there is one.
+        error: the reason for a missing prediction, if invalid input is skipped; None: there is a prediction.
         category_ids: the category ids of the classes in the training data's files, if any.
     """
 
@@ -76,7 +76,7 @@ class Result:
         raise TrainerError("COCO has no results of this kind", found=self.kind, expected="detections or instances")
 
     def original(self) -> np.ndarray:
-        """The image itself, uint8 [H, W, 3]. Raises `TrainerError` if its file can't be read any more."""
+        """The original image, uint8 [H, W, 3]. Raises `TrainerError` if its file can't be read any more."""
         if self.picture is not None:
             return self.picture
         if self.path is None:
@@ -88,7 +88,7 @@ class Result:
         return self.original()
 
     def save(self, path: str | Path) -> None:
-        """Writes the original image with the drawn result; the file extension decides about the format.
+        """Writes the original image with the drawn result; the file extension determines the format.
 
         Raises:
             TrainerError: no prediction, or the file can't be written.
@@ -268,7 +268,7 @@ class Instances(Detections):
 
     @property
     def masks(self) -> np.ndarray:
-        """bool [N, H, W]."""
+        """The masks of the objects, bool [N, H, W]."""
         return np.equal(self.segments[None], np.arange(1, len(self) + 1)[:, None, None])
 
     def to_coco(self, image_id: int | str | None = None) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ class Forecast:
         }  # fmt: skip
 
     def to_csv(self, date: str = "time") -> str:
-        """The forecast as CSV with a line of column names; `date` names the column of the times."""
+        """The forecast as CSV with a line of column names; `date` is the name of the time column."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([*([] if self.times is None else [date]), *self.columns])
@@ -64,7 +64,7 @@ class SequenceModel:
     def generate(
         self, prompt: str, tokens: int, sampling: Sampling, *, beams: int | None, length_penalty: float
     ) -> Iterator[str]:
-        """The text that follows a prompt, in the pieces in which it is complete."""
+        """The text that follows a prompt, in pieces of complete characters."""
         pipeline = self._of(TextGeneration)
         vocabulary = pipeline.vocabulary
         numbers = vocabulary.encode(prompt).tolist()

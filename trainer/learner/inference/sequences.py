@@ -34,10 +34,10 @@ class TextGeneration:
             traced, as are the next two.
         read: the same for tokens int32 [B, T], with the logits after the last one: for the prompt, in pieces of `PIECE`
             tokens. None: the prompt takes a step per token.
-        network: logits [B, L, V] of the token that follows each of the tokens int32 [B, L] of whole texts, with which
-            an exported model is evaluated. None: it can't be.
+        network: logits [B, L, V] of the token that follows each of the tokens int32 [B, L] of whole texts, used to
+            evaluate an exported model. None: an exported model can't be evaluated.
         reorder: (state, indices of rows) to the state with these rows, for beam search.
-        capacity: maximum number of tokens with the prompt; None: unlimited.
+        capacity: maximum number of tokens, including the prompt; None: unlimited.
     """
 
     kind: ClassVar[SequenceKind] = "text"
@@ -83,7 +83,7 @@ class TextGeneration:
         unknown tokens are not drawn.
 
         Raises:
-            TrainerError: both are longer than the capacity.
+            TrainerError: the prompt and `tokens` exceed the capacity.
         """
         self.check_capacity(len(prompt), tokens)
         vocabulary = self.vocabulary
@@ -104,8 +104,8 @@ class TextClassification:
         vocabulary: its tokens.
         network: {"logits": [N, classes]} of tokens int32 [N, L], padded with 0, and their lengths int64 [N]. A pure
             function of the task's modules, to be traced.
-        lengths: the lengths to which texts are padded, in increasing order; longer texts, or all without any, to the
-            next power of two.
+        lengths: the lengths to which texts are padded, in increasing order; longer texts, and all texts if this is
+            empty, are padded to the next power of two.
     """
 
     kind: ClassVar[SequenceKind] = "text_classification"
@@ -126,7 +126,7 @@ class Forecasting:
         input_length: number of rows that the network receives.
         network: scaled future [N, forecast_length, targets] of scaled history float32 [N, input_length, columns]. A
             pure function of the task's modules, to be traced.
-        date: column of the time; None: none.
+        date: name of the time column; None: no time column.
     """
 
     kind: ClassVar[SequenceKind] = "forecast"

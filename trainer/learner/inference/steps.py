@@ -60,7 +60,7 @@ class Placement:
     def boxes(self, boxes: np.ndarray) -> np.ndarray:
         """Converts boxes float32 [N, 4] (left, top, right, bottom) from the frame to pixels of the original image.
 
-        They have the bits of `placing.placed`, by which validation evaluates boxes.
+        The result equals that of `placing.placed`, with which validation evaluates boxes, bit for bit.
         """
         x, y = boxes[:, 0::2, None], boxes[:, None, 1::2]
         corners = [row[0] * x + row[1] * y + row[2] for row in self.affine[:2]]
@@ -99,7 +99,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An image on its way to the network: pixels [H, W, C], with tiles [T, h, w, C]."""
+    """An image on its way to the network: pixels [H, W, C], or tiles [T, h, w, C]."""
 
     pixels: np.ndarray
     placement: Placement
@@ -122,7 +122,7 @@ class Step:
 
 
 def line_of(kind: type) -> str:
-    """The file and line of a class; its module where it is not from a file."""
+    """The file and line of a class; its module if it is not from a file."""
     try:
         return f"{inspect.getsourcefile(kind)}:{inspect.getsourcelines(kind)[1]}"
     except (OSError, TypeError):

@@ -1,4 +1,4 @@
-"""Optimizers, one file each, imported when a config names them: the section of each in `trainer.configs` says where."""
+"""Optimizers, one file each, imported when a config names them: their sections in `trainer.configs` name the files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Group", "Optimizer", "Target", "learning_rates", "optimizer_from"]
 def optimizer_from(
     section: OptimizerConfig, target: Target, schedule: ScheduleConfig, plan: Plan, **clipping: Any
 ) -> Optimizer:
-    """The optimizer of an `optimizer:` section for `target`; `schedule` is the run's."""
+    """Creates the optimizer of an `optimizer:` section for `target`; `schedule` is the run's default."""
     schedule = section.schedule or schedule
     groups = [
         Group(

@@ -12,7 +12,7 @@ from trainer.learner.schedules import LearningRate
 
 
 class Adan(Optimizer):
-    """d ← g − g of the step before (0 at first);  m ← β₁m + (1 − β₁)g;  v ← β₂v + (1 − β₂)d;
+    """d ← g − g of the previous step (0 at first);  m ← β₁m + (1 − β₁)g;  v ← β₂v + (1 − β₂)d;
 
     n ← β₃n + (1 − β₃)(g + β₂d)²;  p ← (p − learning_rate·(m̂ + β₂v̂) / (√n̂ + epsilon)) / (1 + learning_rate·decay)
     """

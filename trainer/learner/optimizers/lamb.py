@@ -1,4 +1,4 @@
-"""LAMB, Adam with a learning rate by layer for large batches (You et al. 2020, algorithm 2)."""
+"""LAMB: Adam with layer-wise learning rates, for large batches (You et al. 2020, algorithm 2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainer.learner.schedules import LearningRate
 
 
 class LAMB(Optimizer):
-    """r = m̂ / (√v̂ + epsilon) + weight_decay·p;  p ← p − learning_rate·(‖p‖ / ‖r‖)·r, the quotient 1 where a norm is 0.
+    """r = m̂ / (√v̂ + epsilon) + weight_decay·p;  p ← p − learning_rate·(‖p‖ / ‖r‖)·r, with ratio 1 if a norm is 0.
 
     m and v as in Adam.
     """

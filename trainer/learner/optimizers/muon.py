@@ -44,7 +44,7 @@ class Muon(Optimizer):
         super().__init__(target, learning_rate, weight_decay=weight_decay, **common)
 
     def moments_of(self, parameter: Tensor) -> tuple[str, ...]:
-        """One moment is enough for matrices."""
+        """Only the first moment for matrices; both for vectors."""
         return self.moment_names[:1] if len(parameter.shape) > 1 else self.moment_names
 
     def update(

@@ -100,24 +100,24 @@ class Optimizer:
         self._sums: GradientSums | None = None
 
     def minimize(self, loss: Tensor) -> None:
-        """One step of gradient descent on `loss` (a scalar): gradients, clipping, update."""
+        """Takes one step of gradient descent on `loss` (a scalar): gradients, clipping, update."""
         if loss.shape != ():
             raise TrainerError(
                 "the loss is not a scalar", found=f"shape {loss.shape}", hint="Take the mean or the sum."
             )
         scale, share = stepping.current().loss_scale, stepping.current().share
-        if share is not None:  # before the gradients: batch statistics join those of all shards
+        if share is not None:  # before differentiation: batch statistics are those of all shards
             loss = loss * share.astype(loss.dtype)
         scaled = loss if scale is None else scale.scaled(loss)
         gradients = engine.gradients(scaled, list(self.parameters.values()))
         gradients = gradients if scale is None else scale.unscaled(gradients)
-        self.apply([total(gradient) for gradient in gradients])  # zero for shards of padding alone
+        self.apply([total(gradient) for gradient in gradients])  # zero for shards with only padding
 
     def apply(self, gradients: Sequence[Tensor]) -> None:
         """Updates the parameters with `gradients`, one per parameter in the order of `parameters`.
 
         With gradient accumulation, gradients are only summed until the last micro-batch. With `train.shards` they must
-        be those of all shards (`engine.shard_sum`), as `minimize` makes them.
+        be summed over all shards (`engine.shard_sum`), as `minimize` does.
         """
         with engine.autocast("float32"):  # an update is exact, independent of the precision of the forward pass
             self._apply(gradients)
@@ -191,7 +191,7 @@ class Optimizer:
         return self.moment_names
 
     def states_elsewhere(self) -> list[str]:
-        """The names of the moments that other processes keep, as `named_states` of one process has them."""
+        """The names of the moments that other processes keep, as in `named_states` of a single process."""
         return [
             f"{name}.{moment}"
             for name, parameter in self.parameters.items()
@@ -224,7 +224,7 @@ class Optimizer:
         return states
 
     def states_within_step(self) -> dict[str, State]:
-        """What the next micro-batch of a step additionally depends on: the sums of the previous ones, by name."""
+        """The additional dependencies of the next micro-batch of a step: the sums of the previous ones, by name."""
         return self._gradient_sums().named_states()
 
     def _gradient_sums(self) -> GradientSums:

@@ -1,4 +1,4 @@
-"""Which process keeps the optimizer's state of which parameter (ZeRO stage 1, Rajbhandari et al. 2020)."""
+"""Assigns the optimizer state of each parameter to a process (ZeRO stage 1, Rajbhandari et al. 2020)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Partition:
-    """One process of several, each of which keeps the state of a part of the parameters; 0 of 1 keeps all."""
+    """One process of several; each keeps the optimizer state of some parameters. Process 0 of 1 keeps all."""
 
     process: int = 0
     processes: int = 1
 
     def owners(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """The process of each parameter: the largest first, to the process with the fewest elements so far."""
+        """Assigns each parameter to a process: the largest first, to the process with the fewest elements so far."""
         load, owners = [0] * self.processes, {}
         for name in sorted(sizes, key=lambda name: -sizes[name]):
             owners[name] = owner = load.index(min(load))

@@ -1,4 +1,4 @@
-"""Whether this process does anything: computes, waits for a disk, or waits for a process that does."""
+"""Detects whether this process is active: it computes, waits for a disk, or waits for a child process that does."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from contextlib import suppress
 from pathlib import Path
 
 BUSY_SHARE = 0.05
-"""A process that uses less of a core computes nothing; threads that look after the run use less."""
+"""A process that uses a smaller fraction of a core computes nothing; threads that monitor the run use less."""
 
 _BUSY_STATES = frozenset("RD")
-"""Of a thread that runs or could run (the machine is busy), or that waits for a disk; see proc(5)."""
+"""The states of a thread that runs or could run (the machine is busy), or waits for a disk; see proc(5)."""
 
 
 class Activity:
-    """The activity of this process and of those that it has started, from one call to the next.
+    """The activity of this process and its child processes between two calls.
 
-    A process that is slow (a large step, a compilation, a busy machine, a slow disk) is active, one that waits for a
-    lock, a network or a GPU is not. Threads' states are read on Linux alone.
+    A slow process (a large step, a compilation, a busy machine, a slow disk) is active; a process that waits for a
+    lock, a network or a GPU is not. Thread states are read only on Linux.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Activity:
         self._children: dict[int, float] = {}
 
     def has_any(self) -> bool:
-        """Whether there was any since the last call, apart from the calling thread's."""
+        """Whether there was activity since the last call, except that of the calling thread."""
         now, seconds = time.monotonic(), time.process_time() - time.thread_time()
         share = (seconds - self._seconds) / max(now - self._time, 1e-9)
         most = BUSY_SHARE * (now - self._time)
@@ -35,8 +35,8 @@ class Activity:
         return share >= BUSY_SHARE or _has_busy_thread() or self._has_busy_child(most)
 
     def _has_busy_child(self, most: float) -> bool:
-        """Whether processes started from here, such as those that load data, used `most` seconds, or wait for a
-        disk.
+        """Whether a child process, such as a data-loading worker, runs, waits for a disk, or used `most` seconds of
+        processor time.
         """
         import psutil
 
@@ -65,7 +65,7 @@ def _has_busy_thread() -> bool:
 
 
 def resident_bytes() -> int:
-    """Memory that this process holds, in bytes."""
+    """The resident memory of this process, in bytes."""
     import psutil
 
     return int(psutil.Process().memory_info().rss)

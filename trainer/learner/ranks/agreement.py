@@ -1,4 +1,4 @@
-"""What the processes of a training must agree on before the first step, and how they divide the shards."""
+"""The facts on which all processes of a training must agree before the first step, and the division of shards."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def shards_for(config: RunConfig, group: Group) -> Shards:
-    """The shards of this process, on the current device: equally many consecutive ones in each process.
+    """The shards of this process, on the current device: each process has the same number of consecutive shards.
 
     Raises:
-        TrainerError: the number of processes does not divide that of shards; their GPUs can't exchange values.
+        TrainerError: the number of processes does not divide that of shards, or their GPUs can't exchange values.
     """
     count = config.train.shards
     if count % group.size:
@@ -40,14 +40,14 @@ def shards_for(config: RunConfig, group: Group) -> Shards:
 
 
 def local_rank(group: Group) -> tuple[int, int]:
-    """The number of this process among those on this machine that see the same GPUs, and how many they are."""
+    """The index of this process among those on this machine that see the same GPUs, and their number."""
     own = host_name(), os.environ.get("CUDA_VISIBLE_DEVICES")
     found = group.to_all(own)
     return found[: group.rank].count(own), found.count(own)
 
 
 def what_must_agree(task: Task, config: RunConfig, splits: DataSplits) -> dict[str, Any]:
-    """Facts that determine the bits of a training, by what messages call them."""
+    """Facts that determine the bits of a training, by their names in messages."""
     return {
         "the installed versions": versions(),
         "the config": config_hash(config),
@@ -58,7 +58,7 @@ def what_must_agree(task: Task, config: RunConfig, splits: DataSplits) -> dict[s
 
 
 def _code_of(task: type) -> str:
-    """A hash of the files that define a task; of its name where it has none."""
+    """A hash of the files that define a task and its base classes; of the name of a class without a file."""
     digest = hashlib.sha256()
     for one in task.__mro__:
         try:

@@ -1,4 +1,4 @@
-"""The group of ranks that train together, as one of them sees it."""
+"""The group of ranks that train together, as seen by one of them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from trainer.learner.ranks.heartbeats import Heartbeats
 
 LONGEST_SEARCH_SECONDS, CHECK_SECONDS = 8.0, 0.25
-"""Seconds for which the heartbeats of all ranks are checked after one could not be reached, to name it, and between two
+"""Seconds for which all heartbeats are checked to find a rank that could not be reached, and seconds between two
 checks.
 """
 
 _RESUME = "Resume the run, with fewer or more processes, from its checkpoint."
 _OBJECT, _ANSWER, _FIRST_SUM, _SUMS = 1, 2, 3, 1 << 14
-"""Tags of messages: of objects, of answers, and of sums, which differ among those at the same time (MPI promises 32,767
+"""Message tags: for objects, for answers, and for sums; concurrent sums have different tags (MPI guarantees 32,767
 tags).
 """
 
@@ -33,26 +33,26 @@ _SAME = "Start all of them with the same files, packages and command."
 
 
 class _Question:
-    """A message of rank 0 in place of a value: it needs what `Group.answer` returns before it goes on."""
+    """A message that rank 0 sends in place of a value: it first needs the values that `Group.answer` returns."""
 
 
 class RankLost(TrainingFailure):
-    """Another rank died, hangs or failed, as the sentence says."""
+    """Another rank died, hangs or failed; `sentence` says which and why."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence, hint=_RESUME)
 
 
 class Group:
-    """One process of several, by mpi4py's communicator; without one, a process alone.
+    """One process of several, connected by mpi4py's communicator; without a communicator, a single process.
 
-    While it waits for others, a rank gives its processor to any other thread, until a heartbeat says that one is lost.
+    A rank that waits for others yields its core to other threads, and stops if a heartbeat says that a rank is lost.
 
     Attributes:
         rank: the number of this process. size: the number of processes.
-        heartbeats: those of the ranks, once there is a run directory.
-        pace: what this process does, for its heartbeat.
-        answer: returns what rank 0 asks for, one value after the other; see `ask`.
+        heartbeats: the heartbeats of the ranks, once there is a run directory.
+        pace: the activity of this process, for its heartbeat.
+        answer: returns the values that rank 0 requests; see `ask`.
         waited: seconds spent waiting for others.
     """
 
@@ -75,17 +75,17 @@ class Group:
     # Sums
 
     def add_up(self, arrays: Sequence[np.ndarray]) -> None:
-        """Replace flat arrays by their sums over all ranks, along one balanced tree. See `tree`."""
+        """Replaces flat arrays by their sums over all ranks, along one balanced tree. See `tree`."""
         self._finish(self._started(steps_of(self, arrays, self._next_tag())))
 
     def gather(self, arrays: Sequence[np.ndarray], owners: Sequence[int]) -> None:
-        """Replace each flat array by that of its owner, a rank."""
+        """Replaces each flat array by that of its owner, a rank."""
         self._finish(self._started(gather_steps_of(self, arrays, owners, self._next_tag())))
 
     def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
-        """As `add_up`, of values in this process's memory; returns what waits for the end.
+        """Starts `add_up` of values in this process's memory; returns a function that waits for the end.
 
-        All ranks begin the same sums in the same order. A sum goes on while this rank begins or waits for another.
+        All ranks begin the same sums in the same order. A sum advances while this rank begins or waits for another.
         """
         added = self._started(steps_of(self, [total.flat() for total in totals], self._next_tag()))
         return lambda: self._finish(added)
@@ -101,7 +101,7 @@ class Group:
         return added
 
     def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray, tag: int) -> IsDone:
-        """Begin to send `given` to a rank, and to receive its array of the same dtype into `taken`."""
+        """Starts to send `given` to a rank and to receive its array of the same dtype into `taken`."""
         receiving = self._communicator.Irecv(_bytes(taken), source=partner, tag=tag)
         sending = self._communicator.Isend(_bytes(given), dest=partner, tag=tag)
         return lambda: receiving.Test() and sending.Test()
@@ -119,11 +119,11 @@ class Group:
     # Messages
 
     def joined(self, values: Sequence[Any]) -> list[Any]:
-        """On rank 0 the values of all ranks, one after the other; on others an empty list."""
+        """Returns the values of all ranks, concatenated, on rank 0; an empty list on others."""
         return list(values) if self.size == 1 else [value for own in self.to_first(values) for value in own]
 
     def from_first(self, value: Any = None) -> Any:
-        """The value that rank 0 gives; others give any."""
+        """Returns the `value` of rank 0 on all ranks; that of other ranks is ignored."""
         if self.size == 1:
             return value
         if self.is_first:
@@ -136,25 +136,25 @@ class Group:
         return value
 
     def ask(self) -> Iterator[Any]:
-        """On rank 0: the answers of all others, which give them when they wait for its next value (`from_first`)."""
+        """Yields, on rank 0, the answers of all other ranks, which send them when they next wait in `from_first`."""
         self._send(_Question(), range(1, self.size))
         for rank in range(1, self.size):
             while part := self._receive(rank, _ANSWER):
                 yield part[0]
 
     def to_first(self, value: Any) -> list[Any]:
-        """On rank 0 the values of all ranks, by rank; on others an empty list."""
+        """Returns the values of all ranks, by rank, on rank 0; an empty list on others."""
         if self.is_first:
             return [value, *(self._receive(rank) for rank in range(1, self.size))]
         self._send(value, [0])
         return []
 
     def to_all(self, value: Any) -> list[Any]:
-        """The values of all ranks, by rank."""
+        """Returns the values of all ranks, by rank, on all ranks."""
         return self.from_first(self.to_first(value))
 
     def require_same(self, facts: Mapping[str, Any], hint: str = _SAME) -> None:
-        """Raise, on all ranks, if a fact is not the same on all of them.
+        """Raises an error on all ranks if a fact is not the same on all of them.
 
         Raises:
             TrainerError: the ranks disagree; names the fact and the first rank that differs.
@@ -187,7 +187,7 @@ class Group:
         return found[0]
 
     def wait(self, is_done: Callable[[], bool]) -> None:
-        """Return once `is_done`.
+        """Waits until `is_done` returns true.
 
         Raises:
             RankLost: another rank died, hangs or failed.
@@ -196,7 +196,7 @@ class Group:
         is_ready = self._is_done(is_done)
         with self.pace.wait():
             while not is_ready:
-                os.sched_yield()  # ranks may share cores: a spinning one would keep the other from coming
+                os.sched_yield()  # ranks may share cores: a spinning rank would block the other
                 now = time.perf_counter()
                 self._require_all()
                 is_ready = self._is_done(is_done)
@@ -205,7 +205,7 @@ class Group:
     def _is_done(self, is_done: Callable[[], bool]) -> bool:
         try:
             return is_done()
-        except RuntimeError as error:  # of MPI or NCCL, the first to notice that a process has died
+        except RuntimeError as error:  # from MPI or NCCL, the first to notice that a process died
             for _ in range(round(LONGEST_SEARCH_SECONDS / CHECK_SECONDS)):
                 if self.heartbeats is not None:
                     self.heartbeats.look(at_all=True)
@@ -214,13 +214,13 @@ class Group:
             raise RankLost(f"another process can't be reached: {error}") from error
 
     def _require_all(self) -> None:
-        """Raise if the heartbeat of a rank says that it is lost."""
+        """Raises an error if the heartbeat of a rank says that it is lost."""
         if self.heartbeats is not None and self.heartbeats.lost is not None:
             raise RankLost(self.heartbeats.lost)
 
 
 ALONE = Group()
-"""A process that trains by itself."""
+"""The group of a process that trains alone."""
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -1,17 +1,17 @@
-"""Heartbeats of ranks in the run directory: a rank that died, failed, hangs or lags is named.
+"""Heartbeats of ranks in the run directory, which identify a rank that died, failed, hangs or lags.
 
-Each rank has a file `ranks/N.json` with its process, its machine and what it does, which a thread writes every second;
-a rank that fails writes the reason into it. The thread of rank 0 reads all files every second and reports them as
-events; those of others read that of rank 0, which fails once it has found a lost rank. So n ranks read 2n files a
-second, on a file system that they may share. A rank that waits for others then ends by itself; the thread ends one that
-does not, whatever it is doing.
+Each rank has a file `ranks/N.json` with its process, machine and activity, which a thread writes every second; a rank
+that fails writes the reason into it. The thread of rank 0 reads all files every second and reports them as events. The
+threads of other ranks read the file of rank 0, which fails once it finds a lost rank. So n ranks read 2n files a
+second, on a file system that they may share. A rank that waits for others then ends by itself; its thread ends a rank
+that does not wait, whatever it is doing.
 
     file unchanged for SILENT_SECONDS                        lost: the whole process hangs
-    no activity for SILENT_SECONDS, in a compiled step       lost: nothing but the ranks' exchange may wait there
+    no activity for SILENT_SECONDS, in a compiled step       lost: only the exchange between ranks may wait there
     no activity for SILENT_SECONDS elsewhere                 a warning: data, hooks and files may wait for others
     no activity for LONGEST_IDLE_SECONDS elsewhere           lost
 
-A rank that waits for others is never idle, and one that computes is not either, however slow it is (see `activity`).
+A rank that waits for others is never idle, nor is a rank that computes, however slow it is (see `activity`).
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from trainer.rundir.processes import process_is_alive, process_started
 
 BEAT_SECONDS = 1.0
 SILENT_SECONDS = 5.0
-"""A rank whose heartbeat stops for this long is lost: with the time that the others have to end, within ten seconds."""
+"""A rank whose heartbeat stops for this long is lost; the others then end within ten seconds of its last heartbeat."""
 
 LONGEST_IDLE_SECONDS = 600.0
-"""A rank that does nothing for this long outside of a compiled step is lost, as PyTorch's timeout of collectives has
-    it: loading data and hooks may wait for a network.
+"""A rank that is idle for this long outside of a compiled step is lost: loading data and hooks may wait for a network.
+The value is PyTorch's timeout of collectives.
 """
 
 LOOKS_BEFORE_END, LOOKS_AFTER_FAILURE = 2, 6
-"""Looks that find a rank lost before the thread ends its process, which has ended by itself by then if it waits. After
-the failure of a rank there are more: this one may fail for the same reason, and save what it can.
+"""Consecutive checks that find a lost rank before the thread ends its own process; one that waits has ended by then.
+After the failure of a rank there are more checks: this rank may fail for the same reason, and save what it can.
 """
 
 REPORT_SECONDS, RANKS_OF_A_REPORT = 2.0, 16
-"""Seconds between two reports of up to RANKS_OF_A_REPORT ranks; those of more ranks are longer, and rarer."""
+"""Seconds between two reports of up to RANKS_OF_A_REPORT ranks; reports of more ranks are longer and less frequent."""
 
 
 @dataclass(frozen=True)
 class Beat:
-    """The heartbeat of a rank, as seen from here: what its file says, and seconds since the file changed."""
+    """The heartbeat of a rank, as seen by this one: the content of its file, and seconds since the file changed."""
 
     rank: int
     known: dict[str, Any] = field(default_factory=dict)
@@ -68,11 +68,11 @@ class Beat:
 
     @property
     def idle(self) -> float:
-        """Seconds without any activity while other ranks do not keep it waiting; 0 where the file does not say."""
+        """Seconds without activity; 0 while it waits for other ranks, or if the file does not say."""
         return 0.0 if self["waiting"] else float(self["idle"] or 0.0)
 
     def described(self) -> dict[str, Any]:
-        """Its fields of a `RanksEvent`."""
+        """The entry of this rank in a `RanksEvent`."""
         state = "failed" if self["failure"] else "done" if self["is_done"] else self["phase"] or "start"
         if self.age >= SILENT_SECONDS and not self["is_done"]:
             state = "silent"
@@ -90,15 +90,15 @@ class Heartbeats:
     """The heartbeat of one rank, and a check of the others.
 
     Args:
-        folder: where the files are; the same for all ranks.
-        pace: what this rank does.
+        folder: the folder of the files; the same for all ranks.
+        pace: the activity of this rank.
         tell: receives reports about all ranks, and warnings; None: another rank reports them.
-        end: ends this process, from the thread, with the sentence about a lost rank; None: nothing does.
-        clock: seconds, for the age of heartbeats as seen from here: clocks of machines are not compared.
+        end: ends this process; the thread calls it with the sentence about a lost rank. None: the process is not ended.
+        clock: returns seconds, for the age of heartbeats on this machine: clocks of machines are not compared.
 
     Attributes:
-        lost: a sentence about a rank that is lost, as of the last look; None while all that this rank watches live or
-            are done.
+        lost: a sentence about a lost rank, from the last check; None while all ranks that this one watches are alive or
+            done.
     """
 
     def __init__(
@@ -125,23 +125,23 @@ class Heartbeats:
         self.lost: str | None = None
 
     def start(self) -> None:
-        """Write the file, and again every second from now on."""
+        """Writes the file now, and again every second."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._write({})
         self._thread.start()
 
     def stop(self, failure: str | None = None) -> None:
-        """End the heartbeat: the rank is done, or failed for a reason."""
+        """Ends the heartbeat: the rank is done, or failed for the reason `failure`."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
         self._write({"failure": failure} if failure else {"is_done": True})
 
     def look(self, *, at_all: bool = False) -> list[Beat]:
-        """The heartbeats that this rank watches, or those of all ranks; notes which is `lost`."""
+        """Reads the heartbeats that this rank watches, or those of all ranks; sets `lost`."""
         now = self._clock()
         if now - self._look_time >= SILENT_SECONDS:
-            self._beats.clear()  # this process was stopped itself, and the others perhaps with it
+            self._beats.clear()  # this process itself was suspended, and perhaps the others with it
         self._look_time = now
         beats = [self.beat_of(rank) for rank in (range(self.size) if at_all or self.rank == 0 else [0])]
         problems = (self._problem(beat) for beat in beats if beat.rank != self.rank)
@@ -149,7 +149,7 @@ class Heartbeats:
         return beats
 
     def beat_of(self, rank: int) -> Beat:
-        """The heartbeat of a rank, as it stands."""
+        """Reads the current heartbeat of a rank."""
         path = self._folder / f"{rank}.json"
         try:
             written, known = path.stat().st_mtime_ns, json.loads(path.read_text(encoding="utf-8"))
@@ -163,7 +163,7 @@ class Heartbeats:
         return Beat(rank, known, now - since)
 
     def watch(self) -> None:
-        """Looks and reports; ends this process if one was lost at the last look already."""
+        """Checks and reports; ends this process if several consecutive checks found a lost rank."""
         beats = self.look()
         self._looks_while_lost = 0 if self.lost is None else self._looks_while_lost + 1
         most = LOOKS_AFTER_FAILURE if any(beat["failure"] for beat in beats) else LOOKS_BEFORE_END
@@ -171,11 +171,11 @@ class Heartbeats:
             self._write({"failure": self.lost})
             self._end(self.lost)
         if self._tell is not None:
-            with suppress(TrainerError, OSError):  # a full disk: the loop says so
+            with suppress(TrainerError, OSError):  # a full disk: the loop reports it
                 self.report(beats)
 
     def report(self, beats: Sequence[Beat]) -> None:
-        """Reports all ranks, and warns about those that do nothing or lag."""
+        """Reports all ranks, and warns about idle and lagging ones."""
         assert self._tell is not None
         now = self._clock()
         if now - self._reported_at >= REPORT_SECONDS * math.ceil(self.size / RANKS_OF_A_REPORT):
@@ -234,5 +234,5 @@ class Heartbeats:
 
     def _write(self, fields: dict[str, Any]) -> None:
         with suppress(OSError), replacing(self._folder / f"{self.rank}.json") as aside:
-            # where the run directory is gone or full, the others will say so
+            # if the run directory is gone or full, the other ranks report it
             aside.write_text(json.dumps({**self._known, **fields}), encoding="utf-8")

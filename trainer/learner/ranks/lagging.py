@@ -1,4 +1,4 @@
-"""Finds a rank whose steps take longer than those of the others, for long."""
+"""Finds a rank whose steps take longer than those of the others over several periods."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Mapping
 from trainer.learner.ranks.pace import RECENT_STEPS
 
 LAG_FACTOR = 1.5
-"""A rank lags if its steps take this many times those of the others."""
+"""A rank lags if its step time is at least this multiple of the others' median, …"""
 
 LAG_PERIODS = 3
-"""… in this many periods of RECENT_STEPS steps, one after the other: a busy minute is no lag."""
+"""… in this number of consecutive periods of RECENT_STEPS steps: a busy minute is not a lag."""
 
 
 class Lagging:
-    """Compares the ranks once every RECENT_STEPS steps; each rank is named once."""
+    """Compares the ranks once every RECENT_STEPS steps; each lagging rank is reported once."""
 
     def __init__(self) -> None:
         self._compared, self._periods, self._named = 0, dict[int, int](), set[int]()
 
     def found(self, step_ms: Mapping[int, float], measured: int) -> list[tuple[int, float]]:
-        """The ranks that are found to lag now, each with the median of the others.
+        """The ranks newly found to lag, each with the median step time of the others.
 
         Args:
             step_ms: median time of the recent steps of each rank, without waits for others, in milliseconds.

@@ -1,6 +1,6 @@
-"""What a rank is doing, and how long its steps take without the waits for other ranks.
+"""The activity of a rank, and the time of its steps without the waits for other ranks.
 
-The training thread writes it, the heartbeat's thread reads it.
+The training thread writes them, the heartbeat's thread reads them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ RECENT_STEPS = 32
 """Number of steps in the median of step times: a compilation or a validation among them does not change it."""
 
 STEP, DATA = "step", "data"
-"""What a rank does inside the phase `train`: runs a compiled step; loads a batch."""
+"""Activities inside the phase `train`: running a compiled step, and loading a batch."""
 
 
 class Pace:
-    """The activities of a rank, the inner ones last, and the times of its steps.
+    """The current activities of a rank, the innermost last, and the times of its steps.
 
     Attributes:
         step: number of completed steps.
-        measured: number of steps that were timed so far.
-        changes: grows whenever an activity or a wait begins or ends.
-        is_asynchronous: steps run on a device of their own: the process does nothing during a long one.
-        waiting_since: when the current wait for other ranks began; None: it does not wait.
+        measured: number of steps timed so far.
+        changes: a counter that grows whenever an activity begins or ends, or a wait ends.
+        is_asynchronous: whether steps run on a separate device, so that the process is idle during a long step.
+        waiting_since: time when the current wait for other ranks began; None: it does not wait.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -41,12 +41,12 @@ class Pace:
 
     @property
     def activity(self) -> str:
-        """The inner activity: a phase, STEP or DATA."""
+        """The innermost activity: a phase, STEP or DATA."""
         return next(reversed(self._activities), "start")
 
     @property
     def phase(self) -> str:
-        """The inner phase."""
+        """The innermost phase."""
         return next((name for name in reversed(self._activities) if name not in (STEP, DATA)), "start")
 
     @property
@@ -56,7 +56,7 @@ class Pace:
         return 0.0 if since is None else self._clock() - since
 
     def listening(self, sink: EventSink) -> EventSink:
-        """A sink that notes phases and passes all events on."""
+        """Returns a sink that records phases and passes all events on."""
 
         def receive(event: Event) -> None:
             if isinstance(event, PhaseEvent) and event.state != "progress":
@@ -67,7 +67,7 @@ class Pace:
 
     @contextmanager
     def during(self, activity: str) -> Iterator[None]:
-        """An activity inside the context."""
+        """Records an activity inside the context."""
         self._begin(activity)
         try:
             yield
@@ -76,7 +76,7 @@ class Pace:
 
     @contextmanager
     def wait(self) -> Iterator[None]:
-        """A wait for other ranks inside the context."""
+        """Records a wait for other ranks inside the context."""
         self.waiting_since = self._clock()
         try:
             yield
@@ -85,7 +85,7 @@ class Pace:
             self.changes += 1
 
     def note_step(self, step: int, seconds: float, waited: float) -> None:
-        """Notes that a step is complete, which took `seconds`, including waits for other ranks."""
+        """Records a completed step, which took `seconds`, including `waited` seconds for other ranks."""
         self.step = step
         self.measured += 1
         self._steps.append((seconds, waited))
@@ -106,6 +106,6 @@ class Pace:
         self.changes += 1
 
     def _end(self, activity: str) -> None:
-        with suppress(ValueError):  # a phase that is reported at its end alone
+        with suppress(ValueError):  # a phase whose start was not reported
             self._activities.remove(activity)
         self.changes += 1

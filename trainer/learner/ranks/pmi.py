@@ -1,10 +1,10 @@
-"""A server of PMI-1, with which processes that no MPI launcher has started form an MPI world. See `rendezvous`.
+"""A PMI-1 server that connects processes not started by an MPI launcher to an MPI world. See `rendezvous`.
 
 `python pmi.py DESCRIPTOR SIZE SECONDS` serves one world on a listening socket until its processes have ended. It is a
-process of its own, because MPI keeps Python's threads from running while it starts. Standard library alone.
+separate process, because MPI blocks Python's threads while it starts. It uses only the standard library.
 
     process → server   RANK SIZE                     first
-    server → process   an empty line once all are there, or a sentence about what is wrong
+    server → process   an empty line once all are connected, or an error message
     process ⇄ server   cmd=put, get, barrier_in, …   as described in RFC 13 of the Flux framework
 """
 
@@ -19,14 +19,14 @@ import time
 from collections.abc import Sequence
 
 SECONDS_TO_SPEAK = 5.0
-"""Seconds after which a connection that has not given a rank is closed: it is that of another program."""
+"""Seconds after which a connection that has sent no rank is closed: it belongs to another program."""
 
 SECONDS_TO_LEAVE = 10.0
-"""Seconds that the other processes have to end after rank 0: a machine may vanish without closing its connections."""
+"""Seconds for the other processes to end after rank 0: a machine may vanish without closing its connections."""
 
 
 def assembled(listener: socket.socket, size: int, seconds: float) -> tuple[list[io.RawIOBase], str]:
-    """The connections of processes, by rank, once all are there; or a sentence about what is wrong."""
+    """Waits for all processes; returns their connections by rank, or those so far with an error message."""
     found: dict[int, io.RawIOBase] = {}
     deadline = time.monotonic() + seconds
     while len(found) < size:
@@ -56,7 +56,7 @@ def assembled(listener: socket.socket, size: int, seconds: float) -> tuple[list[
 
 
 class World:
-    """What the processes of an MPI world tell each other before they can exchange messages."""
+    """The values and the barrier that processes of an MPI world share before they can exchange messages."""
 
     def __init__(self, size: int) -> None:
         self._barrier = threading.Barrier(size)
@@ -73,7 +73,7 @@ class World:
         }
 
     def serve(self, file: io.RawIOBase) -> None:
-        """Answers a process until it ends. Then nobody waits for it: the connections of those that would are closed."""
+        """Answers a process until it ends; then closes the connections of those that would wait for it."""
         with contextlib.suppress(OSError, KeyError, threading.BrokenBarrierError):
             while line := file.readline():
                 file.write(f"cmd={self._answer(line.decode())}\n".encode())
@@ -94,7 +94,7 @@ class World:
 
 
 def main(words: Sequence[str]) -> None:
-    """Serves one world; see the module."""
+    """Serves one world; see the module docstring."""
     descriptor, size, seconds = int(words[0]), int(words[1]), float(words[2])
     with socket.socket(fileno=descriptor) as listener:
         files, problem = assembled(listener, size, seconds)

@@ -1,10 +1,10 @@
-"""Joins processes that torchrun has started, or whatever sets its variables, into an MPI world.
+"""Joins processes started by torchrun, or by another program that sets its variables, into an MPI world.
 
-    RANK, WORLD_SIZE            the number of this process, and how many there are
-    MASTER_ADDR, MASTER_PORT    the machine of rank 0, and a port there
+    RANK, WORLD_SIZE            the index of this process, and the number of processes
+    MASTER_ADDR, MASTER_PORT    the machine of rank 0, and a port on it
 
-Rank 0 starts a server of PMI-1 next to itself (see `pmi`), and all connect to it. MPICH, and what descends from it,
-finds the addresses of the other processes over a connection whose descriptor is PMI_FD.
+Rank 0 starts a PMI-1 server next to itself (see `pmi`), and all processes connect to it. MPICH and its derivatives find
+the addresses of the other processes over a connection whose descriptor is PMI_FD.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from trainer import TrainerError
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 JOIN_SECONDS = 300.0
-"""Seconds in which all processes must have started, as for PyTorch's store."""
+"""Seconds within which all processes must start, as for PyTorch's store."""
 
 CONNECT_SECONDS, RETRY_SECONDS = 10.0, 0.1
-"""Seconds of one attempt to reach rank 0, and between two: it may start later."""
+"""Timeout of one attempt to reach rank 0, and pause before the next one, in seconds: rank 0 may start later."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a process among those that were started together; see the module."""
+    """The place of a process among those that were started together; see the module docstring."""
 
     rank: int
     size: int
@@ -41,10 +41,10 @@ class Place:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Place:
-        """The place that the variables give.
+        """Reads the place from the environment variables.
 
         Raises:
-            TrainerError: one is missing, or not what it must be.
+            TrainerError: a variable is missing or invalid.
         """
         found = {name: environment.get(name, "") for name in VARIABLES}
         numbers = [int(found[name]) for name in VARIABLES if name != "MASTER_ADDR" and found[name].isdigit()]
@@ -64,23 +64,23 @@ def joined(place: Place, seconds: float = JOIN_SECONDS) -> Iterator[None]:
     """Waits for all processes; inside the context, MPI finds them when it starts.
 
     Raises:
-        TrainerError: the port is in use, rank 0 can't be reached, or not all processes come.
+        TrainerError: the port is in use, rank 0 can't be reached, or not all processes connect.
     """
     deadline = time.monotonic() + seconds
     if place.rank == 0:
         _start_server(place, seconds)
     connection = _connected(place, deadline)
-    connection.settimeout(seconds + CONNECT_SECONDS)  # the server says earlier what is wrong
+    connection.settimeout(seconds + CONNECT_SECONDS)  # the server reports problems earlier
     problem = _line(connection, f"{place.rank} {place.size}\n")
     if problem != "\n":
         raise _not_joined(place, problem.strip() or "rank 0 has ended")
-    connection.settimeout(None)  # MPI expects a blocking one
+    connection.settimeout(None)  # MPI expects a blocking socket
     variables = {"PMI_FD": str(connection.detach()), "PMI_RANK": str(place.rank), "PMI_SIZE": str(place.size)}
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
         yield
-    finally:  # processes that are started from here are not of this world
+    finally:  # child processes do not belong to this world
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
@@ -107,14 +107,14 @@ def _connected(place: Place, deadline: float) -> socket.socket:
     while True:
         try:
             return socket.create_connection((place.address, place.port), CONNECT_SECONDS)
-        except OSError as error:  # rank 0 may start later, and its name may be known later
+        except OSError as error:  # rank 0 may start later, and its name may resolve later
             if time.monotonic() > deadline:
                 raise _not_joined(place, str(error)) from error
         time.sleep(RETRY_SECONDS)
 
 
 def _line(connection: socket.socket, question: str) -> str:
-    """The line that answers a question, without a byte of what follows: MPI reads that. Shorter if there is none."""
+    """Sends a question and reads one line, without any byte after it: MPI reads those. Incomplete after an error."""
     line = b""
     with contextlib.suppress(OSError):
         connection.sendall(question.encode())

@@ -1,6 +1,6 @@
 """Forms the group of ranks: from a launcher, or by starting further processes on this machine.
 
-mpi4py (extra `distributed`) is imported only where there is more than one process.
+mpi4py (extra `distributed`) is imported only with more than one process.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from trainer.learner.ranks import rendezvous
 from trainer.learner.ranks.group import Group
 
 _STAYING = '"$@" || { mkdir -p "$0/${PMI_RANK-$OMPI_COMM_WORLD_RANK}.ended.$?"; exec sleep 600; }'
-"""A shell's command: the process, and, if it fails, a note with its rank and exit code (see `failed`), and a long wait
-in its place: a launcher that sees it end kills the others, or lets them wait for it forever.
+"""A shell command that runs the process. If it fails, the shell records its rank and exit code (see `failed`) and
+sleeps in its place: a launcher that sees a process end kills the others, or lets them wait for it forever.
 """
 
 
@@ -50,10 +50,10 @@ def from_launcher(count: int, launcher: str) -> Group:
 def command(count: int, arguments: Sequence[str], heartbeats: Path) -> list[str]:
     """The command that starts `count` processes of this Python interpreter on this machine, with these arguments.
 
-    Where one dies, the others go on, to say so, until the caller ends the launcher; `failed` says which died.
+    If a process dies, the others continue, to report it, until the caller ends the launcher; `failed` says which died.
 
     Raises:
-        TrainerError: there is no launcher of MPI, or no mpi4py.
+        TrainerError: MPI's launcher or mpi4py is missing.
     """
     _require_mpi4py()
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -66,28 +66,28 @@ def command(count: int, arguments: Sequence[str], heartbeats: Path) -> list[str]
 
 
 def failed(heartbeats: Path) -> dict[int, int]:
-    """Exit codes of the processes of `command` that have failed, by rank; of one that was killed, minus the signal."""
+    """Exit codes of the failed processes of `command`, by rank; minus the signal number for a killed process."""
     notes = [path.name.split(".") for path in heartbeats.glob("*.ended.*")]
     codes = {int(rank): int(code) for rank, _, code in notes}
     return {rank: 128 - code if code > 128 else code for rank, code in codes.items()}
 
 
 def forget_failed(heartbeats: Path) -> None:
-    """Deletes what `failed` reads."""
+    """Deletes the records that `failed` reads."""
     for path in heartbeats.glob("*.ended.*"):
         path.rmdir()
 
 
 def end(group: Group) -> None:
-    """Leave MPI; all ranks call it at the end of a training without failure."""
+    """Finalizes MPI; all ranks call it at the end of a training without failure."""
     if group.size > 1:
         _mpi().Finalize()
 
 
 def abandon(prefix: str = "/dev/shm/mpich_shm_") -> None:
-    """Leave MPI after a failure, when its own end might wait forever.
+    """Cleans up after a failure, when finalizing MPI might wait forever.
 
-    MPICH deletes its shared memory at that end alone: files whose paths begin with `prefix`, 1 to 2 MB on each machine.
+    Only finalizing deletes MPICH's shared memory: files whose paths begin with `prefix`, 1 to 2 MB on each machine.
     """
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
@@ -102,10 +102,10 @@ def abandon(prefix: str = "/dev/shm/mpich_shm_") -> None:
 def _mpi() -> Any:
     import mpi4py
 
-    mpi4py.rc.finalize = False  # after a rank was lost, MPI's own end would wait for it forever
+    mpi4py.rc.finalize = False  # after a rank was lost, finalizing at exit would wait for it forever
     try:
         from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:  # as its version has it
+    except (ImportError, RuntimeError) as error:  # depends on the version of mpi4py
         raise _missing(f"mpi4py, but no MPI library: {error}") from error
     return MPI
 

@@ -1,9 +1,9 @@
 """Sums over ranks along one balanced tree, the lower operand first: (r0 + r1) + (r2 + r3).
 
-Small arrays: each rank exchanges all of it with one partner after the other, at distances 1, 2, 4, …. Large ones, by
-halving (Rabenseifner 2004): each rank keeps one half, adds the partner's part to it, and so on at twice the distance;
-the finished parts then go back the same way. Both add the same operands in the same order as the tree, whatever the
-number of ranks: MPI's own sums promise no order.
+Small arrays are exchanged whole, with one partner after the other, at distances 1, 2, 4, …. Large arrays are halved
+(Rabenseifner 2004): each rank keeps one half, adds the partner's part to it, and repeats this at twice the distance;
+the finished parts then go back the same way. Both methods add the same operands in the same order as the tree, whatever
+the number of ranks: MPI's own sums guarantee no order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SMALL_BYTES = 1 << 16
 
 IsDone = Callable[[], bool]
 Steps = Iterator[IsDone]
-"""The steps of a sum: each gives what says whether the messages are through that the next one needs."""
+"""The steps of a sum: each yields a function that says whether the messages for the next step have arrived."""
 
 
 class Transport(Protocol):
@@ -30,11 +30,11 @@ class Transport(Protocol):
     size: int
 
     def exchange(self, partner: int, given: np.ndarray, taken: np.ndarray, tag: int) -> IsDone:
-        """Begin to send the contiguous array `given` to `partner`, and to receive its own into `taken`."""
+        """Starts to send the contiguous array `given` to `partner`, and to receive the partner's array into `taken`."""
 
 
 class Sum:
-    """A sum over ranks on its way. `is_done`: the arrays hold it."""
+    """A sum over ranks in progress. `is_done`: whether the arrays contain the result."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps, self.is_done = steps, False
@@ -42,7 +42,7 @@ class Sum:
         self.advance()
 
     def advance(self) -> bool:
-        """Go as far as messages have come; whether that is the end."""
+        """Runs all steps whose messages have arrived; returns whether the sum is complete."""
         while not self.is_done and self._is_through():
             following = next(self._steps, None)
             if following is None:
@@ -53,8 +53,8 @@ class Sum:
 
 
 def steps_of(transport: Transport, arrays: Sequence[np.ndarray], tag: int) -> Steps:
-    """Replace flat arrays, the same shapes and dtypes on all ranks, by their sums. The number of ranks is a power of
-    two. Sums at the same time have messages of different tags.
+    """Replaces flat arrays, with the same shapes and dtypes on all ranks, by their sums. The number of ranks is a power
+    of two. Concurrent sums need different tags.
     """
     small: dict[np.dtype, list[np.ndarray]] = defaultdict(list)
     for array in arrays:
@@ -72,7 +72,7 @@ def steps_of(transport: Transport, arrays: Sequence[np.ndarray], tag: int) -> St
 
 
 def gather_steps_of(transport: Transport, arrays: Sequence[np.ndarray], owners: Sequence[int], tag: int) -> Steps:
-    """Replace each flat array by that of its owner, a rank: at distances 1, 2, 4, … two ranks exchange what they have.
+    """Replaces each flat array by that of its owner rank: at distances 1, 2, 4, … two ranks exchange what they have.
 
     The number of ranks is a power of two. An array is sent once to each rank.
     """
@@ -120,5 +120,5 @@ def _halve(transport: Transport, array: np.ndarray, tag: int) -> Steps:
 
 
 def _add(array: np.ndarray, other: np.ndarray, *, is_first: bool) -> None:
-    """array + other, or other + array, in `array`."""
+    """Writes array + other, or other + array, to `array`."""
     np.add(array, other, out=array) if is_first else np.add(other, array, out=array)

@@ -21,7 +21,7 @@ __all__ = ["Match", "Selection", "Weights", "load_weights", "read_weights", "sta
 
 
 _DEPTH = 3
-"""Components of the names of parts that an error may suggest, such as network.backbone."""
+"""Maximum number of components in the name of a part that an error suggests, such as network.backbone."""
 
 
 def start_from(config: ModelConfig, modules: Mapping[str, Module], head: Sequence[str] = ()) -> Iterator[str]:
@@ -53,7 +53,7 @@ def load_weights(
     module. `head` has shell patterns of "module.name": these arrays keep their initial values if the file's differ.
 
     Raises:
-        TrainerError: no such file or part; names or shapes differ; nothing matches. Then nothing is changed.
+        TrainerError: no such file or part; names or shapes differ; nothing matches. The model is then unchanged.
     """
     selection = selection or Selection()
     weights = read_weights(path, entry)
@@ -95,8 +95,8 @@ def load_weights(
 def _remedy(
     shapes: Mapping[str, Shape], file: Mapping[str, Shape], modules: Mapping[str, Module], fitting: int
 ) -> str | None:
-    """The part of the model that more than `fitting` arrays of the file fit, and whose names are all in the file, as
-    advice; None if there is none.
+    """Advice to load the part of the model that more than `fitting` arrays of the file fit, and whose names are all in
+    the file; or None.
     """
     found, count = "", max(1, fitting)
     for part in _parts(modules):
@@ -127,7 +127,7 @@ def _shapes(modules: Mapping[str, Module], *, each_once: bool = False) -> dict[s
 
 
 def _prefix(part: str, modules: Mapping[str, Module]) -> str:
-    """The name prefix of a part. The whole of a single module is that module."""
+    """The name prefix of a part; without a part, that of the only module."""
     only = next(iter(modules)) if len(modules) == 1 else ""
     if not part:
         return f"{only}." if only else ""

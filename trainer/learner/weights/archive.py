@@ -42,7 +42,7 @@ class Archive:
         return list(self._members)
 
     def read(self, name: str, most: int) -> bytes:
-        """The content of a member, at most `most` bytes."""
+        """The content of a member, which may have at most `most` bytes."""
         held = self.memory(name)
         if len(held) > most:
             self._refuse(name, f"{len(held):,} bytes", f"at most {most:,}")

@@ -46,7 +46,7 @@ class Facts:
     """Information about a weights file.
 
     Attributes:
-        sha256: of the file, in hexadecimal; license: as its author names it, None: unknown.
+        sha256: SHA-256 of the file, in hexadecimal; license: as named by its author, None: unknown.
         normalization: `mean` and `std` of the network's images, for values from 0 to 1; None: unknown.
     """
 
@@ -58,7 +58,7 @@ class Facts:
 def downloaded(address: str, progress: Progress = lambda done, total: None) -> tuple[Path, Facts]:
     """The safetensors file of `https://…` or `hf:OWNER/REPO@REVISION/FILE`, from the cache if it is there.
 
-    An interrupted download is continued. Of several processes one downloads, and the others wait.
+    An interrupted download is continued. If several processes need the file, one downloads it and the others wait.
 
     Raises:
         TrainerError: there is no connection, no such file, or it is not a safetensors file.
@@ -116,7 +116,7 @@ def sha256_of(file: Path) -> str:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Inside this context, no other process is in it with the same file; on Windows, they are not kept apart."""
+    """Excludes other processes that use the same file from this context; has no effect on Windows."""
     with open(path, "wb") as file:
         if sys.platform != "win32":
             with suppress(OSError):  # a file system without locks
@@ -128,7 +128,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 class _NoDowngrade(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects from https to http."""
+    """Rejects redirects from https to http."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage,
@@ -145,8 +145,8 @@ def _open(url: str, headers: Mapping[str, str] | None = None) -> Any:
 
 
 def _download(url: str, partial: Path, progress: Progress, address: str) -> None:
-    """Downloads to `partial`, from its end on if the server still has the same file; several attempts, as long as
-    each gets further.
+    """Downloads to `partial`, from its end on if the server still has the same file; retries as long as attempts make
+    progress.
     """
     attempts = 0
     while True:
@@ -169,7 +169,7 @@ def _download(url: str, partial: Path, progress: Progress, address: str) -> None
 
 
 def _continue(url: str, partial: Path, progress: Progress) -> int | None:
-    """Appends the rest of the file; returns its size, None if the server doesn't tell."""
+    """Appends the rest of the file; returns its size, None if the server doesn't send it."""
     tag_file = partial.with_suffix(".tag")
     start = partial.stat().st_size if partial.exists() and tag_file.exists() else 0
     headers = {"Range": f"bytes={start}-", "If-Range": tag_file.read_text("utf-8")} if start else {}
@@ -234,7 +234,7 @@ def _url_of(address: str) -> str:
 
 
 def _facts_of(address: str, file: Path) -> Facts:
-    """The facts about a file: of the hub's model, or those in its header."""
+    """The facts about a file, from its header and from the hub's model."""
     metadata = metadata_of(file)
     license_name, normalization = metadata.get("license"), normalization_in(metadata)
     if (named := _HUB_FILE.fullmatch(address)) is not None:
@@ -277,10 +277,10 @@ def _valid(found: Any) -> dict[str, Any] | None:
 
 
 def _json(url: str) -> dict[str, Any]:
-    """A small JSON object; empty if the server doesn't have it, or only for those who log in.
+    """A small JSON object; empty if the server doesn't have it or requires a login.
 
     Raises:
-        OSError: the server doesn't answer, or has a problem of its own: what it has stays unknown.
+        OSError: the server doesn't answer or reports an internal error, so that its content is unknown.
     """
     try:
         with _open(url) as response:

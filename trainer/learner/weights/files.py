@@ -29,11 +29,11 @@ class Weights:
 
 
 def read_weights(path: Path, entry: str | None = None) -> Weights:
-    """The arrays of `path`: a file with a known extension, an exported model, a checkpoint, or a run directory: its
-    best checkpoint if it has one, otherwise the latest.
+    """The arrays of `path`: a file with a known extension, an exported model, a checkpoint, or a run directory (its
+    best checkpoint if it has one, otherwise the latest).
 
     Args:
-        entry: for a checkpoint, "model" or "ema"; None: the averages if they are what it predicts with. For a PyTorch
+        entry: for a checkpoint, "model" or "ema"; None: the averaged weights if it predicts with them. For a PyTorch
             file, the dictionary to use.
 
     Raises:
@@ -73,7 +73,7 @@ def is_checkpoint(path: Path) -> bool:
 
 
 def chosen_checkpoint(path: Path) -> Path:
-    """The checkpoint with the weights of `path`: of a run the best, or the latest without a best one.
+    """The checkpoint with the weights of `path`; for a run, its best one, or the latest without a best one.
 
     Raises:
         TrainerError: no checkpoint there.
@@ -83,8 +83,8 @@ def chosen_checkpoint(path: Path) -> Path:
 
 
 def selects_averages(config: Mapping[str, Any]) -> bool:
-    """Whether a model of this resolved config has averaged weights: if the metric that selects checkpoints belongs to
-    them, or if no metric selects checkpoints.
+    """Whether a model of this resolved config uses averaged weights: the config has them, and the metric that selects
+    checkpoints belongs to them, or no metric selects checkpoints.
     """
     from trainer.configs.declaration_checks import AVERAGED
 

@@ -44,7 +44,7 @@ class Match:
     """The result: `pairs` maps the model's names to the file's; the rest lists names that don't match.
 
     Attributes:
-        shapes, file: of the model's arrays and the file's, by name.
+        shapes, file: shapes of the model's arrays and of the file's, by name.
         initialized: arrays of the head that keep their initial values, with the reason.
         unused: components of the file that the loaded part of the model doesn't have, such as another task's head.
         prefix: the prefix of the file's names, such as "network.backbone.".
@@ -110,7 +110,7 @@ def matched(
     Args:
         model, file: shapes by name.
         selection: the user's rules.
-        prefix: of the model's names in a checkpoint, preferred if several prefixes fit as well.
+        prefix: the prefix of the model's names in a checkpoint, preferred if several prefixes fit equally well.
         aliases: alternative names of the model's arrays, which a file may lack.
         heads: groups of the model's names that may differ; each group is loaded or initialized as a whole.
         is_part: whether the file may have further components next to those of the model.

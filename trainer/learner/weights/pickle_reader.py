@@ -73,7 +73,7 @@ class Machine:
         target.extend(items)
 
     def build(self) -> None:
-        """Attributes of an object: those of an ordered dictionary (versions of a state dictionary) are ignored."""
+        """Ignores the attributes of an ordered dictionary (versions of a state dictionary); rejects others."""
         attributes, target = self.stack.pop(), self.stack[-1]
         if not isinstance(target, dict) or not isinstance(attributes, dict):
             self.refuse("the file sets attributes", f"of {type(target).__name__}")

@@ -1,7 +1,7 @@
 """PyTorch's `.pt` and `.pth` files, read without PyTorch and without executing anything.
 
-    zip (1.6 and later):  NAME/data.pkl, the containers; NAME/data/KEY, the memory of each storage legacy (before):
-    five consecutive pickles, then the memory of each storage
+    zip (1.6 and later)    NAME/data.pkl: the containers; NAME/data/KEY: the memory of each storage
+    legacy (before 1.6)    five consecutive pickles, then the memory of each storage
 
 A tensor is a view of its storage with dtype, offset, sizes and strides, which are checked against its memory in the
 file. Arrays are views of the mapped file, so that only used parts are read.
@@ -230,8 +230,8 @@ def _from_zip(path: Path, content: mmap.mmap) -> tuple[Any, Memory]:
 
 
 def _from_legacy(content: mmap.mmap, where: str) -> tuple[Any, Memory]:
-    """Magic number, version, facts about the machine, the containers, the storages' keys; then each storage's memory
-    with its number of elements before it.
+    """Reads five pickles: magic number, version, facts about the machine, the containers, the storages' keys; then the
+    number of elements and the memory of each storage.
     """
     if content[:2] not in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
         raise TrainerError(

@@ -1,4 +1,4 @@
-"""Finds the file of `model.weights`, and the facts that travel with the weights: SHA-256, license, normalization."""
+"""Finds the file of `model.weights` and the facts about the weights: SHA-256, license, normalization."""
 
 from __future__ import annotations
 

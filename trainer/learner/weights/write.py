@@ -1,4 +1,4 @@
-"""Writing weights for others: safetensors under the names of a PyTorch state dictionary, and NumPy archives."""
+"""Writes weights for other programs: safetensors under the names of a PyTorch state dictionary, and NumPy archives."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from trainer.rundir import replacing, write_error
 
 
 def selected(arrays: Mapping[str, Array], selection: Selection, part: str = "", *, where: str) -> dict[str, Array]:
-    """The arrays that a selection wants, under their new names; of a `part`, such as "network.backbone", without it.
+    """The selected arrays under their new names; those of a `part`, such as "network.backbone", without its prefix.
 
     Raises:
-        TrainerError: nothing is left, two arrays get one name, or a regular expression is none.
+        TrainerError: nothing is left, two arrays get one name, or a regular expression is invalid.
     """
     prefix = f"{part}." if part else ""
     kept: dict[str, Array] = {}
@@ -43,8 +43,8 @@ def selected(arrays: Mapping[str, Array], selection: Selection, part: str = "", 
 
 
 def write_weights(target: Path, arrays: Mapping[str, Array], *, normalization: Mapping[str, Any] | None = None) -> int:
-    """Write a `.safetensors` or `.npz` file atomically; returns its size in bytes. NumPy has no bfloat16: it gets
-    float32.
+    """Writes a `.safetensors` or `.npz` file atomically; returns its size in bytes. NumPy has no bfloat16: such arrays
+    become float32.
 
     Layouts are PyTorch's: weights of linear layers [out, in], of convolutions [out, in, height, width]. `normalization`
     is `mean` and `std` of the network's images, which a safetensors file keeps in its header.
@@ -69,7 +69,7 @@ def write_weights(target: Path, arrays: Mapping[str, Array], *, normalization: M
 
 
 def _write_npz(buffer: io.BytesIO, values: Mapping[str, np.ndarray]) -> None:
-    """As numpy.savez does, which takes names for keyword arguments: one named `file` would be lost."""
+    """Replaces numpy.savez, whose names are keyword arguments: an array named `file` would be lost."""
     import zipfile
 
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:

@@ -1,4 +1,4 @@
-"""The target `ptx`: items of work as kernels for NVIDIA GPUs, in LLVM IR that LLVM lowers to PTX.
+"""The target `ptx`: lowers work items to kernels for NVIDIA GPUs, in LLVM IR that LLVM lowers to PTX.
 
-The device `cuda` runs them; `docs/gpu.md` says what is proved.
+The device `cuda` runs them; `docs/gpu.md` lists which behavior is verified.
 """

@@ -1,4 +1,4 @@
-"""From LLVM IR to PTX, with a cache by the IR, the processor and LLVM's version."""
+"""Compiles LLVM IR to PTX, with a cache keyed by the IR, the processor and LLVM's version."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import llvmlite.binding as llvm
 from trainer.engine.targets import disk_cache
 
 PROCESSOR = "sm_90a"
-"""The processor that kernels are made for where nothing else is asked for: an H100."""
+"""The default target processor: an H100."""
 
 VERSIONS = {"sm_100a": "ptx86"}
-"""The version of PTX of processors that need a later one than `VERSION`."""
+"""PTX versions of processors that need a later one than `VERSION`."""
 
 VERSION = "ptx83"
-"""The version of PTX, which drivers since CUDA 12.3 take."""
+"""The default PTX version, which drivers since CUDA 12.3 accept."""
 
 PTX = ".ptx"
 _OPTIMIZATION = 2
@@ -31,21 +31,21 @@ def _machine(processor: str) -> llvm.TargetMachine:
 
 
 def version(processor: str) -> str:
-    """The version of PTX for a processor."""
+    """The PTX version for a processor."""
     return VERSIONS.get(processor, VERSION)
 
 
 def assembly_key(ir: str, processor: str) -> str:
-    """What the PTX of a module is kept under."""
+    """The cache key of a module's PTX."""
     return hashlib.sha256(
         f"{llvm.llvm_version_info}|{processor}|{version(processor)}|{_OPTIMIZATION}\n{ir}".encode()
     ).hexdigest()
 
 
 def assembled(ir: str, processor: str = PROCESSOR) -> str:
-    """The PTX of a module of LLVM IR, from the cache where it holds it.
+    """Returns the PTX of a module of LLVM IR, from the cache if it is there.
 
-    LLVM's usual passes run over it: functions become part of the kernel, and arrays that are known become registers.
+    LLVM's usual passes run on the module: they inline functions and promote arrays with known indices to registers.
     None of them reorders arithmetic on floats.
     """
     key = assembly_key(ir, processor)

@@ -1,4 +1,4 @@
-"""Launches: the records of a program for a GPU before memory is planned. A launch is one kernel on given buffers."""
+"""Launches: the records of a GPU program before memory planning. A launch is one kernel on given buffers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainer.engine.program.work import Buffer, Exchanges, KernelSource, View, W
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A place in a buffer, as a parameter of a kernel."""
+    """A position in a buffer, as a parameter of a kernel."""
 
     buffer: Buffer
     byte_offset: int = 0
@@ -23,7 +23,7 @@ class Address:
 
 
 MOST_BLOCKS = 2**31 - 1
-"""Blocks of a grid along x, its only axis here (CUDA C++ Programming Guide, technical specifications)."""
+"""Maximum blocks of a grid along x, its only axis here (CUDA C++ Programming Guide, technical specifications)."""
 
 Word = int | Address
 """A parameter of a kernel: an i64, or an address in the GPU's memory."""
@@ -31,19 +31,19 @@ Word = int | Address
 
 @dataclass(eq=False, slots=True)
 class Launch:
-    """A kernel on a grid of `blocks` blocks of `threads` threads: its code, its parameters, and what it computes.
+    """A kernel on a grid of `blocks` blocks of `threads` threads: its code, its parameters, and its work item.
 
-    This is all that a driver needs, and stays as it is:
+    This is all that a driver needs, and a stable interface:
 
     - `source.render(name)` is the kernel's LLVM IR, and `PtxTarget.assembled(launch, name)` its PTX, whose only entry
       is `name`; equal sources have equal code.
     - The grid is (blocks, 1, 1), the block (threads, 1, 1). A launch of 0 blocks does nothing.
-    - Shared memory of at most 48 KiB is declared in the kernel; of more, `shared` bytes are given at the launch.
-    - `words` are the kernel's parameters in order, 8 bytes each: an `Address` is the place of a buffer in the GPU's
-      memory plus its byte offset, an integer is an i64. Buffers begin at a multiple of 16 bytes, those that are not
-      `is_aligned` at any element.
-    - `targets` are the buffers that it writes; the other buffers among `words` are only read.
-    - Launches run in order: each sees what those before it wrote.
+    - The kernel declares shared memory of at most 48 KiB; if it needs more, the launch allocates `shared` bytes.
+    - `words` are the kernel's parameters in order, 8 bytes each: an `Address` is the address of a buffer in the GPU's
+      memory plus its byte offset, an integer is an i64. Buffers begin at a multiple of 16 bytes; those that are not
+      `is_aligned` begin at any element.
+    - `targets` are the buffers that the kernel writes; it only reads the other buffers among `words`.
+    - Launches run in order: each sees the writes of those before it.
     """
 
     work: Work
@@ -66,20 +66,20 @@ class Launch:
     def label(self) -> str:
         return self.work.label
 
-    # What planning of memory and reports ask for
+    # The interface of memory planning and reports
 
     scratch: ClassVar[int] = 0
     in_place: ClassVar[Exchanges] = ()
-    """No output takes an input's memory: kernels read inputs through the cache for constant data."""
+    """No output reuses an input's memory: kernels read inputs through the cache for constant data."""
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Each buffer that is touched, once."""
+        """All buffers that are read or written, without duplicates."""
         return tuple(dict.fromkeys([*(word.buffer for word in self.words if isinstance(word, Address)), *self.targets]))
 
     @property
     def sources(self) -> tuple[Buffer, ...]:
-        """Each buffer that is read and not written."""
+        """All buffers that are read but not written, without duplicates."""
         return tuple([buffer for buffer in self.buffers if buffer not in self.targets])
 
     @property

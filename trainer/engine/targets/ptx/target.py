@@ -1,4 +1,4 @@
-"""The target of NVIDIA GPUs: the interface of the shared passes, and the way from a graph to launches."""
+"""The target for NVIDIA GPUs: implements the interface of the shared passes and lowers a graph to launches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trainer.engine.targets.ptx.lowering.products import Precision, takes_prolog
 
 @dataclass
 class Lowered:
-    """Launches in order, and where results end up (one buffer and layout for each result)."""
+    """Launches in order, and one buffer and layout for each result."""
 
     launches: list[Launch]
     results: list[Buffer]
@@ -31,11 +31,11 @@ class Lowered:
 
 @dataclass(frozen=True)
 class PtxTarget:
-    """A processor that kernels are made for, by its name in PTX ("sm_90a").
+    """A target processor, by its name in PTX ("sm_90a").
 
-    With `flush` subnormal float32 numbers count as zeros, as traced programs have it. `tensor_cores` names the operands
-    of products that tensor cores multiply: "bfloat16", "float16", and "tf32" for float32, which they round to 10 bits
-    of fraction. All other products are exact.
+    With `flush` subnormal float32 numbers are treated as zeros, as in traced programs. `tensor_cores` names the
+    operands of products that tensor cores multiply: "bfloat16", "float16", and "tf32" for float32, which is rounded to
+    10 bits of fraction. All other products are exact.
     """
 
     processor: str = PROCESSOR
@@ -44,22 +44,22 @@ class PtxTarget:
     features: Features = field(default=Features())
 
     def legal(self, outputs: Sequence[Node]) -> list[Node]:
-        """The graph as the kernels take it."""
+        """Returns the graph in the form that the kernels support."""
         return legalize(simplify(decomposed(outputs)), pairs=False)
 
     def takes_prologue(self, node: Node) -> bool:
-        """Whether a product computes its first operand, and gains by it."""
+        """Whether a product computes its first operand in a prologue, and gains from it."""
         return takes_prologue(node)
 
     def statistics(self, convolution: Work, reduction: Work) -> None:
-        """A convolution and the statistics of its result stay two items."""
+        """Returns None: a convolution and the statistics of its result stay two items."""
 
     def lower(self, request: Request, policy: Policy | None = None) -> Lowered:
-        """The launches of a graph. Raises `TrainerError` for an operation that has no kernel."""
+        """Lowers a graph to launches. Raises `TrainerError` for an operation that has no kernel."""
         program = build(request, policy or Policy(), self)
         launches = Lowering(self.flush, self.tensor_cores).launches(program.works)
         return Lowered(launches, program.results, program.layouts)
 
     def assembled(self, launch: Launch, name: str = "kernel") -> str:
-        """The PTX of a launch's kernel."""
+        """Returns the PTX of a launch's kernel."""
         return assembled(launch.source.render(name), self.processor)

@@ -1,1 +1,1 @@
-"""What each template's tiles and tasks cost by the model, and the parameters worth trying, best first: a file each."""
+"""The cost model of the templates' tiles and tasks, and the ranking of the parameters worth trying, best first."""

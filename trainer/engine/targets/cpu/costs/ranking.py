@@ -1,4 +1,4 @@
-"""From what each choice costs to the few that are worth compiling, best first."""
+"""Ranks choices by cost and keeps the few that are worth compiling, best first."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from trainer.engine.targets.cpu.machine import Machine
 
 MOST_TILES, MOST_CANDIDATES, MOST_VECTORS = 8, 10, 4
 HOPELESS = 1.4
-"""A candidate whose estimated time exceeds the choice's by this factor is not compiled."""
+"""A candidate is not compiled if its estimated time exceeds that of the choice by this factor."""
 
 VARIED = 1.02
-"""Cost of variants in unrolling, copies and padding, which the model does not estimate: they rank right after the
-choice.
+"""Relative cost of variants in unrolling, copies and padding, which the model does not estimate: they rank right after
+the choice.
 """
 
 Shape = TypeVar("Shape", bound=tuple[int, ...])
@@ -24,10 +24,10 @@ Choice = TypeVar("Choice")
 def product_tiles(
     rows: int, vectors: int, depth: float, machine: Machine, *, distance: int = 0, widened: bool = False
 ) -> list[tuple[float, tuple[int, int]]]:
-    """The (rows, vectors) of a product's tiles that are worth sizing tasks for, with the cycles of all of them.
+    """The tiles (rows, vectors) of a product that are worth sizing tasks for, each with the cycles of the product.
 
-    distance: bytes between rows that are read along the depth; 0 where they are neighbors, or apart by an odd number of
-    cache lines.
+    distance: bytes between rows that are read along the depth; 0 if they are neighbors or an odd number of cache lines
+    apart.
     """
     return cheapest_tiles(
         (
@@ -47,7 +47,7 @@ def sized(
     machine: Machine,
     variants: Callable[[Choice], Iterable[Choice]] = lambda choice: (),
 ) -> tuple[Choice, ...]:
-    """Parameters worth trying, best first: tiles with (tasks, cycles) as `sizes` gives them, then `variants`."""
+    """Parameters worth trying, best first: tiles with the (choice, tasks, cycles) from `sizes`, then `variants`."""
     options: list[tuple[float, Choice]] = []
     for cycles, tile in tiles:
         found = sizes(cycles, *tile)
@@ -58,7 +58,7 @@ def sized(
 def best(
     options: Iterable[tuple[float, Choice]], variants: Callable[[Choice], Iterable[Choice]] = lambda choice: ()
 ) -> tuple[Choice, ...]:
-    """The cheapest parameters, best first, and `variants` of the choice right after it."""
+    """The cheapest parameters, best first, with `variants` of the choice right after it."""
     ranked = sorted(options, key=lambda option: option[0])
     if not ranked:
         raise ValueError(f"no tile of this problem fits {SCRATCH_LIMIT} bytes of scratch")
@@ -70,7 +70,7 @@ def best(
 
 
 def cheapest_sizes(options: Iterable[tuple[float, int, Choice]]) -> list[tuple[float, Choice]]:
-    """Of one tile's (cost, tasks, parameters) the cheapest, and the cheapest of those with far more or fewer tasks."""
+    """The cheapest of one tile's (cost, tasks, parameters), and the cheapest of those with far more or fewer tasks."""
     ranked = sorted(options, key=lambda option: option[0])
     others = [option for option in ranked if not ranked[0][1] < 2 * option[1] < 4 * ranked[0][1]]
     return [(total, parameters) for total, _, parameters in (*ranked[:1], *others[:1])]

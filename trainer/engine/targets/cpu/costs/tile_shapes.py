@@ -1,8 +1,8 @@
-"""What tiles of AMX's registers cost, for the cost model: nothing here was measured, the figures are Intel's.
+"""The cost of tiles in AMX registers, for the cost model. Nothing here was measured; the figures are Intel's.
 
-A product of two registers takes 16 cycles and gives its result after 52, loading one takes 8 (Intel 64 and IA-32
-Architectures Optimization Reference Manual, chapter on AMX), so two parts of the rows by two vectors keep the products
-busy.
+A product of two registers takes 16 cycles, its result has a latency of 52 cycles, and loading a register takes 8 (Intel
+64 and IA-32 Architectures Optimization Reference Manual, chapter on AMX). Two parts of the rows by two vectors
+therefore keep the products busy.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from trainer.engine.targets.cpu.kernels import tile_registers
 MOST_VECTORS = 4
 PRODUCT_CYCLES, PRODUCT_LATENCY, LOAD_CYCLES = 16, 52, 8
 STALLED_SHARE = 0.1
-"""How much of the loads is not hidden behind the products, as for vectors."""
+"""Fraction of the loads that the products do not hide, as for vectors."""
 
 CONFIGURE_CYCLES = 150
 SUM_CYCLES = 4
-"""Of one stored vector of a sum: into memory, back, through the epilogue."""
+"""Cycles per stored vector of a sum: to memory, back, and through the epilogue."""
 
 CALL_CYCLES = 40
 APART = 1 << 20
-"""Elements between rows of pixels: so many that their distance never is that of the pixels."""
+"""Elements between rows of pixels, so large that it never equals the distance between pixels."""
 
 
 def heights(total: int) -> list[int]:
-    """How many rows a tile may have: whole registers, or equal parts of all rows."""
+    """Possible numbers of rows of a tile: whole registers, or equal parts of all rows."""
     most = 4 * tile_registers.ROWS
     whole = {min(total, tile_registers.ROWS * parts) for parts in range(1, 5)}
     return sorted(whole | {-(-total // parts) for parts in range(1, 9) if -(-total // parts) <= most})
 
 
 def cycles(cuts: Sequence[list[tuple[int, int]]], vectors: list[tuple[int, int]], steps: int, runs: float) -> float:
-    """Cycles of tiles: `cuts` lists (size, how many) of each row axis, `vectors` of columns; `runs` of steps."""
+    """Cycles of tiles: `cuts` lists (size, count) of each row axis, `vectors` of columns; `runs`: runs of steps."""
     total = 0.0
     for shape in itertools.product(*cuts, vectors):
         sizes = tuple(size for size, _ in shape)

@@ -11,16 +11,16 @@ from trainer.engine.targets.ir.operand import Operand
 from trainer.engine.targets.ir.writer import Integer, Typed, Writer, mangled, vector
 
 PREFETCHED_BYTES = 4096
-"""How far ahead large inputs are asked for where the body is long: the processor's own prefetching ends at each page,
-which costs tanh and gelu a tenth (half as far gives three hundredths less). Short bodies of one or two inputs
-are faster without.
+"""Prefetch distance for large inputs of long bodies: hardware prefetching ends at each page, which costs tanh and gelu
+a tenth (half the distance gains three hundredths less). Short bodies of one or two inputs are faster without software
+prefetching.
 """
 
 _ALL, _MASK, _WIDE = "splat (i1 true)", vector("i1", LANES), vector("i64", LANES)
 
 
 def mask_of(active: int, lanes: int) -> str:
-    """A constant vector of i1: the first `active` lanes."""
+    """A constant i1 vector in which the first `active` lanes are true."""
     return "<" + ", ".join(f"i1 {'true' if lane < active else 'false'}" for lane in range(lanes)) + ">"
 
 
@@ -31,8 +31,8 @@ def _mask(active: int | str, lanes: int) -> Typed:
 def load_vector(
     writer: Writer, dtype: DType, pointer: str, lanes: int, active: int | str | None = None, *, alignment: int = 0
 ) -> str:
-    """Load `lanes` elements, of the memory type, of which the first `active` may be read, or those of a mask (None:
-    all); the others are zero. Whole vectors lie at multiples of `alignment` bytes (0: of an element's).
+    """Loads `lanes` elements of the memory type. Only the first `active`, or those of a mask, are read (None: all); the
+    others are zero. Whole vectors are aligned to `alignment` bytes (0: to the element size).
     """
     kind = memory_type(dtype, lanes)
     if active is None or active == lanes:
@@ -45,10 +45,10 @@ def store_vector(
     writer: Writer, dtype: DType, value: str, pointer: str, lanes: int, active: int | str | None = None, *,
     alignment: int = 0, streamed: bool = False,
 ) -> None:  # fmt: skip
-    """Store the first `active` of `lanes` elements, or those of a mask (None: all).
+    """Stores the first `active` of `lanes` elements, or those of a mask (None: all).
 
-    Whole vectors lie at multiples of `alignment` bytes (0: of an element's). `streamed`: whole vectors, which begin at
-    a multiple of 64 bytes or of their size, go past the caches.
+    Whole vectors are aligned to `alignment` bytes (0: to the element size). `streamed`: whole vectors, aligned to 64
+    bytes or to their size, bypass the caches.
     """
     kind = memory_type(dtype, lanes)
     if active is None or active == lanes:
@@ -56,7 +56,7 @@ def store_vector(
         past = ", !nontemporal !1" if streamed else ""
         writer.emit(f"store {kind} {value}, ptr {pointer}, align {alignment}{past}")
         return
-    if active == 1:  # LLVM 22 makes of a masked store of one truncated lane a store of the lane before truncation
+    if active == 1:  # LLVM 22 turns a masked store of one truncated lane into a store of the untruncated lane
         element = MEMORY[dtype.name]
         lane = writer.value(f"extractelement {kind} {value}, i64 0")
         writer.emit(f"store {element} {lane}, ptr {pointer}, align {dtype.itemsize}")
@@ -66,7 +66,7 @@ def store_vector(
 
 
 class Elements:
-    """Elements of one type in memory, and vectors of 64 bytes of them, through one writer."""
+    """Writes loads and stores of 64-byte vectors of elements of one type, through one writer."""
 
     def __init__(self, writer: Writer, dtype: DType) -> None:
         self.writer, self.dtype = writer, dtype
@@ -78,16 +78,16 @@ class Elements:
         return self.writer.pointer(base, offset, self.element)
 
     def load(self, base: str, offset: Integer = 0, active: int | str | None = None) -> str:
-        """As `load_vector`."""
+        """Loads a vector, as `load_vector` does."""
         return load_vector(self.writer, self.dtype, self.at(base, offset), self.lanes, active)
 
     def store(self, value: str, base: str, offset: Integer = 0, active: int | str | None = None) -> None:
-        """As `store_vector`."""
+        """Stores a vector, as `store_vector` does."""
         store_vector(self.writer, self.dtype, value, self.at(base, offset), self.lanes, active)
 
 
 def row_value(writer: Writer, operand: Operand, place: str, lanes: int = LANES) -> str:
-    """What a broadcast operand has along a whole row: its one element on every lane."""
+    """The value of a broadcast operand for a whole row: its one element on every lane."""
     if operand.index and operand.dtype.is_float:
         bits = f"i{8 * operand.dtype.itemsize}"
         number = place if bits == "i64" else writer.value(f"trunc i64 {place} to {bits}")
@@ -105,8 +105,8 @@ def load_operand(
 ) -> str:
     """The elements of a part, in the compute type; lanes outside its mask hold 0 or some other element of the row.
 
-    `prefetched`: the cache lines that are wanted some vectors later are asked for. Other than LANES are only whole
-    vectors of a contiguous operand.
+    `prefetched`: the cache lines of some vectors later are prefetched. Only whole vectors of a contiguous operand may
+    have a lane count other than LANES.
     """
     if operand.inner == "broadcast":
         return row_value(writer, operand, place)
@@ -124,7 +124,7 @@ def load_operand(
 
 
 def row_values(writer: Writer, inputs: Sequence[Operand], places: Sequence[str], lanes: int = LANES) -> dict[int, str]:
-    """By number the values of the inputs that don't move along the innermost dimension."""
+    """The values of the inputs that are constant along the innermost dimension, by input number."""
     return {
         number: row_value(writer, operand, places[number], lanes)
         for number, operand in enumerate(inputs)
@@ -136,7 +136,7 @@ def load_inputs(
     writer: Writer, inputs: Sequence[Operand], known: Mapping[int, str], places: Sequence[str], part: Part,
     strides: Sequence[Sequence[Integer]], *, prefetched: bool = False,
 ) -> list[str]:  # fmt: skip
-    """The elements of a part of each input, but those that are `known`."""
+    """The elements of a part of each input; `known` values are reused."""
     return [
         known[number]
         if number in known
@@ -148,7 +148,7 @@ def load_inputs(
 def store_operand(
     writer: Writer, operand: Operand, place: str, part: Part, value: str, stride: Integer = 1, *, streamed: bool = False
 ) -> None:
-    """Store the elements of a part, which are of the compute type."""
+    """Stores the elements of a part, given in the compute type."""
     raw = narrow(writer, value, operand.dtype, part.lanes)
     if operand.inner != "contiguous":
         _store_strided(writer, operand.dtype, place, stride, part, raw)
@@ -158,13 +158,13 @@ def store_operand(
 
 
 def prefetch(writer: Writer, pointer: str, level: int = 3, *, written: bool = False) -> None:
-    """Ask for the cache line at `pointer`: 3 for the nearest cache, 2 for the one behind it; `written`: to store it."""
+    """Prefetches the cache line at `pointer` into the nearest cache (3) or the next one (2); `written`: for a store."""
     purpose = str(int(written))
     writer.intrinsic("prefetch.p0", "void", ("ptr", pointer), ("i32", purpose), ("i32", str(level)), ("i32", "1"))
 
 
 def gather(writer: Writer, dtype: DType, pointers: str) -> str:
-    """The elements at LANES pointers, in the compute type. Every lane is read, so every pointer must be good."""
+    """The elements at LANES pointers, in the compute type. Every lane is read, so every pointer must be valid."""
     kind = memory_type(dtype)
     places, mask = (vector("ptr", LANES), pointers), (_MASK, _ALL)
     raw = writer.intrinsic(f"masked.gather.{mangled(kind)}.v{LANES}p0", kind, places, mask, (kind, "poison"))
@@ -172,7 +172,7 @@ def gather(writer: Writer, dtype: DType, pointers: str) -> str:
 
 
 def scatter(writer: Writer, dtype: DType, value: str, pointers: str, mask: str | None) -> None:
-    """Store the lanes of `mask`, which are of the memory type, at LANES pointers."""
+    """Stores the lanes of `mask`, given in the memory type, at LANES pointers."""
     kind = memory_type(dtype)
     places = (vector("ptr", LANES), pointers)
     writer.intrinsic(f"masked.scatter.{mangled(kind)}.v{LANES}p0", "void", (kind, value), places, (_MASK, mask or _ALL))
@@ -189,9 +189,9 @@ def _index_values(writer: Writer, operand: Operand, place: str, stride: Integer,
 
 
 def _load_strided(writer: Writer, dtype: DType, place: str, stride: Integer, part: Part) -> str:
-    """LANES elements `stride` apart, loaded one by one: as fast as the machine's gathers, on every machine.
+    """Loads LANES elements `stride` apart one by one, which is as fast as gather instructions on every machine.
 
-    Behind a mask the lanes past the end read the last element again.
+    With a mask, the lanes past the end read the last element again.
     """
     element, kind = MEMORY[dtype.name], memory_type(dtype)
     start = stepped(writer, element, place, part.position, stride)
@@ -211,7 +211,7 @@ def _load_strided(writer: Writer, dtype: DType, place: str, stride: Integer, par
 
 
 def _load_lanes(writer: Writer, dtype: DType, address: str, step: Callable[[int], Integer]) -> str:
-    """LANES elements, `step(lane)` elements after the one before."""
+    """Loads LANES elements, each `step(lane)` elements after the previous one."""
     element, total = MEMORY[dtype.name], "poison"
     for lane in range(LANES):
         if lane:

@@ -1,7 +1,7 @@
-"""Attention, forward: a block of queries against one block of keys after the other, with a running maximum and sum.
+"""Attention, forward: a block of queries with one block of keys after the other, with a running maximum and sum.
 
-Dao et al. 2022 (FlashAttention), Milakov & Gimelshein 2018 (online softmax). Queries lie along the lanes: keys and
-values are read as they are, one element for all lanes, maxima and sums need no step across lanes, and only the queries
+Dao et al. 2022 (FlashAttention), Milakov & Gimelshein 2018 (online softmax). The lanes are queries: keys and values are
+read in their memory layout, one element for all lanes; maxima and sums need no operation across lanes; only the queries
 and the output are transposed, once each.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: addresses of query, key, value, the options'
@@ -34,13 +34,13 @@ def words_of(first: tuple[str, ...], operands: tuple[str, ...], last: tuple[str,
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """out and log_sum of queries, keys and values; `spec.strides` are query's, key's, value's and out's."""
+    """Computes out and log_sum from query, key and value; `spec.strides` are those of query, key, value and out."""
 
     spec: AttentionSpec
 
     @property
     def block(self) -> int:
-        """Queries of a task."""
+        """Number of queries of a task."""
         return min(BLOCK, self.spec.padded(self.spec.rows))
 
     @property
@@ -49,7 +49,7 @@ class Attention:
 
     @property
     def areas(self) -> tuple[int, ...]:
-        """Transposed queries, scores, transposed output, maxima, sums, factors, a spare row, and paired values."""
+        """Sizes of transposed queries, scores, transposed output, maxima, sums, factors, a spare row, paired values."""
         spec, block = self.spec, self.block
         places = spec.padded(spec.value_width)
         turned, paired = spec.terms(spec.width) * block, spec.terms(BLOCK) * places if spec.pairs else 0
@@ -127,7 +127,7 @@ class _Forward(Blocks):
         return w.module(name, scratch=True)
 
     def _visible(self, rows: Integer) -> tuple[Integer, Integer]:
-        """The keys that some query of the block sees: from a block's first one to an end."""
+        """The range of keys that some query of the block attends to; its start is the first key of a block."""
         spec, w = self.spec, self.w
         low: Integer = 0
         high: Integer = spec.keys
@@ -139,7 +139,7 @@ class _Forward(Blocks):
         return low, high if isinstance(high, str) else str(high)
 
     def _adjust(self, place: Integer, count: Integer, rows: Integer) -> None:
-        """Add biases and slopes, and leave out what is outside of the window, where there is any of that."""
+        """Adds biases and slopes, and masks scores outside the window, where the specification has these."""
         spec, w = self.spec, self.w
         if self._has_rows_of_bias:
             self._add_rows_of_bias(place, count, rows)
@@ -159,7 +159,7 @@ class _Forward(Blocks):
 
     @property
     def _has_rows_of_bias(self) -> bool:
-        """Whether each query has biases that are neighbors along the keys."""
+        """Whether each query has biases that are contiguous along the keys."""
         return "bias" in self.spec.operands and self.spec.bias[3] == 1 and self.spec.bias[2] != 0
 
     @property
@@ -167,7 +167,7 @@ class _Forward(Blocks):
         return "bias" in self.spec.operands and not self._has_rows_of_bias
 
     def _add_rows_of_bias(self, place: Integer, count: Integer, rows: Integer) -> None:
-        """Squares of the bias transposed: gathering its lanes takes longer than the product of the scores."""
+        """Adds transposed squares of the bias: gathering its lanes takes longer than the product of the scores."""
         spec, w = self.spec, self.w
         source = self.at("bias", spec.bias, self.batch, self.head, self.row, place)
         for width, _ in w.cut(0, count, BLOCK, block_totals(spec.keys, BLOCK)):
@@ -195,7 +195,7 @@ class _Forward(Blocks):
                 self.memory.store(score, self.scores, there)
 
     def _normalize(self, place: Integer, count: Integer) -> None:
-        """Scores to exponentials; new maxima and sums, and what earlier sums are multiplied by."""
+        """Converts scores to exponentials; updates maxima and sums, and computes the factors of earlier sums."""
         w, f, memory, kind = self.w, self.f, self.memory, self.memory.kind
         old = [memory.load(self.top, start) for start in self.vectors]
         with w.loop(0, count, 1, [(kind, value) for value in old]) as row:
@@ -229,7 +229,7 @@ class _Forward(Blocks):
     def _exponentials_with_dropout(
         self, place: Integer, count: Integer, shifts: list[str], sums: list[str]
     ) -> list[str]:
-        """As without dropout; a draw is for four keys, a quarter of a block apart."""
+        """The exponentials and their sums with dropout; a draw covers four keys, a quarter of a block apart."""
         spec, w, f, memory, kind = self.spec, self.w, self.f, self.memory, self.memory.kind
         quarter, wide = BLOCK // 4, vector("i64", self.lanes)
         if count != BLOCK:
@@ -264,7 +264,7 @@ class _Forward(Blocks):
         return self.w.value(f"mul {wide} {line}, splat (i64 {step})")
 
     def _finish(self, rows: Integer) -> None:
-        """What the output is divided by, as a factor, and the logarithms of the sums."""
+        """Computes the reciprocals of the sums as factors of the output, and the logarithms of the sums."""
         w, f, memory, spec = self.w, self.f, self.memory, self.spec
         dense = (spec.heads * spec.rows, spec.rows, 1)
         target = self.at("log_sum", dense, self.batch, self.head, self.row)

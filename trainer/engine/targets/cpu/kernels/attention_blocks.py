@@ -1,12 +1,12 @@
-"""What the kernels of attention share: their specification, blocks of products and transposes, and what a query sees.
+"""Shared parts of the attention kernels: the specification, blocks of products, transposes, and the masking of scores.
 
-Numerics class: keys in blocks of 64 from the first on. Each score is one chain of fused multiply-adds along the width,
-from zero. Within a block each sum over keys or queries is such a chain, too; sums of blocks are added in their order.
-Block sizes and the grid of tasks come from the shape alone, so tiles and threads leave the bits alone.
+Numerics class: keys are in blocks of 64 from the first on. Each score is one chain of fused multiply-adds along the
+width, from zero. Each sum over keys or queries within a block is also such a chain; sums of blocks are added in order.
+Block sizes and the grid of tasks come from the shape alone, so tiles and threads don't change the bits.
 
-Operands of bfloat16 are multiplied in pairs (`products.py`): neighbors along what is summed, of the width as they lie,
-of the tokens once two rows are interleaved. A pair is an element of the size of a sum, so blocks are transposed and
-multiplied as those of float32 are. Weights and gradients of scores are rounded before they are paired.
+Operands of bfloat16 are multiplied in pairs (`products.py`) of neighbors along the reduction: along the width they are
+paired in memory, along the tokens two rows are interleaved first. A pair has the size of a sum's element, so blocks are
+transposed and multiplied like those of float32. Weights and gradients of scores are rounded before they are paired.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from trainer.engine.targets.ir.vectors import Floats, Integers
 from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 BLOCK = GROUP
-"""Number of keys, and maximum number of queries, of a block: scores of 16 KB in float32, which the nearest cache holds.
-"""
+"""Number of keys, and maximum number of queries, of a block: scores of 16 KB in float32 fit into the nearest cache."""
 
 Strides = tuple[int, ...]
 
@@ -40,10 +39,10 @@ Strides = tuple[int, ...]
 class AttentionSpec:
     """An attention, or its gradient: extents, and the strides of each operand in elements.
 
-    `strides` are those of query, key and value [B, heads, tokens, width], then the others' of the kernel; those of
-    width are 1 for what is read by vectors. A bias has its strides here, 0 where it is broadcast. `tile` is (rows,
-    vectors) of sums that registers hold. dtype: of sums; products: how operands are multiplied, and where these are
-    pairs, the strides of query, key, value and cotangent count them.
+    `strides` are those of query, key and value [B, heads, tokens, width], then those of the kernel's other operands;
+    along the width they are 1 for operands read by vectors. `bias` are the strides of the bias, 0 where it is
+    broadcast. `tile` is (rows, vectors) of sums that registers hold. `dtype` is that of sums. `products`: how operands
+    are multiplied; for pairs, the strides of query, key, value and cotangent count pairs.
     """
 
     dtype: DType
@@ -68,7 +67,7 @@ class AttentionSpec:
         return lanes_of(self.dtype)
 
     def padded(self, extent: int) -> int:
-        """`extent` in whole vectors."""
+        """`extent` rounded up to whole vectors."""
         return -(-extent // self.lanes) * self.lanes
 
     @property
@@ -77,17 +76,17 @@ class AttentionSpec:
         return self.products != "single"
 
     def terms(self, extent: int) -> int:
-        """Elements along what is summed: numbers, or pairs of them."""
+        """Elements along the reduction: numbers, or pairs of them."""
         return -(-extent // 2) if self.pairs else extent
 
     @property
     def masks(self) -> bool:
-        """Whether there is more to a score than the product."""
+        """Whether biases or slopes are added to the scores."""
         return bool({"bias", "slopes"} & {*self.operands})
 
 
 class Blocks:
-    """A kernel of attention while it is written."""
+    """Writes an attention kernel."""
 
     def __init__(self, spec: AttentionSpec, words: Sequence[str]) -> None:
         self.spec, self.w = spec, Writer()
@@ -108,7 +107,7 @@ class Blocks:
         return self.memory.at(self.address[name], offset)
 
     def areas(self, *sizes: int) -> list[str]:
-        """Parts of the scratch memory with these numbers of elements; "" for none."""
+        """Parts of the scratch memory with these numbers of elements; "" for 0."""
         found, offset = [], 0
         for size in sizes:
             found.append(self.memory.at("%scratch", offset) if size else "")
@@ -129,11 +128,11 @@ class Blocks:
         b_step: int, columns: int, output_step: int, heights: Iterable[int] = (), accumulate: bool = False,
         factor: float = 1.0, is_positive: bool = False,
     ) -> None:  # fmt: skip
-        """output[row, column] = factor · sum over steps of a[row, step] · b[step, column]; columns of both are
-        neighbors. Steps are of `terms`.
+        """output[row, column] = factor · sum over steps of a[row, step] · b[step, column]; columns of output and b are
+        contiguous. Steps count `terms`.
 
-        `rows` that are a register take one of the values `heights`. `accumulate`: the sums are added. `is_positive`:
-        zeros become positive.
+        If `rows` is a register, it takes one of the values `heights`. `accumulate`: the sums are added to the output.
+        `is_positive`: zeros become positive.
         """
         w, lanes = self.w, self.lanes
         tile_rows, tile_vectors = self.spec.tile
@@ -159,7 +158,7 @@ class Blocks:
                     run_tile(w, f"{name}_{height}x{width}_{active}", tile, places, values)
 
     def _with(self, operation: str, number: float) -> Epilogue:
-        """Sums and a number."""
+        """An epilogue that applies `operation` to the sums and a number."""
         if (operation, number) == ("multiply", 1):
             return Epilogue()
         dtype = self.spec.dtype
@@ -169,15 +168,15 @@ class Blocks:
     # Pairs
 
     def terms(self, count: Integer) -> Integer:
-        """As that of the specification, of a number that may be a register."""
+        """As `AttentionSpec.terms`, for a count that may be a register."""
         if isinstance(count, int):
             return self.spec.terms(count)
         return self.w.divide(self.w.add(count, 1), 2)[0] if self.spec.pairs else count
 
     def interleave(self, source: str, target: str, *, tokens: Integer, stride: int, width: int) -> None:
-        """target[pair, place] = elements `place` of tokens 2·pair and 2·pair + 1, of an odd number the last one twice.
+        """target[pair, place] = elements `place` of tokens 2·pair and 2·pair + 1; an odd last token repeats.
 
-        `stride` counts pairs; the target has as many places as whole vectors hold.
+        `stride` counts pairs; the places of the target are rounded up to whole vectors.
         """
         w, lanes, half = self.w, self.lanes, MEMORY["bfloat16"]
         with w.loop(0, self.terms(tokens)) as pair:
@@ -195,8 +194,8 @@ class Blocks:
                 self.memory.store(self._paired(*values), there, start)
 
     def pair_rows(self, matrix: str, *, rows: Integer, columns: int, totals: Iterable[int], rounded: str = "") -> None:
-        """Rounds rows of sums, and puts rows 2·pair and 2·pair + 1 where row `pair` was, as pairs; zeros follow an odd
-        number of rows, which is one of `totals`. `rounded` gets the rows as they are, rounded, BLOCK elements each.
+        """Rounds rows of sums and stores rows 2·pair and 2·pair + 1 in row `pair`, as pairs; zeros follow an odd number
+        of rows, which is one of `totals`. `rounded` receives the rounded rows unpaired, BLOCK elements each.
         """
         w, lanes, memory = self.w, self.lanes, self.memory
         for total in totals:
@@ -226,7 +225,7 @@ class Blocks:
                      pitch: int, factor: float = 1.0, accumulate: bool = False) -> None:  # fmt: skip
         """target[place, token] = factor · source[token, place], `pitch` elements between places.
 
-        Reads `pitch` tokens, of which those from `tokens` on repeat the last one. `accumulate`: the target's are added.
+        Reads `pitch` tokens; those from `tokens` on repeat the last one. `accumulate`: adds to the target.
         """
         w, lanes = self.w, self.lanes
         with w.loop(0, pitch, lanes) as group:
@@ -258,9 +257,9 @@ class Blocks:
 
     def transpose_out(self, name: str, source: str, target: str, *, tokens: Integer, stride: int, width: int,
                       pitch: int, spare: str, factors: str = "") -> None:  # fmt: skip
-        """target[token, place] = source[place, token] · factors[token]; what is past `tokens` goes to `spare`.
+        """target[token, place] = source[place, token] · factors[token]; rows past `tokens` go to `spare`.
 
-        The source has as many places as whole vectors hold. Without factors zeros become positive.
+        The places of the source are rounded up to whole vectors. Without factors, zeros become positive.
         """
         w, lanes = self.w, self.lanes
         with w.loop(0, pitch, lanes) as group:
@@ -296,11 +295,11 @@ class Blocks:
         return self.w.function(name, parameters, build)
 
     def fill(self, target: str, count: Integer, value: str) -> None:
-        """`count` elements, whole vectors."""
+        """Stores `value` in `count` elements, in whole vectors."""
         with self.w.loop(0, count, self.lanes) as loop:
             self.memory.store(value, target, loop.index)
 
-    # What a query sees
+    # Masking of scores
 
     def is_limited(self, side: int) -> bool:
         """Whether the window has an end before (0) or after (1) a query's position."""
@@ -314,7 +313,7 @@ class Blocks:
         return self.whole.operation("add", broadcast(w, "i32", narrow, self.lanes), steps)
 
     def adjusted(self, score: str, distance: str, bias: str, slope: str) -> str:
-        """A score with its bias and slope, −inf outside of the window; `distance` is i32 lanes."""
+        """A score with its bias and slope, −inf outside the window; `distance` is i32 lanes."""
         w, f, whole = self.w, self.f, self.whole
         if bias:
             score = f.add(score, bias)
@@ -331,7 +330,7 @@ class Blocks:
         return score
 
     def slope(self, head: Integer) -> str:
-        """The slope of a head on every lane; "" without."""
+        """The slope of a head on every lane; "" without slopes."""
         if "slopes" not in self.spec.operands:
             return ""
         return self.scalar(self.memory.at(self.address["slopes"], head))
@@ -363,7 +362,7 @@ class Blocks:
         )  # fmt: skip
 
     def kept(self, index: str) -> Iterator[str]:
-        """For each output word at i64 lanes `index` of the generator which weights are kept, as masks."""
+        """Yields the mask of kept weights for each output word of the generator at i64 lanes `index`."""
         w = self.w
         words = []
         for name in ("key", "counter"):
@@ -379,11 +378,11 @@ class Blocks:
 
 
 def scratch_elements(spec: AttentionSpec, size: int) -> int:
-    """What an area of the scratch memory takes: whole cache lines."""
+    """Elements of an area of the scratch memory, rounded up to whole cache lines."""
     line = 64 // spec.dtype.itemsize
     return -(-size // line) * line
 
 
 def block_totals(extent: int, block: int) -> tuple[int, ...]:
-    """The sizes that blocks of an axis have."""
+    """The distinct sizes of the blocks of an axis."""
     return tuple(dict.fromkeys([*([block] if extent >= block else []), *([extent % block] if extent % block else [])]))

@@ -1,13 +1,13 @@
-"""The gradients of attention: a block of keys against one block of queries after the other, scores computed again.
+"""The gradients of attention: a block of keys with one block of queries after the other, with recomputed scores.
 
-Dao 2023 (FlashAttention-2). A task has all blocks of some keys of one key head, so the sums of keys and values stay in
-its scratch memory; those of queries are added in memory in the order of the blocks. Where there are few heads the keys
-are split among tasks, each with query sums of its own, which are added in order afterwards. Keys lie along the lanes:
-queries and cotangents are read as they are, one element for all lanes.
+Dao 2023 (FlashAttention-2). A task computes all blocks of some keys of one key head, so the sums for keys and values
+stay in its scratch memory; those for queries are added in memory in the order of the blocks. With few heads, the keys
+are split among tasks with separate query sums, which are added in order afterwards. The lanes are keys: queries and
+cotangents are read in their memory layout, one element for all lanes.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: addresses of query, key, value, cotangent, log_sum
-and delta (dense [B, H, M]), the options' operands, the gradients of query, key and value, and that of the scores where
-`spec.strides` has its strides, too. Scores outside of the window are not written.
+and delta (dense [B, H, M]), the options' operands, the gradients of query, key and value, and that of the scores if
+`spec.strides` includes its strides. Scores outside the window are not written.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from trainer.engine.targets.ir import mathematics
 from trainer.engine.targets.ir.writer import Integer, vector
 
 FEWEST_TASKS = 16
-"""Tasks below which keys are split: enough for the threads of a desktop, and few enough sums to add."""
+"""Number of tasks below which keys are split: enough for the threads of a desktop, with few sums to add."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionGradient:
-    """Gradients of query, key and value, or of the scores, too; `spec.strides` are those of query, key, value,
+    """Gradients of query, key and value, optionally also of the scores; `spec.strides` are those of query, key, value,
     cotangent and the gradients.
     """
 
@@ -41,18 +41,18 @@ class AttentionGradient:
 
     @property
     def blocks(self) -> int:
-        """Blocks of keys."""
+        """Number of blocks of keys."""
         return -(-self.spec.keys // BLOCK)
 
     @property
     def splits(self) -> int:
-        """Tasks that share the keys of a head."""
+        """Number of tasks that share the keys of a head."""
         needed = -(-FEWEST_TASKS // (self.spec.batch * self.spec.groups))
         return -(-self.blocks // self.share) if needed > 1 else 1
 
     @property
     def share(self) -> int:
-        """Blocks of keys of a task."""
+        """Number of blocks of keys of a task."""
         needed = -(-FEWEST_TASKS // (self.spec.batch * self.spec.groups))
         return -(-self.blocks // min(needed, self.blocks))
 
@@ -62,8 +62,8 @@ class AttentionGradient:
 
     @property
     def areas(self) -> tuple[int, ...]:
-        """Transposed keys and values, the sums of both, weights, gradients of scores, a spare row, and of bfloat16
-        paired keys, queries and cotangents and rounded gradients of scores.
+        """Sizes of transposed keys and values, the sums of both, weights, gradients of scores, a spare row, and for
+        bfloat16 of paired keys, queries and cotangents and rounded gradients of scores.
         """
         spec = self.spec
         widths = spec.padded(spec.width), spec.padded(spec.value_width)
@@ -123,7 +123,7 @@ class _Backward(Blocks):
                 self.memory.store(self.f.constant(0.0), target, start, active)
 
     def _block(self, place: Integer) -> None:
-        """A block of keys against all queries that see some of them."""
+        """Processes a block of keys with all queries that attend to some of them."""
         spec, w, f = self.spec, self.w, self.f
         _, key, value, _, _, to_key, to_value = spec.strides[:7]
         if spec.keys < BLOCK:
@@ -153,7 +153,7 @@ class _Backward(Blocks):
                                spare=self.spare)  # fmt: skip
 
     def _seeing(self) -> tuple[Integer, Integer]:
-        """The queries that see some key of the block: from a block's first one to an end."""
+        """The range of queries that attend to some key of the block; its start is the first query of a block."""
         spec, w = self.spec, self.w
         low: Integer = 0
         high: Integer = spec.rows
@@ -166,7 +166,7 @@ class _Backward(Blocks):
         return low, str(high)
 
     def _pair(self, head: Integer, row: Integer) -> None:
-        """A block of keys and a block of queries."""
+        """Processes a block of keys with a block of queries."""
         spec, w = self.spec, self.w
         query, key, _, cotangent, to_query = spec.strides[:5]
         if spec.rows < BLOCK:
@@ -213,7 +213,7 @@ class _Backward(Blocks):
         )  # fmt: skip
 
     def _differentiate(self, head: Integer, row: Integer, rows: Integer) -> None:
-        """Scores to weights, and gradients of the weights to those of the scores."""
+        """Converts scores to weights, and gradients of the weights to those of the scores."""
         spec, w = self.spec, self.w
         position = w.add(self.first_place, row)
         conditions = []
@@ -285,7 +285,7 @@ class _Backward(Blocks):
                 memory.store(f.multiply(gradient, scale), self.gradients, there)
 
     def _store_keys(self, value: str, target: str, start: int) -> None:
-        """Store the lanes that are keys, of those from `start` on in the block."""
+        """Stores the lanes from `start` on in the block that are keys."""
         w, keys = self.w, self.spec.keys
         if keys % BLOCK == 0:
             self.memory.store(value, target)
@@ -298,7 +298,7 @@ class _Backward(Blocks):
                     self.memory.store(value, target, 0, min(self.lanes, count - start))
 
     def _bias(self, base: str, start: int) -> str:
-        """The biases of a query and the keys from `start` on in the block; past the last key anything but a fault."""
+        """The biases of a query and the keys from `start` on in the block; past the last key, anything but a fault."""
         spec = self.spec
         if spec.bias[3] != 1 or (spec.keys > BLOCK and spec.keys % BLOCK):
             return self.bias_lanes(base, spec.bias[3], start, 0, self.count)
@@ -306,7 +306,7 @@ class _Backward(Blocks):
         return self.memory.load(base, start, active) if active > 0 else self.f.constant(0.0)
 
     def _kept_keys(self, head: Integer, row: Integer) -> dict[int, str]:
-        """Which weights of a query are kept, by vectors of keys; a draw is for four keys, a quarter block apart."""
+        """Masks of a query's kept weights, by vector of keys; a draw covers four keys, a quarter of a block apart."""
         spec, w = self.spec, self.w
         quarter, wide = BLOCK // 4, vector("i64", self.lanes)
         line = w.add(w.multiply(w.add(w.multiply(self.batch, spec.heads), head), spec.rows), row)

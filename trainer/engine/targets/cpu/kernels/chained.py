@@ -1,8 +1,8 @@
-"""Several loops over the same rows as one kernel: a task does its block of rows of the first, then of the second, ...
+"""Several loops over the same rows as one kernel: a task runs its block of rows through each loop in order.
 
-What one loop leaves of a block of rows is still in the cache when the next one reads it. Arguments: for each part, how
-many of its tasks a block of rows takes, then the words of its argument block; then, for each word of `scratch`, bytes
-that a block of rows takes there. Task t does the tasks [t * count, (t + 1) * count) of each part.
+A loop's results for a block of rows are still in the cache when the next loop reads them. Arguments: for each part, the
+number of its tasks per block of rows, then the words of its argument block; then, for each word of `scratch`, the bytes
+per block of rows in the scratch. Task t runs the tasks [t * count, (t + 1) * count) of each part.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trainer.engine.targets.ir.writer import Writer, internal, joined
 
 @dataclass(frozen=True, slots=True)
 class ChainedKernel:
-    """The loops, in order; `scratch`: words that are no addresses, but offsets of the block's rows in the scratch."""
+    """The loops in order; `scratch`: words that hold offsets of the block's rows in the scratch, not addresses."""
 
     kernels: tuple[LoopKernel, ...]
     scratch: tuple[int, ...] = ()
@@ -47,10 +47,10 @@ def render(kernel: ChainedKernel, parts: Sequence[Callable[[str], str]], name: s
 
 
 def _with_scratch(writer: Writer, kernel: ChainedKernel, total: int) -> str:
-    """A copy of the arguments in which the words of `scratch` are addresses: of where row 0 would lie."""
+    """Returns a copy of the arguments whose `scratch` words are addresses: those at which row 0 would be."""
     copy = writer.value(f"alloca [{total} x i64], align 64")
     block = (("ptr", copy), ("ptr", "%arguments"), ("i64", str(8 * total)), ("i1", "false"))
-    writer.intrinsic("memcpy.inline.p0.p0.i64", "void", *block)  # no call: a kernel's object needs no other
+    writer.intrinsic("memcpy.inline.p0.p0.i64", "void", *block)  # no call: a kernel's object file needs no other
 
     for number, place in enumerate(kernel.scratch):
         before = writer.value(f"mul i64 %task, {word(writer, total + number)}")

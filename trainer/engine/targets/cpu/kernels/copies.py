@@ -1,4 +1,4 @@
-"""Copying what a task reads into its scratch: rows, and windows of channels-last images."""
+"""Copies a task's inputs into its scratch: rows, and windows of channels-last images."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from trainer.engine.targets.ir.expression import MEMORY
 from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 APPLIED_VECTORS = 4
-"""Vectors of a pixel that a prologue handles in one turn of its loop."""
+"""Vectors of a pixel that a prologue handles in one iteration of its loop."""
 
 
 def define_copy(writer: Writer, dtype: DType) -> str:
-    """Define `copy(target, source, count)`: `count` contiguous elements, in vectors; none where `count` is negative."""
+    """Defines `copy(target, source, count)`: copies `count` contiguous elements, in vectors; none if it is negative."""
     return _define_stream(writer, dtype, "copy", True)
 
 
 def define_clear(writer: Writer, dtype: DType) -> str:
-    """Define `clear(target, count)`: zeros; nothing where `count` is negative."""
+    """Defines `clear(target, count)`: writes `count` zeros; none if it is negative."""
     return _define_stream(writer, dtype, "clear", False)
 
 
@@ -56,7 +56,7 @@ def copy_columns(
     w: Writer, dtype: DType, target: str, source: str, rows: Integer, pitches: tuple[int, int], vectors: int,
     active: int,
 ) -> None:  # fmt: skip
-    """Copy the first vectors of each row; of the last vector `active` lanes, then zeros.
+    """Copies the first `vectors` vectors of each row; the last vector has `active` lanes, then zeros.
 
     pitches: elements between rows of the target and of the source.
     """
@@ -81,9 +81,9 @@ def copy_columns(
 class Window:
     """How a window of channels-last images is copied into scratch.
 
-    Of each pixel's `channels`, the first `taken` from the given address on; scratch has `pixel`, `row` and `image`
-    elements between neighbors. `chunk`: it has `pixel` channels of the whole window, and the next ones this many
-    elements further (0: all channels of a pixel). `steps`: distances of the rows and columns that are copied.
+    The first `taken` of each pixel's `channels` from the given address on are copied. In scratch, neighbors are
+    `pixel`, `row` and `image` elements apart. `chunk`: scratch holds `pixel` channels of the whole window, the next
+    ones this many elements further (0: all channels of a pixel). `steps`: distances of the copied rows and columns.
     """
 
     dtype: DType
@@ -98,10 +98,10 @@ class Window:
 
 
 def define_apply(writer: Writer, window: Window, prologue: Epilogue) -> str:
-    """Define `apply(target, source, operands…, count)`: `count` neighboring pixels, each element by the prologue.
+    """Defines `apply(target, source, operands…, count)`: the prologue on each element of `count` neighboring pixels.
 
-    Pixel by pixel: a column of them would walk memory in strides, and what belongs to a channel stays in the nearest
-    cache.
+    The loop runs pixel by pixel: a loop along a column of pixels would read memory with strides, and the operands of
+    the channels stay in the nearest cache.
     """
     element, lanes = MEMORY[window.dtype.name], lanes_of(window.dtype)
     operands = OperandPointers.parameters(prologue)
@@ -131,7 +131,7 @@ def define_apply(writer: Writer, window: Window, prologue: Epilogue) -> str:
 
 
 def _define_chunks(writer: Writer, window: Window, prologue: Epilogue) -> str:
-    """Define `chunks(target, source, operands…, count)`: `apply` where scratch has chunks of channels.
+    """Defines `chunks(target, source, operands…, count)`: `apply` for scratch with chunks of channels.
 
     Vectors are as wide as a chunk: AVX2's masked stores are slow.
     """
@@ -166,7 +166,7 @@ def _define_chunks(writer: Writer, window: Window, prologue: Epilogue) -> str:
 
 
 def _define_clear_chunks(writer: Writer, window: Window) -> str:
-    """Define `clear_chunks(target, count)`: zeros for `count` elements, whole pixels, of each chunk."""
+    """Defines `clear_chunks(target, count)`: writes zeros to `count` elements, whole pixels, of each chunk."""
     element, size = MEMORY[window.dtype.name], window.dtype.itemsize
 
     def build(inner: Writer) -> None:
@@ -182,8 +182,8 @@ def _define_clear_chunks(writer: Writer, window: Window) -> str:
 
 
 def inside(w: Writer, first: Integer, count: Integer, extent: int, step: int = 1) -> tuple[Integer, Integer, Integer]:
-    """Where the part of [first, first + count) that lies in [0, extent) begins and ends, and where the whole ends; with
-    a `step`, of `count` places from `first` on that are so far apart.
+    """The start and end of the part of [first, first + count) inside [0, extent), and the end of the whole; with a
+    `step`, of `count` places from `first` on that are `step` apart.
     """
     stop = w.add(first, w.multiply(count, step))
     if step > 1:
@@ -200,9 +200,9 @@ def copy_window(
     w: Writer, window: Window, source: str, images: tuple[Integer, Integer], rows: tuple[Integer, Integer],
     columns: tuple[Integer, Integer], applied: OperandPointers | None = None, scratch: str = "%scratch",
 ) -> None:  # fmt: skip
-    """Copy images [start, stop), and of each the window of (first, count) rows and columns; zeros beyond the image.
+    """Copies the window of (first, count) rows and columns from each of images [start, stop); zeros beyond the image.
 
-    What lies inside goes through the prologue of `applied`, whose pointers belong to the element at `source`.
+    The prologue of `applied` applies to elements inside the image; its pointers belong to the element at `source`.
     """
     element = MEMORY[window.dtype.name]
     clear = _define_clear_chunks(w, window) if window.chunk else define_clear(w, window.dtype)

@@ -1,4 +1,4 @@
-"""Sorting rows that are too long for a thread's scratch memory, or alone: many tasks pass over digit by digit."""
+"""Radix sort of rows too long for a thread's scratch memory, or of a long single row: many tasks share each pass."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from trainer.engine.targets.ir.writer import Integer, Writer
 
 @dataclass(frozen=True, slots=True)
 class DigitPass(KeyedRows):
-    """One pass over one digit of rows that many tasks sort together, a chunk of a row each.
+    """One pass over one digit: many tasks sort the same rows, with a chunk of a row each.
 
-    The first pass reads x, the last writes y; between them keys and, with `places`, indices (int32) are rows of dense
-    arrays. Three kernels make a pass: `CountDigits`, `PlaceDigits` and `MoveDigits`.
+    The first pass reads x and the last writes y. Between passes, keys and, with `places`, indices (int32) are rows of
+    dense arrays. A pass consists of three kernels: `CountDigits`, `PlaceDigits` and `MoveDigits`.
     """
 
     number: int
 
     @property
     def chunk(self) -> int:
-        """Elements of a chunk: the shape alone decides."""
+        """Elements of a chunk, determined by the shape alone."""
         return max(16384, -(-self.length // 16))
 
     @property
@@ -47,11 +47,11 @@ class DigitPass(KeyedRows):
         return self.rows * self.chunks * self.digits.count
 
     def dense(self, writer: Writer, base: str, element: str, row: Integer) -> Line:
-        """The row of that number of an array between passes."""
+        """Row number `row` of a dense array between passes."""
         return Line(base, element).later(writer, writer.multiply(row, self.length))
 
     def source(self, writer: Writer, base: str, row: Integer) -> Callable[[Integer], str]:
-        """What gives the key at a place of the row."""
+        """Returns a function from a place in the row to its key."""
         if self.number:
             line = self.dense(writer, base, self.keys.element, row)
             return lambda place: line.load(writer, place)
@@ -59,14 +59,14 @@ class DigitPass(KeyedRows):
         return lambda place: self.keys.encode(writer, line.load(writer, place))
 
     def part(self, writer: Writer) -> tuple[Integer, str, str]:
-        """A task's row, and where its chunk begins and ends."""
+        """The row of a task, and the start and end of its chunk."""
         row, chunk = writer.divide("%task", self.chunks)
         return row, *bounds(writer, chunk, self.chunk, self.length)
 
 
 @dataclass(frozen=True, slots=True)
 class CountDigits:
-    """How often each digit is in each chunk. Addresses: (keys or x, counters [rows, chunks, digits])."""
+    """Counts each digit in each chunk. Addresses: (keys or x, counters [rows, chunks, digits])."""
 
     of: DigitPass
 
@@ -88,7 +88,7 @@ class CountDigits:
 
 @dataclass(frozen=True, slots=True)
 class PlaceDigits:
-    """Where each chunk's elements of each digit begin. Addresses: (counters, places), both [rows, chunks, digits]."""
+    """Starts of each chunk's elements of each digit. Addresses: (counters, places), both [rows, chunks, digits]."""
 
     rows: int
     chunks: int
@@ -114,10 +114,10 @@ class PlaceDigits:
 
 @dataclass(frozen=True, slots=True)
 class MoveDigits:
-    """Elements moved into the order of a digit.
+    """Moves elements into the order of a digit.
 
-    Addresses: (keys or x, places[, indices]) and what is written: y, or keys[, indices]. The first pass reads no
-    indices. A chunk's places are copied to the scratch, where they count on.
+    Addresses: inputs (keys or x, places[, indices]), then outputs (y, or keys[, indices]). The first pass reads no
+    indices. A chunk's places are copied to the scratch and incremented there.
     """
 
     of: DigitPass

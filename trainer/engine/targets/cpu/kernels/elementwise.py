@@ -1,7 +1,7 @@
 """Kernels without a reduction: a body evaluated at every point of the space, vectorized along the innermost dimension.
 
-Rows are walked with one division per run of rows. Where every strided input is contiguous along the next dimension out
-(a transposing copy), tiles of 16x16 are transposed through a scratch that stays in the first-level cache.
+Rows are traversed with one division per run of rows. If every strided input is contiguous along the next outer
+dimension (a transposing copy), tiles of 16x16 are transposed through a scratch that stays in the first-level cache.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from trainer.engine.targets.ir.expression import LANES, render_body, widen
 from trainer.engine.targets.ir.writer import Integer, Writer
 
 INTERLEAVED = 2 * LANES
-"""Elements that a loop past the caches takes at once: two of each instruction, whole cache lines stored."""
+"""Elements per iteration of a loop with streaming stores: two of each instruction, and whole cache lines stored."""
 
 INTERLEAVED_APPROXIMATIONS = 4 * LANES
-"""As INTERLEAVED, where a function is approximated: tanh in the first-level cache takes 2.9 ns for 16, not 3.1."""
+"""As INTERLEAVED, if a function is approximated: tanh in the first-level cache takes 2.9 ns for 16, not 3.1."""
 
 PREFETCHED_ARRAYS = 3
-"""Inputs from which on a short body prefetches too: Adam's update at 1.07 of a copy's speed instead of 1.03."""
+"""Number of inputs from which a short body also prefetches: Adam's update at 1.07 of a copy's speed, not 1.03."""
 
 
 def render(kernel: LoopKernel, name: str) -> str:
@@ -53,7 +53,7 @@ def render(kernel: LoopKernel, name: str) -> str:
                 masked = bool(tiled) and len(kernel.body) > 8
                 _render_row(writer, kernel, arguments, places, 0, arguments.sizes[-1], masked)
     if kernel.streamed:
-        writer.emit("fence seq_cst")  # streaming stores are ordered by nothing less
+        writer.emit("fence seq_cst")  # no weaker fence orders streaming stores
     return writer.module(name)
 
 
@@ -61,7 +61,7 @@ def _render_row(
     writer: Writer, kernel: LoopKernel, arguments: loops.Arguments, places: Sequence[str], start: Integer,
     stop: Integer, masked: bool = False,
 ) -> None:  # fmt: skip
-    """Positions [start, stop) of the row whose operands begin at `places`."""
+    """Writes positions [start, stop) of the row whose operands begin at `places`."""
 
     arrays = sum(operand.inner == "contiguous" and not operand.index for operand in kernel.inputs)
     prefetched = kernel.streamed and (approximates(kernel.body) or arrays >= PREFETCHED_ARRAYS)
@@ -85,7 +85,7 @@ def _render_row(
 
 
 def approximates(body: Sequence[Instruction]) -> bool:
-    """Whether a body has a function of some tens of instructions in it."""
+    """Whether a body contains a function that takes tens of instructions."""
     return any(instruction.operation in mathematics.MAXIMUM_ULP for instruction in body)
 
 
@@ -93,7 +93,7 @@ def _compute(
     writer: Writer, kernel: LoopKernel, arguments: loops.Arguments, loaded: Sequence[str], places: Sequence[str],
     part: loops.Part,
 ) -> None:  # fmt: skip
-    """The body on loaded operands, and the stores of its outputs."""
+    """Writes the body on loaded operands, and the stores of its outputs."""
     values = render_body(writer, kernel.body, loaded, part.lanes)
     for number, (instruction, operand) in enumerate(kernel.outputs, len(kernel.inputs)):
         stride = arguments.strides[number][-1]
@@ -101,7 +101,7 @@ def _compute(
 
 
 def tiled_operands(kernel: LoopKernel) -> list[int]:
-    """Inputs in memory that are strided along the innermost dimension, where all outputs are contiguous."""
+    """Inputs in memory that are strided along the innermost dimension; none unless all outputs are contiguous."""
     if any(operand.inner != "contiguous" for _, operand in kernel.outputs):
         return []
     return [n for n, operand in enumerate(kernel.inputs) if operand.inner == "strided" and not operand.index]
@@ -110,9 +110,9 @@ def tiled_operands(kernel: LoopKernel) -> list[int]:
 def _render_tiles(
     writer: Writer, kernel: LoopKernel, arguments: loops.Arguments, run: loops.Run, scratch: dict[int, str]
 ) -> loops.Run:
-    """Does the rows of `run` that fill tiles of LANES rows; returns those that are left.
+    """Writes the rows of `run` that fill tiles of LANES rows; returns the remaining rows.
 
-    Applies where every operand in `scratch` has stride 1 from row to row, known at run time; else all are left.
+    Applies if every operand in `scratch` has stride 1 from row to row, known at run time; else all rows remain.
     """
     fits = "true"
     for number in scratch:

@@ -18,12 +18,12 @@ class OperandPointers:
 
     @classmethod
     def load(cls, writer: Writer, epilogue: Epilogue, word: int) -> OperandPointers:
-        """Read them from the argument block, from `word` on."""
+        """Reads the addresses from the argument block, from `word` on."""
         return cls(epilogue, tuple(writer.argument(word + i) for i in range(len(epilogue.operands))))
 
     @classmethod
     def parameters(cls, epilogue: Epilogue) -> OperandPointers:
-        """The parameters of a function inside the kernel that is handed them."""
+        """The addresses as parameters of a function inside the kernel."""
         return cls(epilogue, tuple(f"%operand{number}" for number in range(len(epilogue.operands))))
 
     @property
@@ -32,7 +32,7 @@ class OperandPointers:
         return [("ptr", base) for base in self.bases]
 
     def at(self, writer: Writer, element: Integer, channel: Integer) -> list[str]:
-        """Where each operand's part begins for a tile whose output begins at `element`, and columns at `channel`."""
+        """The start of each operand's part for a tile whose output begins at `element` and columns at `channel`."""
         offsets = {"same": element, "channel": channel, "scalar": 0}
         return [
             writer.pointer(base, offsets[operand.addressing], MEMORY[operand.dtype.name])

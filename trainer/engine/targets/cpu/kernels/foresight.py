@@ -1,8 +1,8 @@
-"""How the tiles of a task ask for memory that is read after them, a little at each step of their sums.
+"""Software prefetching: the tiles of a task prefetch memory that is read after them, a little at each step of a sum.
 
-A processor follows few streams by itself and none beyond a page, and it holds few requests at a time: what a whole tile
-or the copy of a window reads at once from memory, it waits for. Measured on Zen 4, from memory: weight gradients of 1x1
-a tenth to a fifth faster, 3x3 of 32 channels, whose windows are copied, an eighth.
+Hardware prefetchers follow few streams and none beyond a page, and few requests are in flight at a time. A tile, or the
+copy of a window, that reads from memory all at once therefore stalls. Measured on Zen 4, from memory: 1x1 weight
+gradients are a tenth to a fifth faster, those of 3x3 with 32 channels, whose windows are copied, an eighth.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from trainer.engine.targets.ir.writer import Integer, Writer
 
 GRAIN = 4
-"""Elements by which steps differ in what they ask for: cache lines hold several grains."""
+"""Granularity, in elements, of the prefetches of a step; a cache line holds several grains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """A window of `rows` rows, `pitch` elements from one to the next.
+    """A window of `rows` rows, `pitch` elements apart.
 
-    `share` tiles ask for a row, and each of the `steps` of a tile's sum for `step` elements.
+    `share` tiles prefetch a row, and each of the `steps` steps of a tile's sum prefetches `step` elements.
     """
 
     rows: int
@@ -31,22 +31,22 @@ class Foresight:
 
     @classmethod
     def of(cls, rows: int, width: int, pitch: int, tiles: int, steps: int) -> Foresight:
-        """Divides rows of `width` elements among this many tiles."""
+        """Divides rows of `width` elements among `tiles` tiles."""
         share, steps = max(1, tiles // rows), max(1, steps)
         return cls(rows, pitch, share, GRAIN * -(-width // (GRAIN * share * steps)), steps)
 
     def trimmed(self, width: int) -> Foresight:
-        """The same, but a row of `width` elements is asked for by no more tiles than it takes at this step."""
+        """A copy in which only as many tiles prefetch a row of `width` elements as this `step` requires."""
         return replace(self, share=min(self.share, -(-width // (self.step * self.steps))))
 
     def part(self, w: Writer, tile: Integer) -> Integer:
-        """Where the part of a tile, counted from 0, begins."""
+        """The offset of the part of a tile; tiles are counted from 0."""
         row, part = w.divide(tile, self.share)
         return w.add(w.multiply(w.minimum(row, self.rows - 1), self.pitch), w.multiply(part, self.step * self.steps))
 
 
 def tile_number(w: Writer, place: Sequence[Integer], tiles: Sequence[tuple[int, int]]) -> Integer:
-    """The number of the tile that begins at `place`; `tiles` are its extents and how many a task has, by axis."""
+    """The number of the tile that begins at `place`; `tiles` has (extent of a tile, tiles of a task) for each axis."""
     number: Integer = 0
     for index, (extent, count) in zip(place, tiles, strict=True):
         number = w.add(w.multiply(number, count), w.divide(index, extent)[0])

@@ -1,4 +1,4 @@
-"""Weighted sums of a few rows of a table each, as of the pixels around a place; shapes and strides are baked in."""
+"""Weighted sums of a few table rows each, for example the pixels around a point; shapes and strides are baked in."""
 
 from __future__ import annotations
 

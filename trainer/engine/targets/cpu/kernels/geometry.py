@@ -1,8 +1,8 @@
-"""What a convolution reads and writes, brought to one form that the forward pass and the input gradient share.
+"""The geometry of a convolution, in one form that the forward pass and the input gradient share.
 
 Both are correlations: output pixel i of a phase sums, over its taps t, input pixel `start + i * step + t * tap_step`.
-The forward pass has one phase. The input gradient of stride s has one for each residue of the pixel modulo s along
-each axis: there only every (s / gcd(s, dilation))-th tap meets a pixel of dy, and its outputs lie s apart.
+The forward pass has one phase. The input gradient with stride s has one phase for each residue of the pixel modulo s
+along each axis: in it, only every (s / gcd(s, dilation))-th tap reads a pixel of dy, and the outputs are s apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Direction = Literal["forward", "input_gradient", "weight_gradient"]
 Pair = tuple[int, int]
 
 RSCK = (2, 3, 1, 0)
-"""The order of a weight's logical axes [K, C/groups, R, S] in memory, slowest first, that the templates like best."""
+"""The templates' preferred memory order of a weight's logical axes [K, C/groups, R, S], slowest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,15 @@ class ConvolutionSpec:
 
     Activations are dense and channels-last in memory; weights are dense with their axes in `weight_order`. `padding` is
     ((top, bottom), (left, right)). `packed`: the weights are in panels (`convolution.pack_spec`); only the forward
-    pass with weights in RSCK order can do without. The epilogue works on the result: y, the gradient of x, or the
-    gradient of w. The prologue works on the elements of x (in the input gradient: of dy) while a task's window of
-    them is copied into scratch, before padding is written; `dtype` is what it is handed and what it gives.
+    pass with weights in RSCK order works without panels. The epilogue applies to the result: y, the gradient of x, or
+    the gradient of w. The prologue applies to the elements of x (in the input gradient: of dy) while a task's window of
+    them is copied into scratch, before padding is written; its input and output have `dtype`.
 
-    pairs: both operands are bfloat16 and `dtype`, that of sums and results, is float32. Pairs are neighbors along what
-    is summed: channels of a group in the forward pass, filters of a group in the input gradient (an even number of
-    them, and the weights packed), images in the weight gradient, whose operands `interleave.py` has brought together.
+    pairs: both operands are bfloat16; `dtype`, that of sums and results, is float32. Pairs are neighbors along the
+    reduction: channels of a group in the forward pass, filters of a group in the input gradient (an even number, with
+    packed weights), images in the weight gradient, whose operands are interleaved by `interleave.py`.
 
-    tiled: pairs are summed as AMX does, a numerics class of its own (`tile_registers.py`).
+    tiled: pairs are summed in the order of AMX, a separate numerics class (`tile_registers.py`).
 
     quads: the forward pass of 8-bit integers in quads of channels, and `dtype` is int32; `channels` counts quads.
     """
@@ -69,7 +69,7 @@ class ConvolutionSpec:
 
     @property
     def weights(self) -> int:
-        """How many weights there are."""
+        """Number of weights."""
         return math.prod(self.window) * (self.channels // self.groups) * self.filters
 
     @property
@@ -78,7 +78,7 @@ class ConvolutionSpec:
 
     @property
     def is_product(self) -> bool:
-        """Whether it is a matrix product: all pixels as one row."""
+        """Whether the convolution is a matrix product, with all pixels as one row."""
         return self.window == (1, 1) and self.strides == (1, 1) and not self.is_padded
 
     @property
@@ -107,7 +107,7 @@ class ConvolutionSpec:
 class AxisPhase:
     """One axis of a phase: `count` outputs from `output_start` on; `taps` taps, the first reading input `input_start`.
 
-    The tap t stands for the weight's tap `first + t * step`.
+    Tap t is the weight's tap `first + t * step`.
     """
 
     output_start: int
@@ -129,11 +129,11 @@ class Axis:
     tap_step: int
     phases: tuple[AxisPhase, ...]
     most_outputs: int = field(init=False)
-    """Outputs of the phase that has most."""
+    """Maximum number of outputs of a phase."""
     leaves_input: bool = field(init=False)
     """Whether some tap reads before the first or after the last input."""
 
-    def __post_init__(self) -> None:  # the cost model asks thousands of times
+    def __post_init__(self) -> None:  # the cost model reads both thousands of times
         object.__setattr__(self, "most_outputs", max(phase.count for phase in self.phases))
         leaves = any(
             phase.input_start < 0 or phase.input_start + self.span(phase.count, phase.taps) > self.extent
@@ -158,7 +158,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """The common form: channels are totals, `group_inputs` and `group_outputs` those of one group.
+    """The common form: `inputs` and `outputs` count all channels, `group_inputs` and `group_outputs` those of a group.
 
     Inputs are elements of the accumulator's size: channels, or pairs of them.
     """

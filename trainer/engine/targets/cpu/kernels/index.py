@@ -1,6 +1,6 @@
-"""Reading and adding at computed positions (`ir.indexing`), with shapes and strides baked in.
+"""Gathers and scatters at computed positions (`ir.indexing`), with shapes and strides baked in.
 
-Adding is deterministic: tasks share no element of the table, and each walks the indices in row-major order.
+Scatters are deterministic: tasks share no element of the table, and each visits the indices in row-major order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCATTER_PART = 64
 class IndexKernel(Indexing):
     """One indexed kernel. Addresses: gather (table, indices, dense); scatter (dense, indices, table).
 
-    A scatter of 16-bit floats adds into a float32 table; to round it is another kernel's work.
+    A scatter of 16-bit floats adds into a float32 table; another kernel rounds it.
     """
 
     __slots__ = ()
@@ -37,7 +37,7 @@ class IndexKernel(Indexing):
 
     @property
     def tasks(self) -> int:
-        """How many tasks the grid has; 0 where there is nothing to write."""
+        """Number of tasks in the grid; 0 if there is nothing to write."""
         split = _split(self)
         if split.row_count == 0 or split.width == 0 or (self.operation == "gather" and 0 in self.sizes):
             return 0
@@ -52,7 +52,7 @@ class IndexKernel(Indexing):
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """How the space is walked: rows of outer dimensions, a vector dimension, and those that may collide (adding)."""
+    """The traversal of the space: rows of outer dimensions, a vector dimension, and colliding dimensions (scatter)."""
 
     rows: tuple[int, ...]
     vector: int | None
@@ -86,7 +86,7 @@ def _split(kernel: IndexKernel) -> _Split:
 
 
 class _Index:
-    """One kernel while it is written. Operands are always (table, indices, dense), whatever the order of addresses."""
+    """Writes one kernel. Operands are always (table, indices, dense), regardless of the order of addresses."""
 
     def __init__(self, kernel: IndexKernel) -> None:
         self.kernel, self.split, self.writer = kernel, _split(kernel), Writer()
@@ -113,7 +113,7 @@ class _Index:
     def _points(
         self, bases: list[str], dimensions: Sequence[int], first: Integer, last: Integer
     ) -> Iterator[list[str]]:
-        """The places at each point of `dimensions` with flattened index in [first, last)."""
+        """Yields the places at each point of `dimensions` with flattened index in [first, last)."""
         sizes = [self.kernel.sizes[d] for d in dimensions] or [1]
         strides = [[strides[d] for d in dimensions] or [0] for strides in self.strides]
         arguments = loops.Arguments(self.operands, bases, sizes, strides)
@@ -121,7 +121,7 @@ class _Index:
             yield places
 
     def _scalar_index(self, place: str) -> str:
-        """The one index of a row, as i64."""
+        """The single index of a row, as i64."""
         element = MEMORY[self.kernel.index_dtype.name]
         raw = self.writer.value(f"load {element}, ptr {place}, align {self.kernel.index_dtype.itemsize}")
         return raw if element == "i64" else self.writer.value(f"sext {element} {raw} to i64")
@@ -133,7 +133,7 @@ class _Index:
         return self.writer.value(f"sext {vector('i32', LANES)} {raw} to {_WIDE}")
 
     def _held(self, index: str, kind: str) -> str:
-        """An index, or lanes of them, held within the axis."""
+        """An index, or lanes of them, clamped to the axis."""
         for name, bound in (("smax", 0), ("smin", self.kernel.axis_size - 1)):
             limit = str(bound) if kind == "i64" else splat("i64", str(bound))
             index = self.writer.apply(name, kind, index, limit)
@@ -172,7 +172,7 @@ class _Index:
             access.store_operand(writer, target, dense, part, value, step)
 
     def _scatter_row(self, places: list[str], start: Integer, stop: Integer) -> None:
-        """Clears the row's part of the table, then adds all that goes there."""
+        """Clears the row's part of the table, then adds all of its updates."""
         writer, kernel = self.writer, self.kernel
         table, dtype = places[0], kernel.table_dtype
         with loops.counted_loop(writer, 0, kernel.axis_size, 1, "axis") as axis:
@@ -196,14 +196,14 @@ class _Index:
 
     @property
     def _neutral(self) -> str:
-        """The literal with which an update is combined first; nothing for zeros."""
+        """The literal that the first update is combined with; "" for zero."""
         return "" if self.kernel.operation == "scatter_add" else self.kernel.neutral
 
     def _inside(self, index: str) -> str:
         return self.writer.value(f"icmp ult i64 {index}, {self.kernel.axis_size}")
 
     def _sum(self, table: str, update: str, lanes: int = LANES) -> str:
-        """table + update, or what else combines them, in the table's dtype; the update is in its own."""
+        """table + update, or another combination, in the table's dtype; the update has the kernel's dtype."""
         dtype = self.kernel.table_dtype
         addend = cast(self.writer, update, self.kernel.dtype, dtype, lanes)
         return combined(self.writer, COMBINING[self.kernel.operation], dtype, table, addend, lanes)
@@ -212,7 +212,7 @@ class _Index:
         return loops.stepped(self.writer, MEMORY[self.kernel.table_dtype.name], table, index, self.kernel.axis_stride)
 
     def _add_row(self, places: list[str], start: Integer, stop: Integer) -> None:
-        """One index for the whole row: a vector addition."""
+        """Adds a row with one index: a vector addition."""
         writer = self.writer
         index = self._scalar_index(places[1])
         operand = Operand(self.kernel.table_dtype, "contiguous")
@@ -224,7 +224,7 @@ class _Index:
                 access.store_operand(writer, operand, place, part, self._sum(old, update))
 
     def _add_lanes(self, places: list[str], start: Integer, stop: Integer) -> None:
-        """An index on each lane; lanes are different elements of the table, so they can't collide."""
+        """Adds with an index on each lane; lanes are different elements of the table, so they can't collide."""
         writer, dtype = self.writer, self.kernel.table_dtype
         for part in loops.vectors(writer, start, stop, "add"):
             index = self._index_vector(places[1], part)
@@ -238,7 +238,7 @@ class _Index:
             access.scatter(writer, dtype, self._sum(old, update), pointers, good)
 
     def _add_one(self, places: list[str]) -> None:
-        """A table without a vector dimension: one element at a time."""
+        """Adds to a table without a vector dimension, one element at a time."""
         writer, table_dtype, dtype = self.writer, self.kernel.table_dtype, self.kernel.dtype
         index = self._scalar_index(places[1])
         with writer.when(self._inside(index), "inside"):

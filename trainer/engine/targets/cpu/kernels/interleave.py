@@ -1,4 +1,4 @@
-"""Pairs of bfloat16 images, or of the halves of one, element by element, as the weight gradient reads them
+"""Interleaves pairs of bfloat16 images, or the two halves of one, element by element, for the weight gradient
 (`products.py`).
 
 The source is dense images; the destination holds a pair of neighbors for each element: [pairs][elements][2].
@@ -36,7 +36,7 @@ class PairHalf:
 
 @dataclass(frozen=True, slots=True)
 class InterleaveSpec:
-    """`pairs` of `elements`, whose sources lie `step` apart; with `is_odd` the last one's second half is zero."""
+    """`pairs` pairs of `elements` elements, sources `step` apart; `is_odd`: the last pair's second half is zero."""
 
     pairs: int
     elements: int
@@ -46,14 +46,14 @@ class InterleaveSpec:
 
     @classmethod
     def of_images(cls, images: int, elements: int) -> InterleaveSpec:
-        """Pairs of neighboring images, each of `elements`."""
+        """Pairs of neighboring images of `elements` elements each."""
         parts = PairHalf(0, 0, elements), PairHalf(elements, 0, elements)
         return cls(-(-images // 2), elements, 2 * elements, parts, images % 2 > 0)
 
     @classmethod
     def of_halves(cls, row: int, extent: int, rows: int, starts: tuple[int, int]) -> InterleaveSpec:
-        """Of one image of `extent` rows, `row` elements each, the `rows` rows from both `starts` on; rows that it does
-        not have are zero.
+        """Pairs of two parts of one image with `extent` rows of `row` elements: the `rows` rows from each of `starts`
+        on; rows outside the image are zero.
         """
 
         def part(start: int) -> PairHalf:
@@ -64,7 +64,7 @@ class InterleaveSpec:
 
     @property
     def size(self) -> int:
-        """Pairs that are written, each of the size of a float32."""
+        """Number of pairs written, each the size of a float32."""
         return self.pairs * self.elements
 
     @property
@@ -73,7 +73,7 @@ class InterleaveSpec:
 
     @property
     def tasks(self) -> int:
-        """Each covers a part of one pair of images."""
+        """Number of tasks; each covers a part of one pair of images."""
         return self.pairs * -(-self.elements // TASK_ELEMENTS)
 
     def render(self, name: str) -> str:
@@ -97,7 +97,7 @@ class InterleaveSpec:
 def _write(
     w: Writer, source: str, parts: tuple[PairHalf, PairHalf], target: str, start: Integer, stop: Integer, elements: int
 ) -> None:
-    """Elements [start, stop) of one pair of `elements`, run by run of those of which the same halves are read."""
+    """Writes elements [start, stop) of one pair of `elements`, split into runs for which the same halves are read."""
     places = sorted({0, elements, *(place for part in parts for place in (part.first, part.stop))})
     for begin, end in pairwise(places):
         images = [w.pointer(source, part.offset, "i16") if part.holds(begin, end) else "" for part in parts]

@@ -1,4 +1,4 @@
-"""Lines through memory: where a row of an array begins, and elements read from one line and stored along another."""
+"""Lines through memory: the start of a row of an array, and elements read from one line and stored along another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Elements of an LLVM integer type, `stride` of them apart, from `base` on."""
+    """Elements of an LLVM integer type from `base` on, `stride` elements apart."""
 
     base: str
     element: str
@@ -29,12 +29,12 @@ class Line:
         return writer.value(f"load {kind}, ptr {self.at(writer, place)}, align {self._alignment}")
 
     def store(self, writer: Writer, value: str, place: Integer, lanes: int = 1) -> None:
-        """Store an element, or a vector of them, from `place` on."""
+        """Stores an element, or a vector of them, from `place` on."""
         kind = self.element if lanes == 1 else vector(self.element, lanes)
         writer.emit(f"store {kind} {value}, ptr {self.at(writer, place)}, align {self._alignment}")
 
     def later(self, writer: Writer, places: Integer) -> Line:
-        """The line from `places` elements on."""
+        """The line that begins `places` elements further."""
         return Line(self.at(writer, places), self.element, self.stride)
 
     @property
@@ -46,7 +46,7 @@ def row_of(
     writer: Writer, base: str, element: str, number: Integer, shape: Sequence[int], axes: Sequence[int],
     strides: Sequence[int],
 ) -> str:  # fmt: skip
-    """Where the row-major `number`-th point of `axes` begins."""
+    """The address of point `number` of `axes`, in row-major order."""
     if not axes:
         return base
     places = decode(writer, number, [shape[axis] for axis in axes])
@@ -59,7 +59,7 @@ def row_of(
 def mapped(
     writer: Writer, count: Integer, source: Line, target: Line, change: Callable[[str, int], str] | None = None
 ) -> None:
-    """Store what `change(value, lanes)` makes of each element: by vectors where both lines are contiguous."""
+    """Stores `change(value, lanes)` of each element, in vectors if both lines are contiguous."""
     whole: Integer = 0
 
     def step(place: Integer, lanes: int) -> None:

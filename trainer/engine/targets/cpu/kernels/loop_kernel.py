@@ -20,8 +20,8 @@ class LoopKernel:
 
     Without `reduction`, `outputs[i]` is (instruction number, operand) stored at every point of the space.
     With it, (instruction number, operand) is the value reduced by `reduction.operations[i]`.
-    `streamed`: the outputs are stored past the caches. They are contiguous, and each row and task begins at a multiple
-    of 64 bytes.
+    `streamed`: the stores of outputs bypass the caches. Outputs are contiguous, and each row and task begins at a
+    multiple of 64 bytes.
     """
 
     rank: int
@@ -37,15 +37,15 @@ class LoopKernel:
 #   [I .. I+O)            addresses of outputs
 #   next `rank`           sizes of the iteration space, outermost first
 #   next I*rank           strides of each input in elements (operand-major)
-#   next O*rank           strides of each output in elements; along the reduced dimension: elements between partials of
-#   blocks
-#   next 1                `chunk`: element-wise: what one task covers; reduction: the block length (a multiple of 16)
-#   next 1                `grain`: reduction: kept parts that one task covers; element-wise kernels ignore it
+#   next O*rank           strides of each output in elements; along the reduced dimension: elements between the partials
+#                         of blocks
+#   next 1                `chunk`: element-wise: elements or rows per task; reduction: block length (a multiple of 16)
+#   next 1                `grain`: reduction: kept parts per task; element-wise kernels ignore it
 # Function: `void kernel(ptr arguments, i64 task)`.
 #   element-wise, rank 1: task covers elements [task*chunk, (task+1)*chunk) of the one dimension.
 #   element-wise, rank>1: task covers rows [task*chunk, (task+1)*chunk) of the flattened outer dimensions (all but the
 #   innermost).
-#   reduction: blocks = ceil(T/chunk); task = group * blocks + b; the task does block b of the kept parts
+#   reduction: blocks = ceil(T/chunk); task = group * blocks + b; the task reduces block b of the kept parts
 #     [group*grain, (group+1)*grain). row: kept part = flattened index of the outer dimensions (one row each).
 #     column: kept part = outer_flat * ceil(K/64) + column part of 64 elements of the innermost dimension (K elements).
 #     Output address of kept element k and block b: output + k's strides + b * (stride given for the reduced dimension).
@@ -53,7 +53,7 @@ class LoopKernel:
 
 
 def argument_words(kernel: LoopKernel) -> int:
-    """How many 64-bit words the argument block of `kernel` has."""
+    """Number of 64-bit words in the argument block of `kernel`."""
     operands = len(kernel.inputs) + len(kernel.outputs)
     return operands + kernel.rank + operands * kernel.rank + 2
 

@@ -1,6 +1,6 @@
-"""Loops that the element-wise and reduction kernels share: over vectors of a row, and over rows of a space.
+"""Loops shared by the element-wise and reduction kernels: over vectors of a row, and over rows of a space.
 
-Positions and sizes are unsigned here, and most of them known only when the kernel runs.
+Positions and sizes are unsigned here, and most of them are known only at run time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IOTA = {element: "<" + ", ".join(f"{element} {lane}" for lane in range(LANES)) +
 
 @dataclass
 class Arguments:
-    """The words of an argument block, loaded; operands are inputs, then outputs."""
+    """The loaded words of an argument block; operands are inputs, then outputs."""
 
     operands: Sequence[Operand]
     bases: Sequence[str]
@@ -37,7 +37,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class Part:
-    """A vector's part of a row: `lanes` elements from `position` on, only those of `mask` where there is one."""
+    """A vector's part of a row: `lanes` elements from `position` on, or only those of `mask`."""
 
     position: Integer
     mask: str | None = None
@@ -45,7 +45,7 @@ class Part:
 
 
 def load_arguments(writer: Writer, kernel: LoopKernel) -> Arguments:
-    """Read the whole argument block of `kernel` (what is not used costs nothing: it is never emitted)."""
+    """Reads the whole argument block of `kernel` (unused words cost nothing: LLVM removes their loads)."""
     operands = [*kernel.inputs, *(operand for _, operand in kernel.outputs)]
     position = 0
 
@@ -67,7 +67,7 @@ def word(writer: Writer, place: Integer, kind: str = "i64", block: str = "%argum
 
 
 def cursor_type(operand: Operand) -> str:
-    """A place in an operand is a pointer, or for an index operand the value itself."""
+    """The type of a place in an operand: a pointer, or for an index operand the value itself."""
     return "i64" if operand.index else "ptr"
 
 
@@ -77,7 +77,7 @@ def minimum(writer: Writer, a: Integer, b: Integer) -> str:
 
 
 def product(writer: Writer, sizes: Sequence[Integer]) -> Integer:
-    """All of one or more `sizes`, multiplied."""
+    """The product of one or more `sizes`."""
     total = sizes[0]
     for size in sizes[1:]:
         total = writer.value(f"mul i64 {total}, {size}")
@@ -85,13 +85,13 @@ def product(writer: Writer, sizes: Sequence[Integer]) -> Integer:
 
 
 def bounds(writer: Writer, number: Integer, size: Integer, total: Integer) -> tuple[str, str]:
-    """Where the part `number` of `total` cut into parts of `size` begins and ends."""
+    """The start and end of part `number` of `total`, cut into parts of `size`."""
     first = writer.value(f"mul i64 {number}, {size}")
     return first, minimum(writer, total, writer.value(f"add i64 {first}, {size}"))
 
 
 def guarded(writer: Writer, name: str, condition: str, inside: str = "head") -> tuple[str, str, str, str]:
-    """Begin a block that runs if `condition`; gives the names of the block before, its own, its last, the one after."""
+    """Begins a block that runs if `condition`; returns the names of the blocks before, head, latch and after."""
     before, head, latch, after = (writer.fresh(f"{name}.{part}.") for part in ("before", inside, "latch", "after"))
     writer.branch(before)
     writer.label(before)
@@ -144,15 +144,15 @@ def broadcast(writer: Writer, element: str, value: Integer, lanes: int = LANES) 
 
 
 def whole_vectors(writer: Writer, start: Integer, stop: Integer, lanes: int = LANES) -> str:
-    """Where the whole vectors of [start, stop) end."""
+    """The end of the whole vectors of [start, stop)."""
     length = writer.value(f"sub i64 {stop}, {start}")
     return writer.value(f"add i64 {start}, {writer.value(f'and i64 {length}, {-lanes}')}")
 
 
 def vectors(writer: Writer, start: Integer, stop: Integer, name: str, *, masked: bool = False) -> Iterator[Part]:
-    """Yield the parts of [start, stop), each inside the loop or branch where it is: whole vectors, then a masked one.
+    """Yields the parts of [start, stop), each inside its loop or branch: whole vectors, then a masked one.
 
-    `masked`: every vector is masked, which takes half the code, for loops that are seldom run.
+    `masked`: every vector is masked, which takes half the code, for loops that seldom run.
     """
     if masked:
         with counted_loop(writer, start, stop, LANES, name) as loop:
@@ -205,12 +205,12 @@ class Run:
     places: Sequence[str]
     """Each operand's place at the first row."""
     steps: Sequence[Integer]
-    """Each operand's elements between two rows."""
+    """Elements between two rows of each operand."""
 
 
 @contextmanager
 def each_run(writer: Writer, arguments: Arguments, dimensions: int, first: Integer, last: Integer) -> Iterator[Run]:
-    """Walk the flattened rows [first, last) of the leading `dimensions` (at least one), run by run."""
+    """Traverses the flattened rows [first, last) of the leading `dimensions` (at least one), run by run."""
     with counted_loop(writer, first, last, 0, "run", index="row") as loop:
         positions = decode(writer, loop.index, arguments.sizes[:dimensions])
         places = [
@@ -224,7 +224,7 @@ def each_run(writer: Writer, arguments: Arguments, dimensions: int, first: Integ
 
 @contextmanager
 def each_row(writer: Writer, arguments: Arguments, run: Run) -> Iterator[list[str]]:
-    """The operands' places at each row of `run`."""
+    """Yields the operands' places at each row of `run`."""
     before, head, latch, after = guarded(writer, "row", f"icmp ne i64 {run.count}, 0")
     following = f"%{writer.fresh('next')}"
     left = writer.value(f"phi i64 [ {run.count}, %{before} ], [ {following}, %{latch} ]", "left")
@@ -248,6 +248,6 @@ def each_row(writer: Writer, arguments: Arguments, run: Run) -> Iterator[list[st
 def each_point(
     writer: Writer, arguments: Arguments, dimensions: int, first: Integer, last: Integer
 ) -> Iterator[list[str]]:
-    """The operands' places at each of the flattened rows [first, last) of the leading `dimensions`."""
+    """Yields the operands' places at each of the flattened rows [first, last) of the leading `dimensions`."""
     with each_run(writer, arguments, dimensions, first, last) as run, each_row(writer, arguments, run) as places:
         yield places

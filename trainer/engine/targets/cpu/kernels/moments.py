@@ -1,8 +1,8 @@
-"""Merging the means and deviations of blocks, in block order, by Chan's formula (Chan, Golub & LeVeque 1979).
+"""Merges the means and deviations of blocks, in block order, by Chan's formula (Chan, Golub & LeVeque 1979).
 
 Function: `void name(ptr arguments, i64 task)`; a task covers TASK_COLUMNS kept elements. Argument words: addresses of
-the blocks' means and deviations ([blocks, kept] each), addresses of the mean and the deviations of all ([kept] each),
-then kept, length (reduced elements in all) and block (those of one block; the last one may hold fewer).
+the blocks' means and deviations ([blocks, kept] each), addresses of the total mean and deviations ([kept] each), then
+kept, length (all reduced elements) and block (reduced elements of one block; the last block may have fewer).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ TASK_COLUMNS = 256
 
 
 def merge_tasks(kept: int) -> int:
-    """How many tasks the grid has."""
+    """Number of tasks in the grid."""
     return -(-kept // TASK_COLUMNS)
 
 
 def render_merge(dtype: DType, name: str) -> str:
     """The module text of the kernel for statistics of `dtype` (float32 or float64).
 
-    With n elements so far and m in the next block, w = m / (n + m) and d the distance of its mean from the mean so far:
-    mean + d·w, and deviations + the block's + d²·(n·w).
+    With n elements so far and m in the next block, w = m / (n + m) and d the difference between its mean and the mean
+    so far, the merged values are mean + d·w, and deviations + the block's + d²·(n·w).
     """
     assert TASK_COLUMNS % LANES == 0
     writer = Writer()

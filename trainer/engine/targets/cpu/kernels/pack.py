@@ -1,9 +1,9 @@
-"""Packing the right-hand operand of a contraction into panels.
+"""Packs the right-hand operand of a contraction into panels.
 
 A packed operand is [batch][columns / lanes][depth][lanes], lanes = 64 bytes, zero-padded in the last panel; depth
-runs over blocks and nested levels in the order in which the contraction reduces. The layout depends on the problem
-alone, never on tiles, so that it can be made once for each update of the weights and shared by every kernel that
-reads them.
+runs over blocks and nested levels in the order in which the contraction reduces. The layout depends only on the
+problem, never on tiles. The operand is therefore packed once for each update of the weights and shared by every kernel
+that reads them.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [source address, destination address, words of
 the specification]. Extents and strides are words, so that one kernel packs operands of any size.
@@ -24,10 +24,10 @@ from trainer.engine.targets.ir.expression import MEMORY, lanes_of
 from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 ROWS, STRIP = 64, 32
-"""Rows of depth, and neighboring panels of a task: a panel alone reads far rows (33 MB: 3.2 ms, strips 1.6)."""
+"""Rows of depth and neighboring panels of a task: a single panel reads distant rows (33 MB: 3.2 ms, strips 1.6)."""
 
 STREAMED_BYTES = 8 << 20
-"""Panels from so many bytes on are stored past the caches, which would hold nothing else: no line is read first."""
+"""Size from which panels bypass the caches, which they would fill; streaming stores read no cache line first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class PackSpec:
-    """`batch` lists (extent, source stride) of independent matrices; the packed ones lie densely one after the
-    other.
+    """`batch` lists (extent, source stride) of independent matrices; the packed matrices are dense and consecutive.
 
     With `pair_stride` the source is bfloat16, all strides count its elements, and an element of the packed operand is a
     pair of them, `pair_stride` apart (`products.py`); `dtype` is float32, which has the size of a pair.
@@ -72,7 +71,7 @@ class PackSpec:
 
     @property
     def levels(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """The levels of each block that has any depth, as few as possible."""
+        """The levels of each block with nonzero depth, merged into as few as possible."""
         return tuple(merged(block.levels) for block in self.blocks if block.depth)
 
     @property
@@ -82,7 +81,7 @@ class PackSpec:
 
     @property
     def coded(self) -> PackKernel:
-        """What decides the code."""
+        """The part of the specification that determines the code."""
         neighbors = 2 if self.pair_stride else 1
         is_transposed = self.column_stride != 1 and self.pair_stride in (0, 1)
         return PackKernel(
@@ -101,7 +100,7 @@ class PackSpec:
 
     @property
     def tasks(self) -> int:
-        """One task for each panel, or for some rows of several panels side by side."""
+        """Number of tasks: one for each panel, or for some rows of several neighboring panels."""
         matrices = math.prod(extent for extent, _ in self.batch)
         if self.coded.is_strip:
             return matrices * -(-self.depth // ROWS) * -(-self.panels // STRIP)
@@ -137,11 +136,11 @@ def merged(levels: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class PackKernel:
-    """What decides the code of a packing; all else are words.
+    """The parameters that determine the code of a packing; all others are words.
 
     batch: the number of levels of independent matrices. is_row: columns are neighbors. pairs: 0, or for pairs of
-    bfloat16 1 where both are neighbors, else 2. blocks: for each how many levels it has, and whether the innermost are
-    neighbors to be transposed.
+    bfloat16, 1 if the two are neighbors, else 2. blocks: for each block, the number of its levels, and whether elements
+    along the innermost level are neighbors to be transposed.
     """
 
     dtype: DType
@@ -153,7 +152,7 @@ class PackKernel:
 
     @property
     def is_strip(self) -> bool:
-        """Whether rows are read as they lie, because columns are neighbors and rows are equally far apart."""
+        """Whether rows are read in their memory layout, because columns are neighbors and rows equally far apart."""
         return self.is_row and len(self.blocks) == 1 and self.blocks[0][0] == 1
 
     def render(self, name: str) -> str:
@@ -162,7 +161,7 @@ class PackKernel:
 
 
 class _Packing:
-    """A kernel while it is written; `memory` are packed elements, those of the source are of the type `element`."""
+    """Writes one kernel; `memory` accesses packed elements, and the source has elements of the type `element`."""
 
     def __init__(self, kernel: PackKernel) -> None:
         self.kernel, self.w = kernel, Writer()
@@ -191,15 +190,15 @@ class _Packing:
         else:
             self.write_panel()
         if kernel.is_streamed:
-            w.emit("fence seq_cst")  # streaming stores are ordered by nothing less
+            w.emit("fence seq_cst")  # no weaker fence orders streaming stores
         return w.module(name, scratch=True)
 
     def store(self, value: str, target: str) -> None:
-        """Store a row of a panel."""
+        """Stores a row of a panel."""
         store_vector(self.w, self.kernel.dtype, value, target, self.lanes, streamed=self.kernel.is_streamed)
 
     def matrix(self, index: Integer) -> Integer:
-        """Where a matrix begins in the source."""
+        """The offset of a matrix in the source."""
         offset: Integer = 0
         for extent, stride in reversed(self.matrices):
             index, place = self.w.divide(index, extent)
@@ -207,7 +206,7 @@ class _Packing:
         return offset
 
     def write_strip(self) -> None:
-        """ROWS rows of STRIP panels: each row is read as it lies."""
+        """Writes ROWS rows of STRIP panels; each row is read in its memory layout."""
         w, lanes, depth = self.w, self.lanes, self.depth
         [(first, [(_, stride)])] = self.blocks
         parts, strips = (
@@ -237,7 +236,7 @@ class _Packing:
                 move(here, there, whole, mask)
 
     def write_panel(self) -> None:
-        """A panel, which may be the last one of its matrix: columns that it lacks are zeros."""
+        """Writes a panel; columns that the last panel of a matrix lacks are zeros."""
         w, lanes = self.w, self.lanes
         matrix, panel = w.divide("%task", self.panels)
         first = w.multiply(panel, lanes)
@@ -288,7 +287,7 @@ class _Packing:
         return self.w.multiply(rows, self.lanes)
 
     def gathered(self, source: str, mask: str | None, columns: Sequence[Integer]) -> str:
-        """One row of a panel: the columns of the mask (None: all), then zeros; distant halves as two rows."""
+        """One row of a panel: the columns of the mask (None: all), then zeros; distant halves are read as two rows."""
         kernel = self.kernel
         if not kernel.pairs or (not kernel.is_row and kernel.pairs == 1):
             return self.row(kernel.dtype, source, mask, columns)
@@ -308,7 +307,7 @@ class _Packing:
         return masked(w, kind, self.lanes, str(mask), row)
 
     def define_transpose(self) -> str:
-        """Define `transpose(source, target, stride, active)` of a square, contiguous along depth in the source."""
+        """Defines `transpose(source, target, stride, active)` of a square, contiguous along depth in the source."""
         kernel, lanes = self.kernel, self.lanes
 
         def build(inner: Writer) -> None:
@@ -329,12 +328,12 @@ class _Packing:
 
 
 def masked(writer: Writer, kind: str, lanes: int, mask: str, value: str) -> str:
-    """The lanes of the mask, then zeros."""
+    """The lanes of `value` in the mask; the others are zeros."""
     return writer.value(f"select {vector('i1', lanes)} {mask}, {kind} {value}, {kind} zeroinitializer")
 
 
 def interleaved(writer: Writer, low: str, high: str) -> str:
-    """Sixteen pairs of which `low` and `high`, vectors of bfloat16, are the halves."""
+    """Sixteen pairs whose halves are `low` and `high`, vectors of bfloat16."""
     first, second = (writer.value(f"zext <16 x i16> {half} to <16 x i32>") for half in (low, high))
     shifted = writer.value(f"shl <16 x i32> {second}, splat (i32 16)")
     return writer.value(f"bitcast <16 x i32> {writer.value(f'or <16 x i32> {shifted}, {first}')} to <16 x float>")

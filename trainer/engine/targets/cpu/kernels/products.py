@@ -1,19 +1,19 @@
-"""How two elements of the accumulator's size are multiplied and added to a sum: numbers, or pairs and quads of smaller
-ones, which are neighbors along the reduction. So a contraction of these runs over half or a quarter as many elements,
-its specification counts them, and every template handles them as it does float32 and int32.
+"""Multiply-accumulate of two elements of the accumulator's size. An element is a number, or a pair or quad of smaller
+numbers that are neighbors along the reduction. A contraction of pairs or quads runs over half or a quarter as many
+elements: its specification counts elements, and every template handles them like float32 and int32.
 
-Pairs of bfloat16 are summed in float32: element 2k lies in the lower half, 2k + 1 in the upper. Numerics class: one
-chain of fused multiply-adds, started from zero; of each pair the odd element first. Products of two bfloat16 are exact
+Pairs of bfloat16 are summed in float32: element 2k is in the lower half, 2k + 1 in the upper. Numerics class: one chain
+of fused multiply-adds, started from zero; the odd element of each pair comes first. Products of two bfloat16 are exact
 in float32. AVX-512-BF16's VDPBF16PS is defined as those two multiply-adds with subnormal operands and results flushed
-to zero (Intel SDM, volume 2; found so on Zen 5); elsewhere both halves are widened to float32 by shifts. Where
-subnormals are flushed, as traced programs do, the two have the same bits. AMX sums in another order, a numerics class
-of its own: `tile_registers.py`.
+to zero (Intel SDM, volume 2; confirmed on Zen 5); elsewhere both halves are widened to float32 by shifts. Where
+subnormals are flushed, as in traced programs, both methods give the same bits. AMX sums in a different order, which is
+a separate numerics class: `tile_registers.py`.
 
 Quads of 8-bit integers are summed in int32; the left operand is signed or unsigned, the right operand (the weights)
-signed. Sums are exact modulo 2**32 and wrap, so every way has the same bits. AVX-512-VNNI's VPDPBUSD multiplies
+signed. Sums are exact modulo 2**32 and wrap, so every method gives the same bits. AVX-512-VNNI's VPDPBUSD multiplies
 unsigned by signed bytes and does not saturate (Intel SDM, volume 2). For a signed left operand, 128 is added by
-flipping the sign bits, and 128 times the right operand's sum is taken off again: that sum is one more row of the tile.
-Elsewhere bytes are widened by shifts.
+flipping the sign bits, and 128 times the right operand's sum is subtracted at the end: that sum is one more row of the
+tile. Elsewhere bytes are widened by shifts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.ir.writer import Writer
 
 Quads = Literal["", "unsigned", "signed"]
-"""Whether elements are quads of 8-bit integers, and what those of the left operand are."""
+"""Whether elements are quads of 8-bit integers ("": no), and the signedness of the left operand's."""
 
 Products = str
 """How elements are multiplied: "single" numbers of the accumulator's dtype; "native_pairs" by AVX-512-BF16's
@@ -38,7 +38,7 @@ OFFSET = "splat (i32 -2139062144)"
 
 
 class Multiplied(Protocol):
-    """What a contraction's specification says of the elements that it multiplies."""
+    """The properties of a contraction's specification that describe the elements it multiplies."""
 
     @property
     def packed(self) -> bool: ...
@@ -54,7 +54,7 @@ def products_of(spec: Multiplied, native: bool, tiles: bool = False) -> Products
     """The products of a kernel; `tiles`: by AMX.
 
     Raises:
-        ValueError: that would give other bits than the specification asks for.
+        ValueError: the bits would differ from those that the specification requires.
     """
     if tiles and not spec.packed:
         raise ValueError("tiles are multiplied with the right operand in panels")

@@ -1,8 +1,8 @@
-"""Rows of different lengths: which steps there are, and arrays that hold these alone.
+"""Rows of different lengths: a table of their steps, and packed arrays that hold only existing steps.
 
-Packed arrays [N, width] hold the steps that rows have one behind the other: all of step 0, all of step 1, …, within a
-step the rows in order of their lengths, the longest ones first. So the rows that have a step are the first ones of the
-step before it, and whatever is summed or multiplied ends at the number of steps, which only memory knows.
+Packed arrays [N, width] hold the existing steps consecutively: all rows of step 0, all rows of step 1, …, within a step
+the rows by length, longest first. The rows that have a step are therefore the first rows of the previous step. Sums
+and products end at the number of packed steps, which is known only at run time.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from trainer.engine.targets.cpu.kernels.tile import cut_columns
 from trainer.engine.targets.ir.writer import Integer, Writer
 
 SUMMED_ROWS, SUMMED_VECTORS = 256, 8
-"""Of a block of `RaggedSums`; vectors of sums that stay in registers."""
+"""Rows in a block of `RaggedSums`, and vectors of sums that stay in registers."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaggedRows:
-    """The table of rows of int32 lengths [batch], as int64: the rows, the longest ones first; for each step, and one
-    more, how many rows have it; and for each where the packed steps of it begin, so last how many there are in all.
-    Addresses: lengths, table.
+    """The int64 table of rows with int32 lengths [batch]: the rows, longest first; for each step, and one past the end,
+    the number of rows that have it; and for each of these the start of its packed steps, so the last start is the total
+    number of packed steps. Addresses: lengths, table.
     """
 
     batch: int
@@ -38,12 +38,12 @@ class RaggedRows:
 
     @property
     def counts(self) -> int:
-        """Where the numbers of rows begin."""
+        """The offset of the row counts in the table."""
         return self.batch
 
     @property
     def starts(self) -> int:
-        """Where the beginnings of steps do."""
+        """The offset of the steps' starts in the table."""
         return self.counts + self.steps + 1
 
     @property
@@ -51,7 +51,7 @@ class RaggedRows:
         return self.starts + self.steps + 1
 
     def render(self, name: str) -> str:
-        """The module text. Every pair of rows is compared, and every row with every step."""
+        """The module text. The kernel compares every pair of rows, and every row with every step."""
         writer = Writer()
         lengths, table = writer.argument(0), writer.argument(1)
 
@@ -87,11 +87,11 @@ class RaggedRows:
 
 @dataclass(frozen=True, slots=True)
 class RaggedCopy:
-    """Rows of `width` elements between an array [T, B, width] and a packed one, a task for each step.
+    """Copies rows of `width` elements between an array [T, B, width] and a packed one, with one task for each step.
 
-    "pack": the steps that rows have. "unpack": the reverse, and zeros. "before": the states that steps begin with,
-    packed: those of the step `neighbor` steps away, or of `edge` [B, width]. "first": from a packed array, whose rows
-    have `pitch` elements, each row's first step in the order of the scan, or zeros, [B, width].
+    "pack": packs the existing steps. "unpack": the reverse, with zeros for missing steps. "before": the packed states
+    that steps begin with: those of the step `neighbor` steps away, or the edge [B, width]. "first": each row's first
+    step in scan order, from a packed array to [B, width], or zeros.
     Addresses: source, table, target, and for "before" the edge.
     """
 
@@ -162,7 +162,7 @@ class RaggedCopy:
 
         is_start = writer.value(f"icmp eq i64 {time}, 0")
         if self.mode == "first":
-            if self.neighbor > 0:  # a reversed scan begins with the rows that have no later step
+            if self.neighbor > 0:  # in a reversed scan a row begins at its last step
                 each(known(writer.add(writer.add(time, 1), table.counts)), count, first)
             with writer.when(is_start):
                 if self.neighbor < 0:
@@ -177,8 +177,8 @@ class RaggedCopy:
 
 @dataclass(frozen=True, slots=True)
 class RaggedSums:
-    """Sums over rows of an array, `pitch` elements apart: of each block of SUMMED_ROWS in their order, [blocks, width].
-    Addresses: array, sums, and if `counted` that of the number of rows; blocks past it are zeros.
+    """Sums of an array's rows, `pitch` elements apart, in order within each block of SUMMED_ROWS rows: [blocks, width].
+    Addresses: array, sums, and if `counted` the number of rows; blocks past that number are zeros.
     """
 
     dtype: DType

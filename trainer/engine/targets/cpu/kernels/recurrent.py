@@ -1,16 +1,16 @@
-"""One time step of a recurrent scan, forward or back: a product with weights that stay where they are used, and what
-follows of it, fused. A repeat (`repeats.py`) walks it over all steps: thread t does the tasks t, t + threads, … of
+"""One time step of a recurrent scan, forward or backward: a product with weights that stay in the cache, fused with the
+cell computation after it. A repeat (`repeats.py`) runs it over all steps: thread t runs the tasks t, t + threads, … of
 every step, so the panels of a task stay in the cache of one core for the whole sequence.
 
-Weights lie as `pack` makes them, a matrix for each gate: [gate][vector of units][depth][lanes]. A panel is the same few
-vectors of units of all gates. The rows of a batch are multiplied by it some at a time; sums go through scratch memory,
-so what follows is written once, for one row. Numerics class "exact": one chain of fused multiply-adds for each element,
-ascending, started from zero; whatever is added comes after. Both sides are rounded to `precision` where there is one,
-and multiplied in pairs (`products.py`) where that is bfloat16.
+Weights are packed by `pack`, a matrix for each gate: [gate][vector of units][depth][lanes]. A panel is the same few
+vectors of units of all gates. It is multiplied by a few rows of the batch at a time; sums go through scratch memory, so
+the cell computation is written once, for one row. Numerics class "exact": one chain of fused multiply-adds for each
+element, ascending, started from zero; other terms are added afterwards. Both operands are rounded to `precision` if it
+is set, and multiplied in pairs (`products.py`) if it is bfloat16.
 
 Function: `void name(ptr arguments, i64 task, ptr scratch)`. Argument words: the time step, then the addresses of
-`operands`. Of ragged rows "rows" is the table of `ragged.py`; what the scan keeps for itself is packed, while states
-and outputs lie in the order of the rows.
+`operands`. For ragged rows, "rows" is the table of `ragged.py`; the scan's internal arrays are packed, while states and
+outputs are in the order of the rows.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from trainer.engine.targets.ir.writer import Integer, Writer
 
 _GATES = {"lstm": 4, "gru": 3}
 WIDE, NARROW = 24, 6
-"""Vectors of sums that stay in registers: of 32 and of 8, the others hold weights and a number of each row."""
+"""Vectors of sums that stay in registers, out of 32 and 8; the others hold weights and a number of each row."""
 
 _MOST_ROWS = 8
 _UNROLLED = 4
 _PACKED = frozenset({"x", "gates", "cells", "dx", "dp", "dhs"})
-"""Arrays that are packed where rows are ragged."""
+"""Arrays that are packed if rows are ragged."""
 
 _TASK_CYCLES = 4096
-"""Multiply-adds of vectors that are worth a barrier."""
+"""Vector multiply-adds of a task that are worth a barrier."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a row of the left operand lies: in `name`, whose rows have `width` elements, from `offset` on, `step` time
-    steps away; where there is no such step, in the row of the first states `edge` [B, width] ("" for zeros).
+    """The location of a row of the left operand: in `name`, whose rows have `width` elements, from `offset` on, `step`
+    time steps away; without such a step, in the row of the first states `edge` [B, width] ("" for zeros).
     """
 
     name: str
@@ -59,9 +59,9 @@ class Source:
 class ScanStep:
     """A step of `kind`: sums over `depth` for `units` units, each with its gates.
 
-    neighbor: how many steps away, in time, the states lie that a step of the scan itself began with; `with_states`:
-    an LSTM's output is its state (and comes from there on the way back), it has no projection. native: AVX-512-BF16's
-    instruction multiplies pairs. keeps: gates and cells are stored for the way back. accumulators: WIDE or NARROW.
+    neighbor: distance in time to the states that a step of the forward scan begins with. with_states: an LSTM has no
+    projection; its output is its state, also in the backward pass. native: AVX-512-BF16's instruction multiplies pairs.
+    keeps: gates and cells are stored for the backward pass. accumulators: WIDE or NARROW.
     """
 
     kind: Kind
@@ -85,7 +85,7 @@ class ScanStep:
 
     @property
     def unit_vectors(self) -> int:
-        """Vectors of units in a panel: wide panels ask less of the caches, narrow ones leave more to share."""
+        """Vectors of units in a panel: wide panels load less from the caches, narrow ones leave more to share."""
         lanes = lanes_of(self.dtype)
         if self.gates > 1:
             return 1
@@ -105,7 +105,7 @@ class ScanStep:
 
     @property
     def gate_vectors(self) -> int:
-        """Vectors of units, in panels that may have places left."""
+        """Vectors of units of a gate; the last panel may have unused places."""
         return -(-self.units // lanes_of(self.dtype))
 
     @property
@@ -119,8 +119,8 @@ class ScanStep:
 
     @property
     def rows(self) -> int:
-        """Rows that are multiplied at a time: what leaves the fewest places empty and loads the least. Loads weigh
-        little: the processor does them during multiply-adds (of 64 rows, 4 at a time take 3 % less time than 6).
+        """Rows that are multiplied at a time: the number with the fewest empty places and loads. Loads weigh little
+        because they overlap with multiply-adds (for 64 rows, 4 at a time take 3 % less time than 6).
         """
         together = self.vectors if self.accumulators == WIDE else 1
         most = min(_MOST_ROWS, self.accumulators // together, self.batch)
@@ -131,8 +131,8 @@ class ScanStep:
 
     @property
     def together(self) -> int:
-        """Vectors of a panel that are multiplied at a time. Few registers hold sums of many rows by one vector: fewer
-        rows by several would load the weights again for the other rows.
+        """Vectors of a panel that are multiplied at a time. With few registers, sums are of many rows by one vector:
+        fewer rows by several vectors would load the weights again for the other rows.
         """
         fitting = (count for count in range(1, self.vectors + 1) if self.rows * count <= self.accumulators)
         return max(count for count in fitting if self.vectors % count == 0)
@@ -148,12 +148,12 @@ class ScanStep:
 
     @property
     def has_outputs(self) -> bool:
-        """Whether it writes the layer's outputs."""
+        """Whether the step writes the layer's outputs."""
         return self.kind in ("tanh", "relu", "gru", "projection") or (self.kind == "lstm" and self.with_states)
 
     @property
     def scratch(self) -> int:
-        """Bytes: the sums of some rows, then these rows rounded to the precision."""
+        """Scratch bytes: the sums of some rows, then these rows rounded to the precision."""
         rounded = 0 if self.precision is None else self.rows * self.terms
         return (self.rows * self.vectors * lanes_of(self.dtype) + rounded) * self.dtype.itemsize
 
@@ -183,7 +183,7 @@ class ScanStep:
 
 
 class _StepWriter:
-    """One kernel while it is written."""
+    """Writes one kernel."""
 
     def __init__(self, kernel: ScanStep) -> None:
         self.kernel, self.writer = kernel, Writer()
@@ -221,7 +221,7 @@ class _StepWriter:
     # Rows.
 
     def _count_at(self, step: int) -> Integer:
-        """How many rows have the time step that is `step` away."""
+        """Number of rows that have the time step `step` steps away."""
         kernel, writer = self.kernel, self.writer
         if kernel.ragged and step >= 0:
             place = writer.add(self.time, self.table.counts + step)
@@ -232,18 +232,18 @@ class _StepWriter:
         return writer.value(f"select i1 {edge}, i64 0, i64 {kernel.batch}")
 
     def _row(self, place: Integer) -> Integer:
-        """The row of the batch at a place of the order."""
+        """The row of the batch at a place in the order of lengths."""
         if not self.kernel.ragged:
             return place
         return self.writer.value(f"load i64, ptr {self.writer.pointer(self.places['rows'], place, 'i64')}")
 
     def _select_row(self, place: Integer) -> None:
-        """Make the row at `place` the one that loads and stores address."""
+        """Selects the row at `place` for loads and stores."""
         self.place, self.row = place, self._row(place)
         self.tokens = {name: self._token(name, place, self.row) for name in ("y", "x")}
 
     def _token(self, name: str, place: Integer, row: Integer, step: int = 0) -> Integer:
-        """Which row of `name`, an array of all steps, belongs to a row of the batch `step` time steps away."""
+        """The row of `name`, an array of all steps, that belongs to a row of the batch `step` time steps away."""
         writer, time = self.writer, self.writer.add(self.time, step)
         if not self.kernel.ragged or name not in _PACKED:
             return writer.add(writer.multiply(time, self.kernel.batch), row)
@@ -256,7 +256,7 @@ class _StepWriter:
         return self.elements.at(self.places[name], self.writer.add(self.writer.multiply(token, width), offset))
 
     def _stepped(self, name: str, width: int, place: Integer, row: Integer, step: int, edge: str) -> str:
-        """As `_row_at_step`, or where there is no such step the row of `edge`."""
+        """As `_row_at_step`, or the row of `edge` if the step does not exist."""
         writer = self.writer
         there = writer.value(f"icmp slt i64 {place}, {self._count_at(step)}")
         first = self.places[edge or "zeros"]
@@ -265,7 +265,7 @@ class _StepWriter:
         return writer.value(f"select i1 {there}, ptr {self._row_at_step(name, width, place, row, step)}, ptr {first}")
 
     def _sources(self, block: Integer, active: Integer) -> list[str]:
-        """The left operand's rows; past the last one that one again."""
+        """The addresses of the left operand's rows; past the end, the last row repeats."""
         kernel, writer, source = self.kernel, self.writer, self.kernel.source
         found = []
         for number in range(kernel.rows):
@@ -280,7 +280,7 @@ class _StepWriter:
     # The product.
 
     def _weights(self, panel: Integer) -> list[str]:
-        """Where each vector of a panel lies; past the last one of units that one again."""
+        """The address of each vector of a panel; past the end of the units, the last vector repeats."""
         kernel, writer = self.kernel, self.writer
         found = []
         for gate in range(kernel.gates):
@@ -292,7 +292,7 @@ class _StepWriter:
         return found
 
     def _multiply(self, weights: Sequence[str], block: Integer, active: Integer) -> None:
-        """Put the sums of some rows into the scratch."""
+        """Stores the sums of some rows in the scratch."""
         kernel, writer, elements, kind = self.kernel, self.writer, self.elements, self.floats.type
         rows = self._sources(block, active)
         if kernel.precision is not None:
@@ -331,7 +331,7 @@ class _StepWriter:
         return found
 
     def _rounded(self, row: str, number: int) -> str:
-        """A row rounded to the precision, in the scratch."""
+        """Rounds a row to the precision, into the scratch; returns its address there."""
         kernel, writer, elements = self.kernel, self.writer, self.elements
         assert kernel.precision is not None
         target = elements.at("%scratch", kernel.rows * kernel.vectors * self.lanes + number * kernel.terms)
@@ -346,7 +346,7 @@ class _StepWriter:
         return target
 
     def _vectors_of(self, length: int) -> Iterator[tuple[Integer, int | None]]:
-        """Yield where each vector of `length` elements begins, and how much of it there is, in its loop."""
+        """Yields the start of each vector of `length` elements and its number of elements (None: all), in its loop."""
         whole = length // self.lanes * self.lanes
         if whole:
             with self.writer.loop(0, whole, self.lanes) as loop:
@@ -354,10 +354,10 @@ class _StepWriter:
         if whole < length:
             yield whole, length - whole
 
-    # What follows.
+    # The cell computation.
 
     def _each_vector(self, panel: Integer, do: Callable[[Sequence[Integer], int | None], None]) -> None:
-        """Call `do` with the (number, first unit) of each vector of units of a panel, and how much of it there is."""
+        """Calls `do` with the (number, first unit) and the number of units (None: all) of each vector of a panel."""
         kernel, writer = self.kernel, self.writer
         rest = kernel.units % kernel.panel_units
         first = writer.multiply(panel, kernel.panel_units)
@@ -378,7 +378,7 @@ class _StepWriter:
             all_of(rest)
 
     def _place(self, name: str, section: int = 0) -> tuple[str, Integer]:
-        """The array `name`, and where its vector of the row and units lies."""
+        """The address of array `name`, and the offset of its vector for the row and units."""
         kernel, writer = self.kernel, self.writer
         wide = {"x": kernel.gates, "dx": 1, "dp": 3, "gates": 4}
         wide |= {"lstm_back": {"dx": 4}, "gru_back": {"dx": 3}}.get(kernel.kind, {})
@@ -399,18 +399,18 @@ class _StepWriter:
         self.elements.store(value, place, offset, self.active)
 
     def _earlier(self, name: str) -> str:
-        """The row's vector of `name` at the step before, in the order of the scan."""
+        """The row's vector of `name` at the previous step in scan order."""
         kernel = self.kernel
         row = self._stepped(name, kernel.units, self.place, self.row, kernel.neighbor, "first")
         return self.elements.load(row, self.unit, self.active)
 
     def _clear(self, unit: Sequence[Integer], active: int | None) -> None:
-        """Zeros as the output of a row that has no such step."""
+        """Writes zeros as the output of a row that does not have this step."""
         self.unit, self.active = unit[1], active
         self._store("zeroinitializer", "y")
 
     def _finish(self, sums: str, unit: Sequence[Integer], active: int | None) -> None:
-        """What follows of the sums of a row for a vector of units."""
+        """Applies the cell computation to the sums of a row for a vector of units."""
         kernel = self.kernel
         number, self.unit = unit
         self.active = active

@@ -1,5 +1,5 @@
-"""What follows the sums of a step of a recurrent scan, for one row and a vector of units: the gates, the states, and on
-the way back the derivatives of products (formulas: `graph/primitives/recurrent.py`).
+"""The computation after the sums of a recurrent scan step, for one row and a vector of units: gates, states, and in the
+backward pass the derivatives of products (formulas: `graph/primitives/recurrent.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class CellWriter:
-    """Writes it. load(array, section) and store(value, array, section) address the row's vector of units, `earlier`
-    that of the step before, in the order of the scan. `with_states` and `keeps`: as of `ScanStep`.
+    """Writes this computation. load(array, section) and store(value, array, section) address the row's vector of units;
+    `earlier` loads that of the previous step in scan order. `with_states` and `keeps`: see `ScanStep`.
     """
 
     floats: Floats
@@ -30,7 +30,7 @@ class CellWriter:
     keeps: bool
 
     def finish(self, kind: Kind, totals: Sequence[str]) -> None:
-        """The work of `kind` on the sums of all gates."""
+        """Writes the computation of `kind` on the sums of all gates."""
         getattr(self, f"_{kind}")(*totals)
 
     def _keep(self, *gates: str) -> None:
@@ -86,7 +86,7 @@ class CellWriter:
         return f.add(f.add(self.load("dy"), self.load("dh")), total)
 
     def _slope(self, value: str, state: str) -> str:
-        """Times 1 - state², tanh's slope."""
+        """`value` times 1 - state², the slope of tanh."""
         f = self.floats
         return f.multiply(value, f.fma(f.negate(state), state, f.constant(1.0)))
 
@@ -103,7 +103,7 @@ class CellWriter:
         self.store("zeroinitializer", "dh")
 
     def _logistic_slope(self, value: str, gate: str) -> str:
-        """Times gate·(1 - gate)."""
+        """`value` times gate·(1 - gate)."""
         f = self.floats
         return f.multiply(f.multiply(value, gate), f.subtract(f.constant(1.0), gate))
 

@@ -1,11 +1,11 @@
-"""A kernel that reduces one block of a collapsed dimension, in the order that `spec.Reduction` fixes, while it is
-written: what both ways of running share. "row" keeps the 16 lanes of the order in one vector (`reduction_rows`);
-"column" keeps them as 16 rows of a scratch in the cache and is vectorized over what is kept (`reduction_columns`). Both
-add the same numbers in the same order, so they give the same bits.
+"""The shared part of kernels that reduce one block of a collapsed dimension in the order that `spec.Reduction` fixes.
 
-A partial result of argmax or argmin is its position alone: where an output has several blocks, their values are
-reduced next to it.
-A bfloat16 value may be stored as float32, unrounded, to be combined with other blocks.
+"row" keeps the 16 lanes of the order in one vector (`reduction_rows`); "column" keeps them as 16 rows of a scratch in
+the cache and is vectorized over kept elements (`reduction_columns`). Both add the same numbers in the same order, so
+they give the same bits.
+
+A partial result of argmax or argmin is only its position: if an output has several blocks, another output has their
+values. A bfloat16 value may be stored as float32, unrounded, to be combined with other blocks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 
 class BlockReduction:
-    """One kernel while it is written; `kept_inside`: how many kept dimensions lie inside the reduced one."""
+    """Writes one kernel; `kept_inside`: number of kept dimensions inside the reduced one."""
 
     def __init__(self, kernel: LoopKernel, kept_inside: int) -> None:
         if kernel.reduction is None:
@@ -62,22 +62,22 @@ class BlockReduction:
         return writer.module(name)
 
     def write(self, first: str) -> None:
-        """The task's block of the kept parts from `first` on."""
+        """Reduces the task's block of the kept parts from `first` on."""
         raise NotImplementedError
 
     def last(self, first: str, total: Integer) -> str:
-        """The kept part behind the task's last, of `total`."""
+        """The end of the task's kept parts, of `total`."""
         return minimum(self.writer, total, self.writer.value(f"add i64 {first}, {self.arguments.grain}"))
 
     def positions(self, position: Integer, consecutive: bool) -> str:
-        """Places along the reduced dimension as int64 lanes: `position` on, or `position` on every lane."""
+        """Positions along the reduced dimension as int64 lanes: from `position` on, or `position` on every lane."""
         if not any(accumulator.tracks_position for accumulator in self.accumulators):
             return ""
         spread = broadcast(self.writer, "i64", position)
         return self.writer.value(f"add {vector('i64', LANES)} {spread}, {IOTA['i64']}") if consecutive else spread
 
     def distances(self, values: list[str], pivots: list[str]) -> list[str]:
-        """`values`, less the pivot where there is one."""
+        """`values` minus the pivots, if any."""
         return [
             self.writer.value(f"fsub {accumulator.types[0]} {value}, {pivot}") if pivot else value
             for accumulator, value, pivot in zip(self.accumulators, values, pivots, strict=True)
@@ -86,7 +86,7 @@ class BlockReduction:
     def finals(
         self, places: list[str], partials: list[list[str]], pivots: list[str]
     ) -> Iterator[tuple[Operand, str, Sequence[Integer], str]]:
-        """Yield each output of a block with its place, its strides and its value from the combined partial results."""
+        """Yields each output of a block with its place, its strides and its value from the combined partial results."""
         inputs = len(self.kernel.inputs)
         outputs = zip(self.results, self.kernel.outputs, places[inputs:], self.arguments.strides[inputs:], strict=True)
         for (place, operation), (_, operand), target, strides in outputs:
@@ -99,33 +99,33 @@ class BlockReduction:
             yield operand, target, strides, cast(self.writer, value, accumulator.result, operand.dtype)
 
     def grouped(self, parts: Sequence[str]) -> list[list[str]]:
-        """A flat list of the accumulators' vectors as one list for each."""
+        """Splits a flat list of the accumulators' vectors into one list for each accumulator."""
         rest = iter(parts)
         return [[next(rest) for _ in accumulator.types] for accumulator in self.accumulators]
 
     def values(self, places: list[str], fixed: dict[int, str], part: Part) -> list[str]:
-        """The values to reduce, from the body on the operands at `part` of the innermost dimension."""
+        """The values to reduce: the body on the operands at `part` of the innermost dimension."""
         loaded = load_inputs(self.writer, self.kernel.inputs, fixed, places, part, self.arguments.strides)
         values = render_body(self.writer, self.kernel.body, loaded)
         return [values[instruction] for instruction in self.terms]
 
     def fixed(self, places: list[str]) -> dict[int, str]:
-        """The values of operands that don't move along the innermost dimension."""
+        """The values of operands that are constant along the innermost dimension."""
         return row_values(self.writer, self.kernel.inputs, places)
 
     def pivot_elements(self) -> tuple[str, str]:
-        """The block's middle elements, of which the pivot is the mean: where in it they begin, how many they are."""
+        """The offset in the block and the number of its middle elements, whose mean is the pivot."""
         writer = self.writer
         length = writer.value(f"sub i64 {self.stop}, {self.start}")
         count = minimum(writer, length, str(LANES))
         return writer.value(f"lshr i64 {writer.value(f'sub i64 {length}, {count}')}, 1"), count
 
     def divided(self, accumulator: Accumulator, value: str, count: str) -> str:
-        """A vector over an integer."""
+        """A vector divided by an integer."""
         number = self.spread_count(accumulator, count)
         return self.writer.value(f"fdiv {accumulator.types[0]} {value}, {number}")
 
     def spread_count(self, accumulator: Accumulator, count: str) -> str:
-        """An integer on every lane, as the accumulator's floats."""
+        """An integer on every lane, as floats of the accumulator."""
         element = COMPUTE[accumulator.working.name]
         return broadcast(self.writer, element, self.writer.value(f"uitofp i64 {count} to {element}"))

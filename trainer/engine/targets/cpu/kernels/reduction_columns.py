@@ -1,4 +1,4 @@
-"""Reductions whose vectors run along what is kept: the 16 lanes of the order are rows of a scratch in the cache."""
+"""Reductions vectorized along a kept dimension: the 16 lanes of the summation order are rows of a cached scratch."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from trainer.engine.targets.ir.writer import Integer, Typed, vector
 COLUMN_PART = 64
 """Kept elements in one part of a "column" reduction."""
 STRIP_PARTS = 16
-"""How many neighboring parts of one task are read together: short pieces of far rows would starve on page misses."""
+"""Neighboring parts of one task that are read together: short pieces of distant rows would stall on page misses."""
 PREFETCH_STEPS = 16
 _BYTES = vector("i8", LANES)
 
 
 class ColumnReduction(BlockReduction):
-    """Kept parts are COLUMN_PART neighbors of the innermost dimension."""
+    """A reduction whose kept parts are COLUMN_PART neighbors along the innermost dimension."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         super().__init__(kernel, 1)
@@ -89,7 +89,7 @@ class ColumnReduction(BlockReduction):
         self._store_column(places, start, stop)
 
     def _cursors(self, places: list[str]) -> list[Typed]:
-        """The inputs' places, as values that a loop carries."""
+        """The inputs' places as loop-carried values."""
         return [(loops.cursor_type(operand), place) for operand, place in zip(self.kernel.inputs, places, strict=False)]
 
     def _next_row(self, places: list[str]) -> list[str]:
@@ -100,7 +100,7 @@ class ColumnReduction(BlockReduction):
         ]
 
     def _clear(self, width: str) -> None:
-        """Partial results of no elements everywhere in the scratch."""
+        """Fills the scratch with identities, the partial results of no elements."""
         writer = self.writer
         with (
             loops.counted_loop(writer, 0, LANES, 1, "lane") as lane,
@@ -109,7 +109,7 @@ class ColumnReduction(BlockReduction):
             self._keep(lane.index, offset.index, self._identities())
 
     def _keep_pivots(self, places: list[str], start: str, stop: str) -> None:
-        """Put the means of the block's middle rows, one for each lane, into the scratch of pivots."""
+        """Stores the means of the block's middle rows, with one row for each lane, in the scratch of pivots."""
         writer = self.writer
         skipped, count = self.pivot_elements()
         firsts = [
@@ -137,7 +137,7 @@ class ColumnReduction(BlockReduction):
                     writer.emit(f"store {kind} {mean}, ptr {self._element_place(memory, kind, offset)}, align 16")
 
     def _kept_pivots(self, offset: str) -> list[str]:
-        """The vectors of pivots at `offset` of the scratch, "" where there is none."""
+        """The vectors of pivots at `offset` of the scratch, or "" for accumulators without pivots."""
         return [
             self.writer.value(f"load {a.types[0]}, ptr {self._element_place(memory, a.types[0], offset)}, align 16")
             if memory
@@ -146,7 +146,7 @@ class ColumnReduction(BlockReduction):
         ]
 
     def _prefetch(self, places: list[str], kept: Integer) -> None:
-        """Ask for what will be read some steps later: no hardware prefetcher follows strides beyond a page."""
+        """Prefetches the rows of some steps later: hardware prefetchers don't follow strides beyond a page."""
         writer = self.writer
         for number, operand in enumerate(self.kernel.inputs):
             if operand.inner == "contiguous" and not operand.index:
@@ -170,7 +170,7 @@ class ColumnReduction(BlockReduction):
         return [accumulator.identity() for accumulator in self.accumulators]
 
     def _places(self, lane: Integer, offset: Integer) -> Iterator[tuple[str, str]]:
-        """The type of each vector of the partial results, and its place at (lane, offset) of the scratch."""
+        """Yields the type of each vector of the partial results and its place at (lane, offset) of the scratch."""
         for accumulator, memories in zip(self.accumulators, self.scratch, strict=True):
             for kind, memory in zip(accumulator.types, memories, strict=True):
                 row = self.writer.value(f"mul i64 {lane}, {self.pitch}")
@@ -181,7 +181,7 @@ class ColumnReduction(BlockReduction):
         return self.writer.value(f"getelementptr {_scratch_element(kind)}, ptr {memory}, i64 {index}")
 
     def _keep(self, lane: Integer, offset: Integer, partials: list[list[str]]) -> None:
-        """Put a vector of partial results at (lane, offset) of the scratch."""
+        """Stores a vector of partial results at (lane, offset) of the scratch."""
         for (kind, place), value in zip(self._places(lane, offset), chain.from_iterable(partials), strict=True):
             if _is_boolean(kind):
                 value = self.writer.value(f"zext {kind} {value} to {_BYTES}")

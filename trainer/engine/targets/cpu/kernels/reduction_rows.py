@@ -1,4 +1,4 @@
-"""Reductions whose vectors run along the reduced dimension: the 16 lanes of the order are those of one vector."""
+"""Reductions vectorized along the reduced dimension: the 16 lanes of the summation order are those of one vector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainer.engine.targets.ir.writer import vector
 
 
 class RowReduction(BlockReduction):
-    """Each kept part is a row of its own."""
+    """A reduction in which each kept part is one row."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         super().__init__(kernel, 0)
@@ -58,7 +58,7 @@ class RowReduction(BlockReduction):
         return pivots
 
     def _whole(self, places: list[str], fixed: dict[int, str], middle: str, pivots: list[str]) -> list[list[str]]:
-        """The whole vectors of the block, accumulators in registers."""
+        """Reduces the whole vectors of the block, with accumulators in registers."""
         initial = [pair for a in self.accumulators for pair in zip(a.types, a.identity(), strict=True)]
         with loops.counted_loop(self.writer, self.start, middle, LANES, "reduce", initial) as loop:
             updated = self._taken(places, fixed, loops.Part(loop.index), self.grouped(loop.carried), pivots)
@@ -68,7 +68,7 @@ class RowReduction(BlockReduction):
     def _taken(
         self, places: list[str], fixed: dict[int, str], part: loops.Part, partials: list[list[str]], pivots: list[str]
     ) -> list[list[str]]:
-        """`partials` with the elements of one vector."""
+        """`partials`, updated with the elements of one vector."""
         values = self.distances(self.values(places, fixed, part), pivots)
         positions = self.positions(part.position, True)
         return [
@@ -79,7 +79,7 @@ class RowReduction(BlockReduction):
     def _tail(
         self, places: list[str], fixed: dict[int, str], middle: str, partials: list[list[str]], pivots: list[str]
     ) -> list[list[str]]:
-        """The last, partly filled vector, skipped where there is none."""
+        """Reduces the last, partly filled vector; skipped if there is none."""
         writer = self.writer
         left = writer.value(f"sub i64 {self.stop}, {middle}")
         part = loops.Part(middle, loops.tail_mask(writer, left))

@@ -1,6 +1,6 @@
-"""One kernel over several argument blocks: what a group of equal loops over different arrays becomes.
+"""One kernel over several argument blocks, for a group of equal loops over different arrays.
 
-Arguments: [grain, tasks in all, then for each part: its tasks, the words of its argument block]. Task t does the
+Arguments: [grain, total tasks, then for each part: its tasks, the words of its argument block]. Task t runs the
 flattened tasks [t * grain, (t + 1) * grain) of all parts in order.
 """
 

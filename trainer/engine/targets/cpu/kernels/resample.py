@@ -4,7 +4,7 @@ Numerics class "exact": for each row of the run, ascending, the products of its 
 zero; the sum times the row's weight is added to the result, from zero. bfloat16 is summed in float32.
 
 Function: `void name(ptr arguments, i64 task)`. Argument words: addresses of x and y; output rows P, columns Q,
-channels; rows in all (N·P) and rows of a task; elements between images, rows and pixels of x, then of y; then for each
+channels; total rows (N·P) and rows per task; elements between images, rows and pixels of x, then of y; then for each
 output row and each output column (start, count, the word where its weights begin); then weights as float64 bits.
 """
 
@@ -36,7 +36,7 @@ class Resample:
 
     @classmethod
     def of(cls, dtype: DType, channels: int) -> Self:
-        """The widest kernel that `channels` fill."""
+        """The widest kernel whose vectors `channels` fills."""
         return cls(dtype, next(count for count in (4, 2, 1) if channels % (count * LANES) == 0 or count == 1))
 
     def render(self, name: str) -> str:
@@ -45,14 +45,14 @@ class Resample:
 
 
 def rows_per_task(rows: Band, columns: Band, channels: int) -> int:
-    """How many output rows a task computes: from the shape alone."""
+    """Number of output rows per task, from the shape alone."""
     longest = max((len(weights) for _, weights in rows[1]), default=0)
     products = longest * sum(len(weights) for _, weights in columns[1]) * channels
     return max(1, _TASK_PRODUCTS // max(1, products))
 
 
 def tail_words(dtype: DType, rows: Band, columns: Band, before: int) -> list[int]:
-    """The words of the runs, and the weights, rounded to the dtype that is summed in, behind `before` others."""
+    """The words of the runs, and the weights rounded to the dtype of sums; `before` words precede them."""
     runs = [*rows[1], *columns[1]]
     entries: list[int] = []
     weights: list[int] = []
@@ -71,7 +71,7 @@ def _bits(weight: float, dtype: DType) -> int:
 
 
 class RunWriter:
-    """One kernel while it is written. Others that go over runs of rows and columns replace `pixel`."""
+    """Writes one kernel. Subclasses that traverse runs of rows and columns override `pixel`."""
 
     head = _HEAD
     """Words before those of the runs."""
@@ -103,7 +103,7 @@ class RunWriter:
         return writer.module(name)
 
     def pixel(self, source: str, target: str, rows: Sequence[str], columns: Sequence[str]) -> None:
-        """Write a pixel of the result from the runs (count, word of the weights) that begin at `source`."""
+        """Writes a pixel of the result from the runs (count, word of the weights) that begin at `source`."""
         writer = self.writer
         for parts in self.parts():
             with counted_loop(writer, 0, rows[0], 1, "down", self.zeros) as down:
@@ -117,11 +117,11 @@ class RunWriter:
 
     @property
     def zeros(self) -> list[Typed]:
-        """Where the sums of a pixel's vectors begin."""
+        """The initial sums of a pixel's vectors."""
         return [(self.kind, "zeroinitializer")] * self.kernel.vectors
 
     def parts(self) -> Iterator[list[Part]]:
-        """Yield the vectors of channels that are computed at a time, inside the loop over them."""
+        """Yields the vectors of channels that are computed at a time, inside the loop over them."""
         writer, count = self.writer, self.kernel.vectors
         if count == 1:
             for part in vectors(writer, 0, self.channels, "channel"):
@@ -132,7 +132,7 @@ class RunWriter:
             yield [Part(position) for position in (loop.index, *others)]
 
     def store(self, target: str, parts: Sequence[Part], values: Sequence[str]) -> None:
-        """Store the vectors of a pixel, whose sums of 16-bit floats are rounded here."""
+        """Stores the vectors of a pixel; sums of 16-bit floats are rounded here."""
         dtype = self.kernel.dtype
         for part, value in zip(parts, values, strict=True):
             value = round_to_half(self.writer, value, dtype) if dtype.is_half else value
@@ -143,7 +143,7 @@ class RunWriter:
         return [self.writer.value(f"fadd {self.kind} {old}, {new}") for old, new in zip(sums, products, strict=True)]
 
     def _run(self, number: str) -> tuple[str, str, str]:
-        """(start, count, word of the weights) of an output row, or of a column counted from the last row on."""
+        """(start, count, word of the weights) of an output row, or of a column, which are numbered after the rows."""
         writer = self.writer
         first = writer.value(f"add i64 {writer.value(f'mul i64 {number}, 3')}, {self.head}")
         start, count, weights = (

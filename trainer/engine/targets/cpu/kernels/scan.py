@@ -1,7 +1,7 @@
-"""Cumulative sums and products along one axis, term after term, in any layout; shapes and strides are baked in.
+"""Cumulative sums and products along one axis, term by term, in any layout; shapes and strides are baked in.
 
-A term waits for the one before it, so several rows go side by side: neighbors of a vector where they lie so, else
-`_ROWS` one by one.
+Each term depends on the previous one, so several rows are scanned in parallel: as the lanes of a vector if they are
+neighbors in memory, else `_ROWS` rows of scalars.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Scan:
 
     @property
     def vector_axis(self) -> int | None:
-        """A kept axis along which both arrays are contiguous, None where there is none."""
+        """A kept axis along which both arrays are contiguous, or None."""
         for axis, size in enumerate(self.shape):
             if axis != self.axis and size > 1 and self.input_strides[axis] == self.output_strides[axis] == 1:
                 return axis
@@ -59,7 +59,7 @@ class Scan:
 
     @property
     def row_space(self) -> list[tuple[int, int, int]]:
-        """Size and steps through x and y of the axes that rows differ in, the innermost last, merged if possible."""
+        """(size, step in x, step in y) of each axis that rows differ in, the innermost last, merged if possible."""
         space: list[tuple[int, int, int]] = []
         for axis in self.row_axes:
             size, steps = self.shape[axis], (self.input_strides[axis], self.output_strides[axis])
@@ -114,7 +114,7 @@ def _scan(
     writer: Writer, kernel: Scan, places: Sequence[str], part: loops.Part | None,
     rows: Sequence[Sequence[int]] = ((0, 0),),
 ) -> None:  # fmt: skip
-    """A part of the kept axes (None: one element) of rows that begin so far behind `places`, along the whole axis."""
+    """Scans a part of the vector axis (None: one element) of rows at the offsets `rows` from `places`, end to end."""
     dtype, lanes = kernel.dtype, part.lanes if part else 1
     working = float32 if dtype.is_half else dtype
     operand = Operand(dtype, "contiguous")

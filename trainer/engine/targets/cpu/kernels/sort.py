@@ -1,7 +1,7 @@
-"""Sorting rows that fit into a thread's scratch memory: by ranks, by selection or by a radix, as lengths decide.
+"""Sorts rows that fit into a thread's scratch memory: by ranks, selection or radix, depending on the lengths.
 
-All three are stable, and none's time depends on how the elements lie, but that a radix pass over a digit that all
-elements share is left out. Shapes and strides are baked in.
+All three methods are stable. The time of ranks and radix does not depend on the order of the elements; a radix pass is
+skipped if all elements share its digit. Shapes and strides are baked in.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from trainer.engine.targets.ir.writer import Integer, Writer, vector
 
 _TASK_ELEMENTS = 4096
 _RANKED = 64
-"""Elements of the longest row that is sorted by counting for each element how many come before it."""
+"""Maximum length of a row that is sorted by ranks: for each element, the number of elements that come before it."""
 
 _SELECTED = 32
-"""The most elements that are selected: each new one among the best is inserted into a list of this length."""
+"""Maximum number of elements that are selected, by insertion of each new one among the best into a sorted list."""
 
 _LONG = 4096
-"""From here on the counters of 11 bits take less time than the further passes of 8."""
+"""Row length above which counters of 11-bit digits take less time than the additional passes of 8-bit digits."""
 
 _MASK = vector("i1", LANES)
 
@@ -37,7 +37,7 @@ def digit_bits(width: int, length: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KeyedRows:
-    """Rows along an axis of x, whose elements are sorted by keys into y: themselves, or with `places` their indices.
+    """Rows along an axis of x, sorted by keys into y: the elements themselves, or with `places` their indices.
 
     Strides are in elements, by axis.
     """
@@ -62,7 +62,7 @@ class KeyedRows:
         return math.prod(self.shape[axis] for axis in self.row_axes)
 
     def row(self, writer: Writer, base: str, element: str, row: Integer, strides: tuple[int, ...]) -> Line:
-        """The row of that number of x or y."""
+        """Row number `row` of x or y."""
         begin = row_of(writer, base, element, row, self.shape, self.row_axes, strides)
         return Line(begin, element, strides[self.axis])
 
@@ -89,14 +89,14 @@ class SortRows(KeyedRows):
 
     @property
     def passes(self) -> int:
-        """How many digits a key has."""
+        """Number of digits of a key."""
         return -(-self.keys.width // digit_bits(self.keys.width, self.length))
 
     @cached_property
     def _offsets(self) -> dict[str, int]:
-        """Where in the scratch each array begins, and under "end" what they take."""
+        """The offset in the scratch of each array, and under "end" their total size."""
         keys, order = self.length * self.keys.width // 8, 4 * self.length * self.places
-        sizes = {"keys": keys + 64 * self.keys.width // 8}  # to which the last vector of keys may be padded
+        sizes = {"keys": keys + 64 * self.keys.width // 8}  # the last vector of keys may be padded
         if self.method == "selection":
             sizes |= {"best": 8 * _SELECTED, "chosen": 8 * _SELECTED}
         elif self.method == "radix":
@@ -118,7 +118,7 @@ class SortRows(KeyedRows):
 
 
 class _Rows:
-    """One kernel while it is written."""
+    """Writes one kernel."""
 
     def __init__(self, kernel: SortRows) -> None:
         self.kernel, self.writer, self.length = kernel, Writer(), kernel.length
@@ -170,7 +170,7 @@ class _Rows:
         return str(place) if self.kernel.places else self.kernel.keys.decode(self.writer, key)
 
     def _fill_up(self, end: int) -> None:
-        """Keys that come last of all, behind the row's end."""
+        """Pads the keys behind the row's end with the maximum key, which sorts last."""
         for place in range(self.length, end):
             self.keys.store(self.writer, "-1", place)
 
@@ -202,7 +202,7 @@ class _Rows:
             mapped(writer, count, best, target, lambda key, lanes: self.kernel.keys.decode(writer, key, lanes))
 
     def _insert(self, best: Line, chosen: Line, filled: Integer, key: str, place: Integer) -> None:
-        """Put a key and its place among the `filled` best ones, behind equal ones."""
+        """Inserts a key and its place into the `filled` best ones, behind equal keys."""
 
         def build(inner: Writer) -> None:
             best, chosen = Line("%best", self.element), Line("%chosen", "i64")
@@ -258,7 +258,7 @@ class _Rows:
         return self.writer.value(f"load ptr, ptr {self.writer.pointer(self.memory['current'], 8 * place, 'i8')}")
 
     def _pass(self, digits: Digits, number: int, counter: Line, arrays: int) -> None:
-        """The rows' elements moved into the order of one digit, and the arrays swapped; nothing where all share it."""
+        """Moves the row's elements into the order of one digit and swaps the arrays; does nothing if all share it."""
         writer = self.writer
         current = [self._current(place) for place in range(arrays)]
         source = Line(current[0], self.element)
@@ -281,7 +281,7 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """Digits of `bits` bits of keys of an LLVM integer type, and counters of them, i32."""
+    """Digits of `bits` bits in keys of an LLVM integer type, and their i32 counters."""
 
     element: str
     bits: int
@@ -291,25 +291,25 @@ class Digits:
         return 1 << self.bits
 
     def of(self, writer: Writer, key: str, number: int) -> str:
-        """Digit `number`, from the lowest on, as i64."""
+        """Digit `number`, counted from the lowest, as i64."""
         wide = key if self.element == "i64" else writer.value(f"zext {self.element} {key} to i64")
         if number:
             wide = writer.value(f"lshr i64 {wide}, {number * self.bits}")
         return writer.value(f"and i64 {wide}, {self.count - 1}")
 
     def clear(self, writer: Writer, counters: Line, count: int) -> None:
-        """Zeros in `count` counters, a multiple of a vector."""
+        """Clears `count` counters, a multiple of the vector length."""
         with counted_loop(writer, 0, count, LANES, "clear") as loop:
             counters.store(writer, "zeroinitializer", loop.index, LANES)
 
     def increment(self, writer: Writer, counters: Line, digit: str) -> str:
-        """One more of `digit`; how many there were, as i64."""
+        """Increments the counter of `digit`; returns its previous value as i64."""
         before = counters.load(writer, digit)
         counters.store(writer, writer.value(f"add i32 {before}, 1"), digit)
         return writer.value(f"zext i32 {before} to i64")
 
     def accumulate(self, writer: Writer, counters: Line) -> None:
-        """In place of each counter the sum of those before it."""
+        """Replaces each counter with the sum of the previous ones."""
         with counted_loop(writer, 0, self.count, 1, "sum", [("i32", "0")]) as loop:
             own = counters.load(writer, loop.index)
             counters.store(writer, loop.carried[0], loop.index)
@@ -317,6 +317,6 @@ class Digits:
 
 
 def widened(writer: Writer, place: str, lanes: int = 1) -> str:
-    """Indices, i32, as i64."""
+    """Widens i32 indices to i64."""
     narrow, wide = ("i32", "i64") if lanes == 1 else (vector("i32", lanes), vector("i64", lanes))
     return writer.value(f"zext {narrow} {place} to {wide}")

@@ -1,4 +1,4 @@
-"""Greedy suppression: one matrix after the other, shapes and strides baked in."""
+"""Greedy suppression of candidates, one overlap matrix for each task; shapes and strides are baked in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainer.engine.targets.ir.writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class Suppress:
-    """y [..., N] = which candidates stay by overlaps x [..., N, N]. Addresses: (x, y); strides are by axis of x, y."""
+    """y [..., N]: candidates kept, given overlaps x [..., N, N]. Addresses: (x, y); strides are by axis of x and y."""
 
     shape: tuple[int, ...]
     input_strides: tuple[int, ...]
@@ -20,11 +20,11 @@ class Suppress:
 
     @property
     def tasks(self) -> int:
-        """One a matrix."""
+        """Number of tasks: one for each matrix."""
         return 0 if 0 in self.shape else math.prod(self.shape[:-2])
 
     def render(self, name: str) -> str:
-        """The module text, exporting `void name(ptr arguments, i64 task)`; a task goes candidate by candidate."""
+        """The module text, exporting `void name(ptr arguments, i64 task)`; a task processes candidates in order."""
         writer = Writer()
         source, target = (word(writer, place, "ptr") for place in range(2))
         count, outer = self.shape[-1], range(len(self.shape) - 2)

@@ -1,4 +1,4 @@
-"""Which outputs of a correlation a task covers, which inputs they read, and which taps meet the image."""
+"""The outputs of a correlation that a task covers, the inputs that they read, and the taps inside the image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainer.engine.targets.ir.writer import Integer, Writer
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A task's part of one axis: outputs [start, stop) of a phase of `count`, and the phase's numbers."""
+    """A task's part of one axis: outputs [start, stop) of a phase of `count` outputs, and the fields of the phase."""
 
     start: Integer
     stop: Integer
@@ -21,12 +21,12 @@ class Bounds:
 
 
 def span(axis: Axis, share: int) -> int:
-    """The most inputs that a task of `share` outputs reads."""
+    """Maximum number of inputs that a task of `share` outputs reads."""
     return max(axis.span(min(share, phase.count), phase.taps) for phase in axis.phases)
 
 
 def inputs_of(w: Writer, axis: Axis, part: Bounds) -> tuple[Integer, Integer]:
-    """The first input that a task's part of an axis reads, and how many it reads."""
+    """The first input that a task's part of an axis reads, and the number of inputs."""
     steps = w.multiply(w.subtract(w.subtract(part.stop, part.start), 1), axis.input_step)
     taps = w.multiply(w.subtract(part.taps, 1), axis.tap_step)
     first = w.add(part.input_start, w.multiply(part.start, axis.input_step))
@@ -36,7 +36,7 @@ def inputs_of(w: Writer, axis: Axis, part: Bounds) -> tuple[Integer, Integer]:
 def phase_bounds(
     w: Writer, form: Correlation, shares: tuple[int, int], phase: Integer, row_task: Integer, column_task: Integer
 ) -> tuple[Bounds, Bounds, Integer]:
-    """The rows and columns of a task that covers `shares` of them, and where the weights of its phase begin."""
+    """The rows and columns of a task that covers `shares` of them, and the start of its phase's weights."""
 
     def fields(number: int) -> list[int]:
         item = form.phases[number]
@@ -61,7 +61,7 @@ def phase_bounds(
 
 
 def taps_inside(w: Writer, axis: Axis, taps: Integer, start: Integer, outputs: int = 1) -> tuple[Integer, Integer]:
-    """The first of `taps` that meets the image for any of the `outputs`, and how many do; tap 0 reads `start` first."""
+    """The first of `taps` inside the image for any of `outputs`, and the number inside; tap 0 first reads `start`."""
     above = w.maximum(w.subtract(0, w.add(start, (outputs - 1) * axis.input_step)), 0)
     first, _ = w.divide(w.add(above, axis.tap_step - 1), axis.tap_step)
     last, _ = w.divide(w.maximum(w.add(w.subtract(axis.extent - 1, start), axis.tap_step), 0), axis.tap_step)
@@ -72,7 +72,7 @@ def output_pixel(
     w: Writer, form: Correlation, part: tuple[Bounds, Bounds] | tuple[AxisPhase, AxisPhase], image: Integer,
     row: Integer, column: Integer,
 ) -> Integer:  # fmt: skip
-    """The number, among those of all images, of the pixel (row, column) of a phase."""
+    """The index of the pixel (row, column) of a phase among the pixels of all images."""
     y = w.add(part[0].output_start, w.multiply(row, form.rows.output_step))
     y = w.add(w.multiply(image, form.rows.output_extent), y)
     z = w.add(part[1].output_start, w.multiply(column, form.columns.output_step))

@@ -2,9 +2,9 @@
 
     out[i, v, lane] = epilogue(sum over levels of a[row i + steps] * b[vector v + steps, lane])
 
-Rows lie at displacements known while rendering; each step of the innermost level is one broadcast load for each row,
-one vector load for each vector, and their products fused into the accumulators. Every output element is one chain of
-fused multiply-adds in the order of the levels: tile shape, unrolling and the host's vector width leave the bits alone.
+Rows are at displacements known at render time. Each step of the innermost level does one broadcast load for each row
+and one vector load for each vector, and adds their products to the accumulators. Every output element is one chain of
+fused multiply-adds in the order of the levels: tile shape, unrolling and host vector width don't change the bits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trainer.engine.targets.ir.expression import MEMORY, lanes_of, narrow, rende
 from trainer.engine.targets.ir.writer import Integer, Typed, Writer, vector
 
 Places = tuple[str, str, str]
-"""Addresses of both operands and of memory read later."""
+"""Addresses of both operands and of memory to prefetch."""
 
 UNROLLED_INSTRUCTIONS = 400
 LONG_OPERATIONS = frozenset(
@@ -39,11 +39,11 @@ def odd_lines(elements: int, lanes: int) -> int:
 def run_tile(
     writer: Writer, name: str, tile: Tile, pointers: Sequence[str], values: Mapping[str, Integer] | None = None
 ) -> None:
-    """Call a tile, defined once as the module's function `name`, with pointers to (a, b, output, epilogue operands…)
+    """Calls a tile, defined once as the module's function `name`, with pointers to (a, b, output, epilogue operands…)
     and the `values` of its variables.
 
-    Where tiles are multiplied by AMX, what `tile_registers.begin` gave is the last of the pointers; where a tile asks
-    for memory, its address.
+    With AMX, the result of `tile_registers.begin` follows these pointers; if the tile prefetches memory, its address
+    comes last.
     """
     parameters: list[Typed] = [("ptr noalias", "%a"), ("ptr noalias", "%b"), ("ptr", "%output")]
     parameters += OperandPointers.parameters(tile.epilogue).typed
@@ -57,7 +57,7 @@ def run_tile(
 
 
 def cut_columns(w: Writer, index: Integer, columns: int, lanes: int, vectors: int = 1) -> Iterator[tuple[int, int]]:
-    """Yield the vectors (at most `vectors`) of a tile at `index`, and lanes of its last, in branches of their own."""
+    """Yields the vectors (at most `vectors`) of a tile at `index` and the lanes of its last, in separate branches."""
     count = -(-columns // lanes)
     tail = columns - (count - 1) * lanes
     for width, last in w.cut(index, count, vectors, last_differs=tail != lanes):
@@ -65,14 +65,14 @@ def cut_columns(w: Writer, index: Integer, columns: int, lanes: int, vectors: in
 
 
 def splat_register(writer: Writer, element: str, lanes: int, scalar: str) -> str:
-    """A vector of `lanes` times the same scalar."""
+    """A vector of `lanes` copies of a scalar."""
     kind = vector(element, lanes)
     first = writer.value(f"insertelement {kind} poison, {element} {scalar}, i32 0", "s")
     return writer.value(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer", "s")
 
 
 class _TileWriter:
-    """A tile's function while it is written; elements that are pairs or quads are loaded as accumulators are."""
+    """Writes a tile's function; elements that are pairs or quads are loaded with the type of the accumulators."""
 
     def __init__(self, writer: Writer, name: str, tile: Tile) -> None:
         self.writer, self.name, self.tile = writer, name, tile
@@ -87,7 +87,7 @@ class _TileWriter:
         return self.tile.products == "native_signed_quads"
 
     def write(self) -> None:
-        """The whole function."""
+        """Writes the whole function."""
         w, tile = self.writer, self.tile
         looped = tile.by_tile_registers or _is_long(tile)
         if tile.prefetched:
@@ -113,7 +113,7 @@ class _TileWriter:
             self._store_buffer(buffer)
 
     def _prefetch_results(self) -> None:
-        """Ask for the lines that finishing the sums reads and writes."""
+        """Prefetches the cache lines that finishing the sums reads and writes."""
         w, tile = self.writer, self.tile
         stored = MEMORY[tile.epilogue.output(tile.dtype).name]
         for row, column in self.places:
@@ -125,7 +125,7 @@ class _TileWriter:
                     prefetch(w, pointer)
 
     def _store_buffer(self, buffer: str) -> None:
-        """Finish and store the accumulators that lie in `buffer`, [rows][vectors], row by row."""
+        """Finishes and stores the accumulators in `buffer`, [rows][vectors], row by row."""
         w, tile = self.writer, self.tile
         table = w.table(f"{self.name}_outputs", tile.outputs)
         with w.loop(0, len(tile.rows)) as row_loop:
@@ -137,7 +137,7 @@ class _TileWriter:
                 self._store_sum(total, offset, column)
 
     def _store_sum(self, total: str, row_offset: Integer, column: int) -> None:
-        """Finish one accumulator and store it."""
+        """Finishes one accumulator and stores it."""
         w, tile, stored = self.writer, self.tile, self.tile.epilogue.output(self.tile.dtype)
         active = tile.lanes if column == tile.vectors - 1 else self.lanes
         offset = w.add(row_offset, column * self.lanes)
@@ -149,7 +149,7 @@ class _TileWriter:
         store_vector(w, stored, value, pointer, self.lanes, active)
 
     def _moved(self, places: Places, index: Integer, level: Level) -> Places:
-        """Where the operands, and memory read later, lie at a step of a level."""
+        """The addresses of the operands, and of memory to prefetch, at a step of a level."""
         steps = level.a_step, level.b_step, level.ahead_step
         a, b, ahead = (
             self.writer.pointer(place, self.writer.multiply(index, step), self.element)
@@ -158,7 +158,7 @@ class _TileWriter:
         return a, b, ahead
 
     def _reduce(self, depth: int, places: Places, sums: list[str]) -> list[str]:
-        """Add the levels from `depth` inwards to `sums`, which it returns in their order."""
+        """Adds the levels from `depth` inwards to `sums`; returns the sums in the same order."""
         w, tile, level = self.writer, self.tile, self.tile.levels[depth]
         if level.extent == 0:
             return sums
@@ -183,7 +183,7 @@ class _TileWriter:
         return sums
 
     def _reduce_run(self, run: LevelPart, places: Places, sums: list[str]) -> list[str]:
-        """The innermost loop over a run, unrolled, and what the unrolled steps leave."""
+        """Writes the innermost loop over a run, unrolled, and the remaining steps."""
         unroll = self.tile.unroll if isinstance(run.extent, int) else 1
         whole: Integer = run.extent - run.extent % unroll if isinstance(run.extent, int) else run.extent
         if whole != 0:
@@ -236,7 +236,7 @@ class _TileWriter:
 
 
 def _is_long(tile: Tile) -> bool:
-    """Whether the epilogue is written once and looped over: unrolled, it would cost more to compile than to run."""
+    """Whether the epilogue is written once, in a loop: unrolled, it would cost more to compile than to run."""
     body = tile.epilogue.body
     instructions = len(body) * len(tile.rows) * tile.vectors
     return instructions > UNROLLED_INSTRUCTIONS or any(step.operation in LONG_OPERATIONS for step in body)
@@ -246,7 +246,7 @@ def store_finished(
     writer: Writer, operands: OperandPointers, dtype: DType, total: str, output: str, offset: Integer,
     channel: Integer, active: int | str | None,
 ) -> None:  # fmt: skip
-    """Finish an accumulator, whose first lane is the element `offset` of the output and column `channel`; store it."""
+    """Finishes and stores an accumulator whose first lane is element `offset` of the output, in column `channel`."""
     stored = operands.epilogue.output(dtype)
     value = finish(writer, operands.epilogue, dtype, total, operands.at(writer, offset, channel), active)
     store_vector(writer, stored, value, writer.pointer(output, offset, MEMORY[stored.name]), lanes_of(dtype), active)

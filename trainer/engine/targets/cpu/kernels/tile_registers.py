@@ -1,17 +1,17 @@
 """Products by AMX: eight registers of 16 rows by 64 bytes, and an instruction that multiplies two into a third.
 
 The left operand's register holds up to 16 rows of 16 steps, the right operand's 16 steps of 16 columns, a sum's 16 rows
-of 16 columns; a step is a pair of bfloat16 or a quad of bytes, 4 bytes each. That is how both operands lie in memory
-for every other way of multiplying: rows of the left operand at equal distances, panels of the right operand.
+of 16 columns; a step is a pair of bfloat16 or a quad of bytes, 4 bytes each. All other products use the same memory
+layout of the operands: rows of the left operand at equal distances, panels of the right operand.
 
-Numerics class of bfloat16, "tiles": along each run of the innermost level, blocks of 16 pairs from its beginning, the
-last one shorter. Of a block the even elements are one chain of fused multiply-adds from zero and the odd ones another,
-both by k ascending; their sum is added to the element's total. Subnormal operands and results count as zero (Intel SDM,
-volume 2, TDPBF16PS). Quads are exact modulo 2**32, as everywhere.
+Numerics class of bfloat16, "tiles": each run of the innermost level is cut into blocks of 16 pairs from its start; the
+last block may be shorter. The even elements of a block are one chain of fused multiply-adds from zero and the odd ones
+another, both in ascending k; their sum is added to the element's total. Subnormal operands and results are treated as
+zero (Intel SDM, volume 2, TDPBF16PS). Quads are exact modulo 2**32, as everywhere.
 
-How the registers are divided is configured before the first instruction (LDTILECFG takes about as long as ten of the
-products, so a kernel remembers which configuration is loaded), and released after the last, or every context switch
-would save 8 KiB.
+The shapes of the registers are configured before the first instruction (LDTILECFG takes about as long as ten products,
+so a kernel remembers the loaded configuration). They are released after the last one, or every context switch would
+save 8 KiB.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STEPS, STEP_BYTES = 16, 4
 _INSTRUCTIONS = {"tile_pairs": "tdpbf16ps", "tile_signed_quads": "tdpbssd", "tile_unsigned_quads": "tdpbusd"}
 
 LEAST_STEPS = 8
-"""Pairs along the innermost level from which on the "tiles" class uses these registers: fewer leave them half empty."""
+"""Minimum pairs along the innermost level for the "tiles" class to use these registers: fewer leave them half empty."""
 
 
 _NONE: tuple[int, ...] = ()
@@ -38,7 +38,7 @@ _NONE: tuple[int, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of the left operand at equal distances: the number of the first, how many, the elements between two."""
+    """Rows of the left operand at equal distances: the number of the first, their count, the elements between two."""
 
     first: int
     count: int
@@ -46,7 +46,7 @@ class Rows:
 
 
 def evenly_spaced(displacements: Sequence[int]) -> list[Rows]:
-    """Rows cut into as few parts as registers can hold, the parts of a run as equal as can be."""
+    """Cuts rows into as few parts as registers can hold; the parts of a run are as equal as possible."""
     runs: list[Rows] = []
     for number, place in enumerate(displacements):
         last = runs[-1] if runs else None
@@ -65,11 +65,11 @@ def evenly_spaced(displacements: Sequence[int]) -> list[Rows]:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What each register holds while some parts of the rows are summed.
+    """The contents of each register while some parts of the rows are summed.
 
-    sums: of part i and vector v at [i][v]. left, right: registers for whole blocks of steps, of each part and of each
-    vector; left_tail, right_tail: for what a run leaves. Several parts or vectors may share one. shapes: (rows, bytes
-    of a row) of each register.
+    sums: the register of part i and vector v at [i][v]. left, right: registers for whole blocks of steps, for each part
+    and for each vector; left_tail, right_tail: for the rest of a run. Several parts or vectors may share one. shapes:
+    (rows, bytes per row) of each register.
     """
 
     sums: tuple[tuple[int, ...], ...]
@@ -81,7 +81,7 @@ class Assignment:
 
     @property
     def configuration(self) -> bytes:
-        """What LDTILECFG reads: palette 1, then the bytes of a row (16 bits) and the rows (8 bits) of each register."""
+        """The operand of LDTILECFG: palette 1, then bytes per row (16 bits) and rows (8 bits) of each register."""
         padding = REGISTERS - len(self.shapes)
         widths = b"".join(width.to_bytes(2, "little") for _, width in self.shapes) + bytes(2 * padding)
         rows = bytes(rows for rows, _ in self.shapes) + bytes(padding)
@@ -89,7 +89,7 @@ class Assignment:
 
 
 def assign(parts: Sequence[Rows], vectors: int, steps: int) -> Assignment | None:
-    """Registers for these parts at once, with runs of `steps` steps; None if they don't suffice."""
+    """Assigns registers to all `parts` at once, with runs of `steps` steps; None if there are too few registers."""
     whole, tail = steps >= STEPS, steps % STEPS
     heights = sorted({part.count for part in parts})
     kinds = int(whole) + bool(tail)
@@ -124,7 +124,7 @@ def assign(parts: Sequence[Rows], vectors: int, steps: int) -> Assignment | None
 
 
 def passes(rows: Sequence[int], vectors: int, steps: int) -> list[tuple[list[Rows], Assignment]]:
-    """The parts of the rows that are summed at once, and their registers.
+    """The parts of the rows that are summed at once, and their registers, for each pass.
 
     Raises:
         ValueError: not even one part fits.
@@ -148,19 +148,19 @@ def suits(steps: int) -> bool:
 
 
 def begin(writer: Writer) -> str:
-    """Where a kernel remembers which configuration is loaded: none yet."""
+    """Allocates the slot in which a kernel remembers the loaded configuration: none yet."""
     place = writer.value("alloca ptr")
     writer.emit(f"store ptr null, ptr {place}")
     return place
 
 
 def end(writer: Writer) -> None:
-    """Give the registers back."""
+    """Releases the registers."""
     writer.intrinsic("x86.tilerelease", "void")
 
 
 def sum_into(writer: Writer, tile: Tile, a: str, b: str, buffer: str, configured: str) -> None:
-    """The sums of a tile into `buffer`, [rows][vectors] of 64 bytes; `configured` is what `begin` gave."""
+    """Stores the sums of a tile in `buffer`, [rows][vectors] of 64 bytes; `configured` is the result of `begin`."""
     steps = tile.levels[-1].extent
     if not isinstance(steps, int) or tile.levels[-1].a_step != 1 or tile.runs or tile.b_masked:
         raise ValueError("tiles are multiplied along whole runs of known length, the right operand in panels")
@@ -177,7 +177,7 @@ def sum_into(writer: Writer, tile: Tile, a: str, b: str, buffer: str, configured
 
 
 def _configure(writer: Writer, registers: Assignment, configured: str) -> None:
-    """Load a configuration, unless it is the loaded one."""
+    """Loads a configuration, unless it is already loaded."""
     content = registers.configuration
     table = writer.table(f"tiles_{content[16:].hex()}", content, "i8")
     loaded = writer.value(f"load ptr, ptr {configured}")
@@ -200,7 +200,7 @@ class _Pass:
     registers: Assignment
 
     def levels(self, depth: int, a: str, b: str) -> None:
-        """Everything from the level `depth` inwards."""
+        """Writes the reduction from level `depth` inwards."""
         w, level = self.writer, self.tile.levels[depth]
         if level.extent == 0:
             return
@@ -223,7 +223,7 @@ class _Pass:
         return self.writer.pointer(base, self.writer.multiply(elements, STEP_BYTES), "i8")
 
     def _block(self, a: str, b: str, left: Sequence[int], right: Sequence[int]) -> None:
-        """One block of steps: each operand is loaded when it is not there, back and forth along the vectors."""
+        """Writes one block of steps: operands are loaded unless held, going back and forth along the vectors."""
         w, tile = self.writer, self.tile
         b_step = tile.levels[-1].b_step
         assert isinstance(b_step, int)

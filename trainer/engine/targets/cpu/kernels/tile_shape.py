@@ -12,7 +12,7 @@ from trainer.engine.targets.ir.writer import Integer
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A loop of the reduction: its extent, and the elements that `a`, `b` and memory read later move by at each step.
+    """A loop of the reduction: its extent, and the elements by which `a`, `b` and prefetches advance at each step.
 
     An `extent` or step that is a register name becomes a parameter of the tile.
     """
@@ -25,7 +25,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class LevelPart:
-    """A part of the innermost level that concerns only some rows: its extent, and where it begins in `a` and `b`."""
+    """A part of the innermost level that applies to only some rows: its extent, and its offsets in `a` and `b`."""
 
     extent: Integer
     a_shift: int
@@ -38,13 +38,13 @@ class Tile:
     """One shape of the micro-kernel.
 
     rows: displacement of each row in `a`, in elements; outputs: of each row in the output.
-    vectors, b_vector_step: how many vectors, and the elements between them in `b`.
-    lanes: how many lanes of the last vector are stored; b_masked: whether they are also all that may be read.
+    vectors, b_vector_step: number of vectors, and the elements between them in `b`.
+    lanes: number of lanes of the last vector that are stored; b_masked: whether only these may be read.
     runs: parts of the innermost level, instead of all of it for all rows.
-    accumulate: add what the output holds already to the finished sum (then the output has the accumulator's dtype).
-    products: what one element of `a` and of `b` is, and how two are multiplied (`products.py`).
-    prefetched: whether the cache lines of the output, and those of its size that the epilogue reads, are asked for
-    before the sum begins. right_ahead: how many steps before its use a row of `b` is asked for; 0: never.
+    accumulate: the output's value is added to the complete sum (then the output has the accumulator's dtype).
+    products: the kind of the elements of `a` and `b`, and how two are multiplied (`products.py`).
+    prefetched: whether the cache lines of the output, and of epilogue operands of its size, are prefetched before the
+    sum begins. right_ahead: number of steps by which a row of `b` is prefetched before its use; 0: never.
     """
 
     dtype: DType
@@ -70,8 +70,8 @@ class Tile:
 
     @property
     def asks(self) -> bool:
-        """Whether it asks for memory that is read later, some elements at each step of the innermost level: it is
-        handed its address last. A processor follows few streams by itself.
+        """Whether the tile prefetches memory that is read later, some elements at each step of the innermost level; its
+        address is the last pointer. Hardware prefetchers follow few streams.
         """
         return bool(self.levels[-1].ahead_step)
 

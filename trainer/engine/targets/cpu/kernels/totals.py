@@ -1,7 +1,7 @@
-"""Adding up what groups of blocks have left of a weight gradient, in ascending order of the groups, and finishing it.
+"""Adds the partial totals of a weight gradient from groups of blocks, in ascending group order, and finishes the sum.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [totals, output, epilogue operands…], addresses,
-then the number of groups where there are several; totals is [groups][R][S][C/groups][K].
+then the words (filters, weights, groups); totals is [groups][R][S][C/groups][K].
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from trainer.engine.targets.ir.writer import Integer, Writer
 
 @dataclass(frozen=True, slots=True)
 class TotalsSpec:
-    """The gradient of `weights` elements, in rows of `filters`, whose `groups` totals are added; its epilogue works on
-    the sum.
+    """The sum of `groups` totals of a gradient of `weights` elements, in rows of `filters`; the epilogue applies to the
+    sum.
     """
 
     dtype: DType
@@ -43,7 +43,7 @@ class TotalsSpec:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the totals are not the result itself."""
+        """Whether the result differs from the totals."""
         return self.groups > 1 or bool(self.epilogue.body)
 
     @property
@@ -58,7 +58,7 @@ class TotalsSpec:
 
     @property
     def coded(self) -> TotalsSpec:
-        """The specification that stands for all with the same code."""
+        """The specification shared by all that have the same code."""
         return replace(self, weights=0, filters=0, groups=0)
 
     def render(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Squares of elements transposed in registers."""
+"""Transposes of square blocks in registers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.engine.targets.ir.writer import Integer, Writer
 def transpose_tile(writer: Writer, dtype: DType, source: str, stride: Integer, width: str, target: str) -> None:
     """Copies LANES columns of LANES consecutive elements, `stride` apart, to the rows of a dense tile at `target`.
 
-    Columns from `width` on (at least 1) repeat the last one, so nothing outside is read.
+    Columns from index `width` (at least 1) on repeat the last valid one, so nothing out of bounds is read.
     """
     element, kind = MEMORY[dtype.name], memory_type(dtype)
 
@@ -35,7 +35,7 @@ def transpose_tile(writer: Writer, dtype: DType, source: str, stride: Integer, w
 
 
 def exchanged(writer: Writer, kind: str, rows: Sequence[str]) -> list[str]:
-    """The columns of a square of vectors of type `kind`, by exchanging ever smaller halves of its rows."""
+    """The columns of a square of vectors of type `kind`, computed by exchanging ever smaller halves of its rows."""
     rows, lanes = list(rows), len(rows)
     half = lanes // 2
     while half:

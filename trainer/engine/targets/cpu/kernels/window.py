@@ -1,8 +1,8 @@
-"""The maximum of each window, or where it lies, with strides and the extents of an image baked in.
+"""The maximum of each window, or its position, with strides and the extents of an image baked in.
 
 Vectors run along channels where those are contiguous (channels-last), else along output columns. A window position in
-the padding is replaced by the nearest one inside the image, which the window holds anyway: seen twice, it changes
-nothing, so the inner loop has no masks.
+the padding is replaced with the nearest one inside the image, which the window contains anyway. Reading it twice does
+not change the maximum, so the inner loop has no masks.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _TASK_READS = 65536
 _UNROLLED = 25
 _WIDE = vector("i64", LANES)
 Point = tuple[str, str]
-"""A place in the image (a pointer, or lanes of them) and its h * W + w (a scalar, or lanes)."""
+"""An address in the image (a pointer, or lanes of them) and its position h * W + w (a scalar, or lanes)."""
 
 Candidate = tuple[str, str]
-"""Lanes of elements, and where they lie: h * W + w."""
+"""Lanes of elements, and their positions h * W + w."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class WindowArgmax:
     input_strides: tuple[int, int, int, int]
     output_strides: tuple[int, int, int, int]
     values: bool = False
-    """Store the maximum itself, instead of where it lies."""
+    """Whether the maximum itself is stored instead of its position."""
 
     @property
     def output_shape(self) -> tuple[int, int, int, int]:
@@ -95,7 +95,7 @@ class WindowArgmax:
 
 
 class _WindowArgmax:
-    """One kernel while it is written."""
+    """Writes one kernel."""
 
     def __init__(self, kernel: WindowArgmax) -> None:
         self.kernel, self.writer = kernel, Writer()
@@ -141,20 +141,20 @@ class _WindowArgmax:
             else:
                 best = self._search_loop(source, rows, across, part)
             if kernel.values and kernel.dtype.is_float:
-                # comparing moves bits: a subnormal number is flushed, where programs flush them, by arithmetic alone
+                # comparisons keep the bits: in programs that flush subnormals, only arithmetic flushes them
                 best = self.writer.apply("canonicalize", self.value_type, best)
             store_operand(self.writer, self.target, target, part, best, self.step)
 
     def _lane_columns(self, part: loops.Part) -> str:
-        """Output columns of the lanes of a part, held within the image."""
+        """Output columns of the lanes of a part, clamped to the last column."""
         writer = self.writer
         lanes = writer.value(f"add {_WIDE} {loops.broadcast(writer, 'i64', part.position)}, {loops.IOTA['i64']}")
         return writer.apply("smin", _WIDE, lanes, splat("i64", str(self.kernel.output_shape[3] - 1)))
 
     def _inside(self, axis: int, output: str, kind: str) -> list[str]:
-        """Image coordinates along `axis` for each window position of `output`, padding replaced by what is nearest.
+        """Image coordinates along `axis` for each window position of `output`, padding is replaced by the nearest.
 
-        `kind` is i64, or a vector of it. Replaced positions keep to the window's grid, which matters with dilation.
+        `kind` is i64, or a vector of it. Replaced positions stay on the window's grid, which matters with dilation.
         """
         writer, kernel = self.writer, self.kernel
         stride, dilation, size = kernel.strides[axis], kernel.dilation[axis], kernel.shape[2 + axis]
@@ -180,12 +180,12 @@ class _WindowArgmax:
         return result
 
     def _first_best(self, candidates: Iterable[Candidate]) -> str:
-        """The first maximum of candidates, or its position (int32), lane by lane; each is read when its turn comes."""
+        """The first maximum of candidates, or its position (int32), lane by lane; each is read only when compared."""
         best = functools.reduce(self._better, candidates)
         return best[0 if self.kernel.values else 1]
 
     def _search_loop(self, source: str, rows: list[str], columns: list[str], part: loops.Part) -> str:
-        """Large windows: coordinates wait in a table on the stack, and a loop goes over them."""
+        """Searches large windows in a loop over coordinates in a table on the stack."""
         writer = self.writer
         tables = []
         for kind, values in (("i64", rows), ("i64" if self.along_channels else _WIDE, columns)):
@@ -226,7 +226,7 @@ class _WindowArgmax:
         return value, where
 
     def _point(self, source: str, row: str, column: str) -> Point:
-        """Where the elements at an image row and column lie (the column is scalar along channels, else lanes)."""
+        """The address and position of the elements at an image row and column (scalar along channels, else lanes)."""
         writer, kernel = self.writer, self.kernel
         _, _, row_stride, column_stride = kernel.input_strides
         row_offset = writer.value(f"mul i64 {row}, {row_stride}")

@@ -1,8 +1,8 @@
-"""The gradient of max pooling: every pixel adds up what comes from the windows around it whose maximum it was.
+"""The gradient of max pooling: each pixel sums the gradients of the windows around it whose maximum it was.
 
-Numerics class "exact": windows in row-major order, from zero, as if each window's gradient were added at its position
-one after the other. bfloat16 is summed in float32. Arguments are those of `kernels.resample`, where x is dy, and the
-address of the positions (int32, laid out as dy) before the runs; weights are not read.
+Numerics class "exact": windows are summed in row-major order, from zero, as if each window's gradient were added at its
+position one after the other. bfloat16 is summed in float32. Arguments are those of `kernels.resample`, where x is dy,
+and the address of the positions (int32, with the layout of dy) before the runs; weights are not read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trainer.engine.targets.ir.writer import vector
 def covering(
     windows: Shape, window: Pair, strides: Pair, padding: Padding, dilation: Pair, spatial: Pair
 ) -> tuple[Band, Band]:
-    """For each row and column of the picture, the run of windows [N, C, P, Q] that cover it."""
+    """For each row and column of the image, the run of windows [N, C, P, Q] that cover it."""
     spans = [spacing * (size - 1) for size, spacing in zip(window, dilation, strict=True)]
     axes = zip(windows[2:], spatial, padding, spans, strides, strict=True)
     rows, columns = (
@@ -41,7 +41,7 @@ def _run(place: int, count: int, span: int, step: int) -> tuple[int, tuple[float
 
 
 class WindowGradient(Resample):
-    """A kernel of the gradient, as wide as one that resamples."""
+    """The gradient kernel, with the vectors of a resampling kernel."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class _WindowGradient(RunWriter):
     head = RunWriter.head + 1
 
     def pixel(self, source: str, target: str, rows: Sequence[str], columns: Sequence[str]) -> None:
-        """Write the gradient of one pixel of the picture."""
+        """Writes the gradient of one pixel of the image."""
         writer = self.writer
         image, row, column, down, across, width = self.at
         flat = writer.value(f"add i64 {writer.value(f'mul i64 {down}, {width}')}, {across}")

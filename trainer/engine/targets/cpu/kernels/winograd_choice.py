@@ -1,4 +1,4 @@
-"""Where the numerics class "fast" uses Winograd's algorithm: decided by the shape alone, so that its bits are."""
+"""The choice of Winograd's algorithm in the numerics class "fast": only the shape decides it, and thereby the bits."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Correla
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Algorithm
 
 LEAST_CHANNELS = 16
-"""Fewer inputs or outputs leave the products too little work for their transforms."""
+"""Minimum number of inputs and outputs: with fewer, the products are too little work for their transforms."""
 
 LEAST_TILES = 16
-"""Fewer of them to a sum leave the weight gradient's errors to the transforms, beyond the stated bound."""
+"""Minimum number of tiles of a sum: with fewer, transform errors exceed the stated bound of the weight gradient."""
 
 TRANSFORM_COST = 20
 WEIGHT_COST = 90
-"""Of one transformed input or output, and of one transformed weight, in multiply-adds.
+"""Costs of one transformed input or output, and of one transformed weight, in multiply-adds.
 
-A transformed weight is written, and read by every task: 512x512 of them pay only from sixteen 7x7 images on.
+A transformed weight is written, and read by every task: 512x512 of them pay off only from sixteen 7x7 images on.
 """
 
 PER_ITEM_IMAGES = 16
-"""The batch that decides for all where bits may not depend on it. Programs that only read weights transform them once,
-so the algorithm of a large batch also pays for one image.
+"""The batch size assumed if bits must not depend on the batch. Programs that only read weights transform them once, so
+the algorithm of a large batch also pays off for one image.
 """
 
 SHARED_CHANNELS = 64
-"""The weight gradient transforms its operands again for each so many channels of the other one."""
+"""Channels of one operand that share a transform of the other one in the weight gradient."""
 
 
 @dataclass(frozen=True, slots=True)
 class WinogradSpec:
-    """A direction of `convolution` by F(outputs x outputs, 3x3)."""
+    """A direction of `convolution`, computed by F(outputs x outputs, 3x3)."""
 
     convolution: ConvolutionSpec
     outputs: int
@@ -49,7 +49,7 @@ class WinogradSpec:
 
     @property
     def form(self) -> Correlation:
-        """The correlation whose outputs are cut into tiles: of the weight gradient the forward pass."""
+        """The correlation whose outputs are cut into tiles: for the weight gradient, that of the forward pass."""
         plain = self.convolution
         return correlation(replace(plain, direction="forward") if plain.direction == "weight_gradient" else plain)
 
@@ -66,7 +66,7 @@ class WinogradSpec:
 
 
 def is_possible(spec: ConvolutionSpec) -> bool:
-    """Whether the templates here can compute it."""
+    """Whether the Winograd templates support the convolution."""
     return (
         spec.dtype is float32
         and spec.window == (3, 3)
@@ -77,12 +77,12 @@ def is_possible(spec: ConvolutionSpec) -> bool:
 
 
 def algorithm(spec: ConvolutionSpec, *, per_item: bool = False) -> WinogradSpec | None:
-    """Which algorithm the class "fast" uses; None: the direct one. A function of the shape alone.
+    """The algorithm that the class "fast" uses, or None for the direct one. A function of the shape alone.
 
-    With `per_item` the number of images has no part in it: it is taken for that of `PER_ITEM_IMAGES`.
+    With `per_item` it does not depend on the number of images, which is assumed to be `PER_ITEM_IMAGES`.
 
-    Costs are multiply-adds, those of tiles beyond the image included, and for every transformed value what a handful
-    of them take; the weights' are spread over the images.
+    Costs are in multiply-adds, including those of tiles beyond the image, plus a few for every transformed value; the
+    costs of transformed weights are spread over the images.
     """
     if not is_possible(spec) or min(spec.channels, spec.filters) < LEAST_CHANNELS:
         return None

@@ -1,7 +1,7 @@
-"""Reading an image tile by tile for Winograd's algorithm: every vector of channels of one tile, transformed.
+"""Reads an image tile by tile for Winograd's algorithm and transforms every vector of channels of a tile.
 
-A tile lies at (image, row, column) of a grid; its values beyond the image are zeros, and so are the missing channels of
-the last vector. What is transformed goes to `points`^2 places, `point_stride` elements apart.
+A tile is at (image, row, column) of a grid; its values beyond the image are zeros, and so are the missing channels of
+the last vector. Transformed values are stored at `points`^2 places, `point_stride` elements apart.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from trainer.engine.targets.ir.writer import Integer, Writer, vector
 class TiledImage:
     """Channels-last images, cut into the Winograd tiles of a convolution.
 
-    `transform`: "data" are its inputs, of which a tile reads m + 2 pixels each way (B^T d B), "gradient" those of its
-    outputs, m (A y A^T). Tile (0, 0) begins at `start`, the others m pixels apart.
+    `transform`: "data" for its inputs; a tile reads m + 2 pixels along each axis (B^T d B). "gradient" for images of
+    its outputs; a tile reads m pixels (A y A^T). Tile (0, 0) begins at `start`; tiles are m pixels apart.
     """
 
     spec: WinogradSpec
@@ -53,7 +53,7 @@ class TiledImage:
 
 
 def tile_place(w: Writer, spec: WinogradSpec, tile: Integer) -> tuple[Integer, Integer, Integer]:
-    """A tile's image, and its first output's row and column."""
+    """The image of a tile, and the row and column of its first output."""
     image, row, column = w.unravel(tile, *spec.grid)
     return image, w.multiply(row, spec.outputs), w.multiply(column, spec.outputs)
 
@@ -61,7 +61,7 @@ def tile_place(w: Writer, spec: WinogradSpec, tile: Integer) -> tuple[Integer, I
 def read_tile(
     w: Writer, tiled: TiledImage, x: str, tile: Integer, target: str, vectors: tuple[Integer, Integer] | None = None
 ) -> None:
-    """Transform the channels of one tile into `target`: those of the vectors [first, last), or all."""
+    """Transforms the channels of one tile into `target`: those of the vectors [first, last), or all."""
     memory, (rows, columns) = Elements(w, tiled.spec.convolution.dtype), tiled.extents
     lanes = memory.lanes
     image, top, left = tile_place(w, tiled.spec, tile)
@@ -96,7 +96,7 @@ def read_tile(
 
 
 def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
-    """Define `name(source, target, vectors)`, a transform; if `checked`, (top, left, lanes) too: zeros beyond."""
+    """Defines a transform `name(source, target, vectors)`; if `checked`, (top, left, lanes) too: zeros outside."""
     spec, side, dtype = tiled.spec, tiled.side, tiled.spec.convolution.dtype
     lanes = lanes_of(dtype)
     bits = vector("i1", lanes)

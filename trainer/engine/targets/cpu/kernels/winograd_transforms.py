@@ -2,11 +2,11 @@
 
     y = A^T [(G g) * (B^T d)],  d of m + 2 inputs, g of 3 taps, y of m outputs
 
-The products stand for the polynomials' values at the points 0, +-p for each p of `pairs`, and infinity. Both signs of a
-point share an even and an odd part, so that six inputs take twelve instructions. Points: +-1 for m = 2; for m = 4
-+-5/8 and +-3/2, exact in binary. Their rounding errors grow by at most 63 over those of the direct sum, where the
-usual +-1 and +-2 let them grow by 256 (measured on random data 0.84 and 1.82 units in the last place of
-sum |a||b|, direct sum 0.45).
+The products are the polynomials' values at the points 0, +-p for each p of `pairs`, and infinity. Both signs of a point
+share an even and an odd part, so six inputs take twelve instructions. Points: +-1 for m = 2; for m = 4 +-5/8 and
++-3/2, exact in binary. Their rounding errors grow by at most 63 over those of the direct sum; with the usual +-1 and
++-2 they grow by up to 256 (measured on random data 0.84 and 1.82 units in the last place of sum |a||b|, direct sum
+0.45).
 
 Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; Barabasz et al., "Error Analysis and
 Improving the Accuracy of Winograd Convolution for Deep Neural Networks", 2020.
@@ -26,7 +26,7 @@ from trainer.engine.targets.ir.vectors import Floats
 from trainer.engine.targets.ir.writer import Writer
 
 PAIRS = {2: (Fraction(1),), 4: (Fraction(5, 8), Fraction(3, 2))}
-"""By m: the points other than 0 and infinity, each with its negative."""
+"""By m, the points other than 0 and infinity; the negative of each is also a point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Algorithm:
 
 
 class Transforms:
-    """Writes the transforms of one algorithm; each takes and gives names of vectors."""
+    """Writes the transforms of one algorithm; each takes and returns names of vectors."""
 
     def __init__(self, writer: Writer, dtype: DType, algorithm: Algorithm) -> None:
         self.algorithm, self.floats = algorithm, Floats(writer, MEMORY[dtype.name], lanes_of(dtype))
@@ -81,7 +81,7 @@ class Transforms:
     def square(
         self, transform: Callable[[Sequence[str]], list[str]], side: int, load: Callable[[int, int], str]
     ) -> Iterator[tuple[int, int, str]]:
-        """Yield (row, column, value) of a square's transform, columns first; `load(row, column)` gives its values."""
+        """Yields (row, column, value) of a square's transform, columns first; `load(row, column)` loads its values."""
         columns = [transform([load(row, column) for row in range(side)]) for column in range(side)]
         for row in range(len(columns[0])):
             for column, value in enumerate(transform([part[row] for part in columns])):
@@ -125,7 +125,7 @@ class Transforms:
         return result
 
     def gradient(self, y: Sequence[str]) -> list[str]:
-        """A y, what `output` is the transpose of: m values to m + 2 points."""
+        """A y, the transpose of `output`: m values to m + 2 points."""
         squares = [tuple(pair ** (2 * power) for power in range(len(y) // 2)) for pair in self.algorithm.pairs]
         result = [y[0]]
         for pair, powers in zip(self.algorithm.pairs, squares, strict=True):
@@ -136,7 +136,7 @@ class Transforms:
         return [*result, y[-1]]
 
     def weights(self, u: Sequence[str]) -> list[str]:
-        """G^T u, what `filter` is the transpose of: m + 2 points to three taps."""
+        """G^T u, the transpose of `filter`: m + 2 points to three taps."""
         pairs = self.algorithm.pairs
         zero = math.prod((-pair * pair for pair in pairs), start=Fraction(1))
         totals = [self._scaled(1 / zero, u[0]), "", u[-1]]

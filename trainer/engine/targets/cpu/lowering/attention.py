@@ -1,4 +1,4 @@
-"""Attention: operands as they lie, but for widths that are not next to each other."""
+"""Attention: operands keep their layout unless their elements are not contiguous along the width."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine
 
 _WIDE_TILE, _NARROW_TILE = (6, 4), (6, 1)
-"""Rows and vectors of sums that 32 registers of 64 bytes, or 16 of 32, hold with what is multiplied."""
+"""Rows and vectors of sums that fit, with their factors, into 32 registers of 64 bytes, or into 16 of 32 bytes."""
 
 
 def expand_attention(expansion: Expansion, work: Work) -> None:
-    """Output and logarithms of sums; a task for each head and 64 queries."""
+    """Adds the output and the logarithms of sums; each head and 64 queries are one task."""
     out, log_sum = work.writes
     if log_sum.size == 0:
         return
@@ -36,8 +36,8 @@ def expand_attention(expansion: Expansion, work: Work) -> None:
 
 
 def expand_attention_gradient(expansion: Expansion, work: Work) -> None:
-    """Gradients of query, key and value, and of the scores where they are read; where keys are split among tasks, the
-    sums of queries are added afterwards.
+    """Adds the gradients of query, key and value, and of the scores if they are read. If keys are split among tasks,
+    the partial gradients of queries are summed afterwards.
     """
     query, keys, _, scores = work.writes
     writes = work.writes if scores.buffer is not None and not scores.buffer.unread else work.writes[:3]
@@ -78,8 +78,8 @@ def _sum(parts: View, target: View, count: int) -> Work:
 
 
 def _along_width(expansion: Expansion, views: tuple[View, ...], count: int) -> tuple[View, ...]:
-    """The operands, the first `count` of them with neighbors along the width, and pairs of them where they are
-    bfloat16; the small ones dense.
+    """The operands: the first `count` contiguous along the width, with aligned pairs if they are bfloat16; small ones
+    dense.
     """
 
     def fits(strides: tuple[int, ...]) -> bool:
@@ -94,7 +94,7 @@ def _along_width(expansion: Expansion, views: tuple[View, ...], count: int) -> t
 
 
 def _along_keys(expansion: Expansion, bias: View) -> View:
-    """A bias with neighbors along the keys; one that is spread along another axis as it lies, for copies are larger."""
+    """A bias, contiguous along the keys; one that is broadcast keeps its layout, since a copy would be larger."""
     is_spread = any(step == 0 and extent > 1 for extent, step in zip(bias.shape, bias.strides, strict=True))
     fits = is_spread or bias.shape[3] == 1
     return expansion.dense(bias, lambda strides: fits or strides[3] == 1, Layout.row_major(4))

@@ -1,4 +1,4 @@
-"""Matrix products and convolutions: which template computes them, and their operands in the form that it reads."""
+"""Matrix products and convolutions: chooses their template and converts operands to the form that it reads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def specification(
     node: Attributed, direction: Direction, x_shape: Shape, w_shape: Shape, order: Layout = WEIGHTS,
     epilogue: Epilogue = NOTHING, prologue: Epilogue = NOTHING,
 ) -> ConvolutionSpec:  # fmt: skip
-    """The convolution of `node`, or the gradient that it is, of x and w of these shapes; w lies in `order`."""
+    """The specification of `node`, a convolution or gradient, for x and w of these shapes; w has the layout `order`."""
     filters, _, rows, columns = w_shape
     return ConvolutionSpec(
         node.dtype, direction, x_shape[0], x_shape[1], (x_shape[2], x_shape[3]), filters, (rows, columns),
@@ -50,7 +50,7 @@ def specification(
 
 
 def expand_matmul(expansion: Expansion, work: Work) -> None:
-    """a[..., M, K] @ b[..., K, N], either operand as it lies (transposed, broadcast along batches, sliced)."""
+    """Expands a[..., M, K] @ b[..., K, N] with any strides of operands (transposed, broadcast over batches, sliced)."""
     call: Call = work.spec
     left, right = work.reads[:2]
     target = work.writes[0]
@@ -75,7 +75,7 @@ def expand_matmul(expansion: Expansion, work: Work) -> None:
 
 
 def _rows_of_pairs(expansion: Expansion, view: View) -> View:
-    """The left operand where pairs of neighbors along its rows can be read; copied where they can't."""
+    """The left operand, copied unless pairs of neighbors along its rows can be read."""
 
     def fits(strides: tuple[int, ...]) -> bool:
         return strides[-1] == 1 and not any(step % 2 for step in strides[:-1]) and view.offset % 2 == 0
@@ -84,12 +84,12 @@ def _rows_of_pairs(expansion: Expansion, view: View) -> View:
 
 
 def expand_convolution(expansion: Expansion, work: Work) -> None:
-    """y of x[N, C, H, W] and w[K, C/groups, R, S], activations channels-last."""
+    """Expands the convolution of x[N, C, H, W] with w[K, C/groups, R, S], activations channels-last."""
     _expand_direct(expansion, work, "forward", work.reads[0].shape)
 
 
 def expand_input_gradient(expansion: Expansion, work: Work) -> None:
-    """The gradient with respect to x, which is the transposed convolution too."""
+    """Expands the gradient with respect to x, which is also the transposed convolution."""
     _expand_direct(expansion, work, "input_gradient", work.spec.shape)
 
 
@@ -127,7 +127,7 @@ def _expand_direct(expansion: Expansion, work: Work, direction: Direction, x_sha
 
 
 def expand_weight_gradient(expansion: Expansion, work: Work) -> None:
-    """The gradient with respect to w, summed over pixels in blocks that the shape fixes."""
+    """Expands the gradient with respect to w, summed over pixels in blocks that depend only on the shape."""
     call: Call = work.spec
     x, dy = work.reads[:2]
     target = work.writes[0]
@@ -163,7 +163,7 @@ def _clear(expansion: Expansion, target: View) -> None:
 
 
 def _input(expansion: Expansion, work: Work) -> View:
-    """A convolution's input, channels-last; what its prologue makes it of lies so."""
+    """A convolution's input, channels-last; the input of a prologue already has this layout."""
     return work.reads[0] if work.prologue.body else expansion.laid_out(work.reads[0], CHANNELS_LAST)
 
 
@@ -173,7 +173,7 @@ def _label(call: Call, x_shape: Shape, w_shape: Shape) -> str:
 
 
 def _emit(expansion: Expansion, work: Work, chosen: Templated, operands: Sequence[View], label: str) -> None:
-    """Add a template's item: operands, then those of the epilogue and of the prologue."""
+    """Adds a template's item: operands, then those of the epilogue and of the prologue."""
     further, first = work.reads[2:], len(work.epilogue.operands)
     in_place = exchanges(operands, further[:first], work.epilogue, work.writes[0])
     reads = (*operands, *further)
@@ -184,13 +184,13 @@ def _emit(expansion: Expansion, work: Work, chosen: Templated, operands: Sequenc
 
 
 def _packed(expansion: Expansion, spec: pack.PackSpec, source: View, call: Call) -> View:
-    """The right-hand operand in panels; one that is read the same way twice is packed once."""
+    """Packs the right-hand operand into panels, once for all items that read it the same way."""
     return expansion.prepared(source, spec, "pack", f"{call.operation.name} panels")
 
 
 def _interleaved(expansion: Expansion, spec: ConvolutionSpec, x: View, dy: View) -> tuple[ConvolutionSpec, View, View]:
-    """The operands as pairs of images, made once for all weight gradients that read them so; a single image as two,
-    its upper and its lower half.
+    """Interleaves the operands as pairs of images, once for all weight gradients that read them so. A single image
+    becomes two: its upper and its lower half.
     """
 
     def made(view: View, kernel: InterleaveSpec) -> View:
@@ -209,13 +209,13 @@ def _interleaved(expansion: Expansion, spec: ConvolutionSpec, x: View, dy: View)
 
 
 def _transformed_weights(expansion: Expansion, spec: WinogradSpec, packed: View) -> View:
-    """The transform of packed weights for Winograd's algorithm: the same whatever the images, as a pyramid's levels."""
+    """Transforms packed weights for Winograd's algorithm, independent of the images: levels of a pyramid share it."""
     any_image = replace(spec.convolution, images=1, spatial=(4, 4), padding=((1, 1), (1, 1)), epilogue=NOTHING)
     kernel = WinogradWeights(replace(spec, convolution=any_image))
     return expansion.prepared(packed, kernel, f"transform weights {spec.outputs}x{spec.outputs}")
 
 
 def _exchanged_weights(expansion: Expansion, spec: DepthwiseSpec, weights: View) -> View:
-    """Weights of small groups as the input gradient reads them."""
+    """Weights of small groups in the form that the input gradient reads."""
     plain = replace(spec.convolution, epilogue=NOTHING)
     return expansion.prepared(weights, ExchangedWeights(replace(spec, convolution=plain)), "exchange")

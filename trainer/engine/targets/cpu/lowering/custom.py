@@ -14,7 +14,7 @@ from trainer.engine.targets.cpu.templates.custom import CustomSpec
 
 
 def expand_custom(expansion: Expansion, work: Work) -> None:
-    """The kernel on copies of operands that lie otherwise, its result copied where that shall lie otherwise."""
+    """Adds the kernel; operands in other layouts are copied."""
     kernel: CustomKernel = work.spec.attribute("kernel")
     (target,) = work.writes
     if target.size == 0:

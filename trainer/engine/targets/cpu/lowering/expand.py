@@ -1,7 +1,7 @@
-"""From items of any target to items of the CPU: operands are brought into the forms that its kernels read.
+"""Expands target-independent items into CPU items, with operands in the forms that the CPU's kernels read.
 
-A reduction becomes one pass or two, a contraction the packing of its weights and a template; the passes that follow
-(`program.schedule`, `program.rows`, ...) see these items like all others.
+A reduction becomes one or two passes, a contraction the packing of its weights and a template. Later passes
+(`program.schedule`, `program.rows`, ...) treat these items like all others.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
 def expand(
     works: Sequence[Work], machine: Machine, numerics: Numerics, bfloat16: Bfloat16, *, per_item: bool = False
 ) -> list[Work]:
-    """The items as a machine computes them, in numerics classes."""
+    """Expands items for a machine, in the given numerics classes."""
     expansion = Expansion(machine, numerics, bfloat16, per_item)
     for work in works:
         if work.kind == "loop":
@@ -68,7 +68,7 @@ def expand(
 
 
 def _with_constants_first(work: Work, parts: Sequence[Work]) -> list[Work]:
-    """A repeat of `parts`, after what is the same each time: weights are packed once."""
+    """Moves the parts that are the same in each iteration before the repeat: weights are packed once."""
     spec: Repeat = work.spec
     varying = {each.storage for each in spec.stand_ins if each.step or each.is_written}
     first, parts = constant_first(parts, varying)
@@ -80,7 +80,7 @@ def _with_constants_first(work: Work, parts: Sequence[Work]) -> list[Work]:
 
 
 def _one(items: Sequence[Work], part: Work) -> Work:
-    """A part of a repeat as the one item that it must stay, since each operand has its step."""
+    """Returns the item of a repeat's part, which must stay a single item, since each operand has its own step."""
     if len(items) != 1 or (len(items[0].reads), len(items[0].writes)) != (len(part.reads), len(part.writes)):
         raise AssertionError(f"a repeat's part must be one item on the same operands: {part.label}")
     return items[0]

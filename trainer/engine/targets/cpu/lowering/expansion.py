@@ -1,4 +1,4 @@
-"""The state of an expansion: the items so far, and what was copied or packed for several of them."""
+"""The state of an expansion: the items so far, and the operands copied or packed for several of them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from trainer.engine.targets.cpu.lowering.loops import with_code
 from trainer.engine.targets.cpu.machine import Machine
 
 Numerics = Literal["exact", "fast"]
-"""How sums are formed (docs/engine.md): decided before the first step, by nothing but the user."""
+"""How sums are formed (docs/engine.md): only the user chooses it, before the first step."""
 
 Bfloat16 = Literal["pairs", "tiles"]
-"""How sums of bfloat16 products are formed: by pairs on every processor, or as AMX does. Decided likewise."""
+"""How sums of bfloat16 products are formed: in pairs on every processor, or as on AMX. Also chosen only by the user."""
 
 
 class Preparation(Coded, Protocol):
@@ -33,7 +33,7 @@ class Preparation(Coded, Protocol):
 
 @dataclass
 class Expansion:
-    """Items as the CPU's kernels take them; expansions of single items add theirs through `add`."""
+    """Collects items in the form of the CPU's kernels; the expansion of each item adds its own with `add`."""
 
     machine: Machine
     numerics: Numerics = "exact"
@@ -44,7 +44,7 @@ class Expansion:
     _prepared: dict[object, View] = field(default_factory=dict)
 
     def add(self, work: Work) -> None:
-        """Add an item; loops get their code."""
+        """Adds an item, and the code of a loop."""
         self.works.append(with_code(work) if work.kind == "loop" else work)
 
     def copy(self, source: View, target: View, label: str) -> None:
@@ -54,7 +54,7 @@ class Expansion:
         self.add(loops.fill(target, value))
 
     def dense(self, view: View, fits: Callable[[tuple[int, ...]], bool], layout: Layout) -> View:
-        """`view`, copied into `layout` unless its strides fit; one copy for all items that read it."""
+        """Returns `view`, or a copy in `layout` if its strides do not fit; all items that read it share the copy."""
         if fits(view.strides):
             return view
         copy = self._copies.get((view, layout))
@@ -66,7 +66,7 @@ class Expansion:
         return copy
 
     def laid_out(self, view: View, layout: Layout) -> View:
-        """`view` where it is dense in `layout`, else a copy."""
+        """Returns `view` if it is dense in `layout`, else a copy."""
         strides = layout.strides(view.shape)
 
         def fits(steps: tuple[int, ...]) -> bool:
@@ -77,7 +77,7 @@ class Expansion:
     def prepared(
         self, source: View, kernel: Preparation, label: str, name: str = "", table: View | None = None
     ) -> View:
-        """An operand in the form that a kernel reads, made once for all items that read it. `table`: read too."""
+        """Prepares an operand with `kernel`, which reads `table`, too; once for all items that read the result."""
         place = source.buffer, source.offset * source.dtype.itemsize, kernel, table
         target = self._prepared.get(place)
         if target is None:

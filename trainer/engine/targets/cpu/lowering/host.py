@@ -20,7 +20,7 @@ _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 
 def expand_host(expansion: Expansion, work: Work) -> None:
-    """The argument block is the address of the function, as C calls it, then those of all operands."""
+    """Adds a host call. Its argument block holds the address of the C callback, then those of all operands."""
     call: HostFunction = work.spec.attribute("call")
     function = _CALLBACK(_on_arrays(call, work.reads, work.writes))
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
@@ -29,7 +29,7 @@ def expand_host(expansion: Expansion, work: Work) -> None:
 
 
 def _on_arrays(call: HostFunction, reads: tuple[View, ...], writes: tuple[View, ...]) -> Callable[[int], None]:
-    """The function that finds the operands through the argument block, once the kernel has passed its address on."""
+    """Returns the function that the kernel calls with the address of the operands' part of its argument block."""
     views = (*reads, *writes)
 
     def run(block: int) -> None:
@@ -39,14 +39,14 @@ def _on_arrays(call: HostFunction, reads: tuple[View, ...], writes: tuple[View, 
             values = call.call([_copy(*pair) for pair in zip(arrays, reads, strict=False)])
             for target, value, view in zip(arrays[len(reads) :], values, writes, strict=True):
                 target[...] = half.stored(value, view.dtype)
-        except BaseException as error:  # nothing may pass through the kernel
+        except BaseException as error:  # no exception may propagate through the kernel
             pool.fail(error)
 
     return run
 
 
 def _array(address: int, view: View) -> np.ndarray:
-    """An operand as it lies in memory."""
+    """An operand as a view of its memory, with its strides."""
     first = np.ctypeslib.as_array((ctypes.c_uint8 * view.dtype.itemsize).from_address(address)).view(view.dtype.storage)
     return np.lib.stride_tricks.as_strided(first, view.shape, [view.dtype.itemsize * step for step in view.strides])
 

@@ -1,4 +1,4 @@
-"""Launches: the records of a CPU program before memory is planned. A launch is one kernel on given buffers."""
+"""Launches: the records of a CPU program before memory planning. A launch is one kernel on given buffers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainer.engine.targets.cpu.template import Template
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A place in a buffer, as a word of an argument block."""
+    """A position in a buffer, as a word of an argument block."""
 
     buffer: Buffer
     byte_offset: int = 0
@@ -36,26 +36,26 @@ Word = int | Address | Place
 
 
 def word_of(view: View) -> int | Address:
-    """The word of an operand: its address, or for one without a buffer the value that it begins with."""
+    """The word of an operand: its address, or the start value of an operand without a buffer."""
     return view.offset if view.buffer is None else Address.of(view)
 
 
 class Renderable(Protocol):
-    """What decides a kernel's code."""
+    """An object that determines a kernel's code."""
 
     def render(self, name: str) -> str: ...
     def __hash__(self) -> int: ...
 
 
 class Coded(Renderable, Protocol):
-    """A kernel without parameters: it is all that decides its code, and says how many tasks it has."""
+    """A kernel without parameters, which alone determines its code and number of tasks."""
 
     @property
     def tasks(self) -> int: ...
 
 
 class Worded(Protocol):
-    """A kernel of which `coded` decides the code, one for all that differ in `words` alone."""
+    """A kernel whose code is determined by `coded`; kernels that differ only in `words` share it."""
 
     @property
     def tasks(self) -> int: ...
@@ -67,8 +67,8 @@ class Worded(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """What an item without parameters becomes; `keep` is what must live as long as its code runs, `scratch` what a
-    thread's memory must hold, in bytes.
+    """The lowered form of an item without parameters. `keep`: an object that must live as long as the code runs;
+    `scratch`: bytes of scratch memory per thread.
     """
 
     code: KernelSource
@@ -83,14 +83,14 @@ class Routine:
 
     @classmethod
     def worded(cls, kernel: Worded, *addresses: View) -> Routine:
-        """A kernel with numbers as words."""
+        """Returns the routine of a kernel with numbers as words."""
         code = kernel.coded
         return cls(KernelSource(code, code.render), (*addresses, *kernel.words), kernel.tasks)
 
 
 @dataclass(frozen=True, slots=True)
 class Templated:
-    """The spec of an item that a template computes; the template's parameters are chosen when it is lowered."""
+    """The spec of an item that a template computes; lowering chooses the template's parameters."""
 
     template: Template
     spec: Any
@@ -98,7 +98,7 @@ class Templated:
 
 @dataclass(frozen=True, slots=True)
 class Tunable:
-    """Where a kernel came from: a template's parameters for a specification; other parameters give the same bits."""
+    """The origin of a kernel: a template's parameters for a specification. Other parameters give the same bits."""
 
     template: Template
     spec: Any
@@ -106,7 +106,7 @@ class Tunable:
 
     @property
     def source(self) -> KernelSource:
-        """The kernel, to be rendered."""
+        """The source that renders the kernel."""
         kernel, parameters, spec = self.template.kernel, self.parameters, self.template.coded(self.spec)
         return KernelSource((spec, parameters, kernel), lambda name: kernel(spec, parameters).render(name))
 
@@ -123,9 +123,8 @@ class Tunable:
 class Launch:
     """One kernel: its code, argument words, grid of tasks, scratch bytes of a thread, and the item that it computes.
 
-    The kernel of a `tunable` launch can be rebuilt with other parameters: `with_parameters`. A repeat has
-    launches as its `body`, whose words are the first of its own, and no kernel; its tasks are the maximum over the
-    body.
+    The kernel of a `tunable` launch can be rebuilt with other parameters: `with_parameters`. A repeat has no kernel
+    but launches as its `body`. Its words begin with the words of the body; its tasks are the maximum over the body.
     """
 
     work: Work
@@ -156,7 +155,7 @@ class Launch:
         return self.work.targets
 
     def with_parameters(self, parameters: Any) -> Launch:
-        """The same work by a kernel of other parameters."""
+        """Returns the same work with a kernel of other parameters."""
         assert self.tunable is not None
         tunable = replace(self.tunable, parameters=parameters)
         return replace(self, source=tunable.source, tasks=tunable.tasks, scratch=tunable.scratch, tunable=tunable)

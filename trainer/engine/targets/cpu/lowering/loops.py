@@ -1,4 +1,4 @@
-"""Loops and passes of reductions as the CPU runs them: their kernels, argument words and tasks."""
+"""Lowers loops and passes of reductions for the CPU: their kernels, argument words and tasks."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from trainer.engine.targets.ir.operand import Operand, inner_of
 
 TASK_ELEMENTS = 16384
 STREAMED_BYTES = 16 << 20
-"""Outputs from so many bytes on are stored past the caches, which would hold them no longer when they are read."""
+"""Outputs of at least this many bytes bypass the caches, which would no longer hold them when they are read."""
 
 STREAMED_TASK_ELEMENTS = 8 * TASK_ELEMENTS
-"""Streaming tasks of this size run a tenth faster than of TASK_ELEMENTS; the smallest output still makes 32."""
+"""Streaming tasks of this size run a tenth faster than those of TASK_ELEMENTS; the smallest output still has 32."""
 
 ENOUGH_TASKS = 16
-"""Neighboring columns are split among tasks only until there are so many."""
+"""Neighboring columns are split among tasks only until this number of tasks is reached."""
 
 _ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide", "maximum", "minimum"})
 _BITS = {"float32": np.int32, "float64": np.int64}
 
 
 def with_code(work: Work) -> Work:
-    """A loop, or a pass of a reduction, with the kernel that computes it."""
+    """Attaches its kernel to a loop or a pass of a reduction."""
     kind = None if work.kind == "loop" else Reduction(work.spec.operations, work.spec.orientation)
     if kind is None:
         work = in_strips(with_numbers(work))
@@ -49,9 +49,9 @@ def with_code(work: Work) -> Work:
 
 
 def with_numbers(work: Work) -> Work:
-    """A loop whose numbers are operands: loops that differ in numbers alone, as the counts of batches do, have one
-    kernel. Numbers that arithmetic is simpler with stay in the code; divisors that are powers of two become factors,
-    which give the same bits in a tenth of the time.
+    """Makes the constants of a loop operands, so that loops that differ only in constants, such as the counts of
+    batches, share a kernel. Constants that simplify arithmetic stay in the code. Divisors that are powers of two become
+    factors, which give the same bits in a tenth of the time.
     """
     body, reads = list(work.body), list(work.reads)
     for position, step in enumerate(work.body):
@@ -73,10 +73,10 @@ def with_numbers(work: Work) -> Work:
 
 
 def in_strips(work: Work) -> Work:
-    """A transposing loop with its rows cut into strips, all rows of a strip before the next one.
+    """Cuts the rows of a transposing loop into strips; all rows of a strip run before the next strip.
 
-    A task then has whole tiles of neighboring rows. Tasks of a single row of 16,384, without tiles, brought pictures of
-    32 channels from channels last to rows at 7 GB/s instead of 20.
+    A task then has whole tiles of neighboring rows. With tasks of a single row of 16,384, without tiles, converting
+    images of 32 channels from channels-last to rows ran at 7 GB/s instead of 20.
     """
     if len(work.extents) < 2 or not work.points:
         return work
@@ -101,7 +101,7 @@ def in_strips(work: Work) -> Work:
 
 @functools.lru_cache(maxsize=4096)
 def code_of(kernel: LoopKernel) -> KernelSource:
-    """The code of a kernel; one object for equal kernels, which programs have many of."""
+    """The code of a kernel. Equal kernels share one object, since programs have many of them."""
     if kernel.reduction is None:
         return KernelSource(kernel, lambda name: elementwise.render(kernel, name))
     reduction = RowReduction if kernel.reduction.orientation == "row" else ColumnReduction
@@ -115,9 +115,9 @@ def kernel_of(work: Work) -> LoopKernel:
 
 
 def _is_streamed(work: Work) -> bool:
-    """Whether a loop's outputs go past the caches: they are large, in whole cache lines, and nothing that it reads.
+    """Whether a loop's outputs bypass the caches: they are large, fill whole cache lines, and are not read by the loop.
 
-    A line that was read is in the cache, and is written there at no further cost.
+    A line that was read is in the cache, and writing it there has no further cost.
     """
     for view in work.writes:
         target, itemsize = view.buffer, view.dtype.itemsize
@@ -131,7 +131,7 @@ def _is_streamed(work: Work) -> bool:
 
 
 def lower_loop(work: Work) -> Launch:
-    """The launch of an element-wise loop."""
+    """Lowers an element-wise loop to a launch."""
     kernel, inner = kernel_of(work), work.extents[-1]
     rows = math.prod(work.extents[:-1])
     elements = STREAMED_TASK_ELEMENTS if kernel.streamed else TASK_ELEMENTS
@@ -153,7 +153,7 @@ def words_of_pass(work: Work) -> tuple[int, ...]:
 
 
 def lower_pass(work: Work) -> Launch:
-    """The launch of a pass of a reduction."""
+    """Lowers a pass of a reduction to a launch."""
     kernel, block = kernel_of(work), work.spec.block
     if work.spec.orientation == "row":
         *outer, length = work.extents
@@ -180,7 +180,7 @@ def _launch(work: Work, kernel: LoopKernel, chunk: int, grain: int, tasks: int) 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is reduced: a body, its operands, and the instruction of each reduction's term."""
+    """The terms of reductions: a body, its operands, and the instruction of each reduction's term."""
 
     instructions: Sequence[Instruction]
     reads: Sequence[View]
@@ -192,7 +192,7 @@ def reduction_pass(
 ) -> Work:
     """One pass of a reduction of `length` elements for each of the `kept` ones.
 
-    Strides of what it reads run over (kept..., reduced element), those of `writes` over (kept..., block). "column" runs
+    Strides of its operands run over (kept..., reduced element), those of `writes` over (kept..., block). "column" runs
     the last kept axis innermost.
     """
     steps, count = [view.strides for view in (*terms.reads, *writes)], len(kept)
@@ -211,10 +211,11 @@ def without_streaming(work: Work) -> Work:
 
 
 def column_strip(neighbors: int, parts: int, blocks: int) -> int:
-    """How many of `neighbors` parts of columns side by side a task takes, a power of two; a block has `parts`.
+    """Number of adjacent column parts per task, a power of two; a row has `neighbors` parts, a block has `parts`.
 
-    Short pieces of many far rows starve on page misses: a sum over 16384x1024 float32 takes two threads 2.6 ms part by
-    part, 1.7 in strips of 16 (NumPy 2.0), over 25088x256 0.91 and 0.64. Rows of one block gain nothing.
+    Short pieces of many distant rows are slow because of page misses: on two threads, a sum over 16384x1024 float32
+    takes 2.6 ms part by part, 1.7 in strips of 16 (NumPy 2.0); over 25088x256 0.91 and 0.64. A single block gains
+    nothing.
     """
     strip = STRIP_PARTS if blocks > 1 else 1
     while strip > 1 and (strip >= 2 * neighbors or -(-parts // strip) * blocks < ENOUGH_TASKS):

@@ -1,4 +1,4 @@
-"""From items of the CPU to launches: kernels with their parameters, argument words, tasks and scratch memory."""
+"""Lowers CPU items to launches: kernels with their parameters, argument words, tasks and scratch memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trainer.engine.targets.cpu.template import OPERANDS
 
 
 def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
-    """The launch of one item; `choose` picks the parameters of a template for a specification."""
+    """Lowers one item to a launch; `choose` picks the parameters of a template for a specification."""
     match work.kind:
         case "loop":
             return loops.lower_loop(work)
@@ -49,7 +49,7 @@ def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
 
 
 def _lower_rows(work: Work, parts: Sequence[Work], launches: Sequence[Launch]) -> Launch:
-    """Loops over the same rows, one after the other: a task does `share` rows of each in turn."""
+    """Lowers successive loops over the same rows: a task computes `share` rows of each loop in turn."""
     spec: Rows = work.spec
     offsets, size = _offsets(spec)
     words: list[Word] = []
@@ -69,7 +69,7 @@ def _lower_rows(work: Work, parts: Sequence[Work], launches: Sequence[Launch]) -
 
 
 def _offsets(spec: Rows) -> tuple[dict[Buffer, int], int]:
-    """Where in the scratch the rows of each local buffer lie, and how much they take."""
+    """Returns the scratch offset of each local buffer's rows, and their total size, in bytes."""
     offsets: dict[Buffer, int] = {}
     size = 0
     for buffer in spec.local:
@@ -79,7 +79,7 @@ def _offsets(spec: Rows) -> tuple[dict[Buffer, int], int]:
 
 
 def _kept_in_cache(part: Work, work: Work) -> Work:
-    """A loop, storing through the caches where another part reads what it stores, or where its rows are unaligned."""
+    """Returns a loop that stores through the caches if another part reads its outputs or its rows are unaligned."""
     places = {place_of(buffer) for buffer in part.targets}
     is_read = any(place_of(buffer) in places for other in work.parts if other is not part for buffer in other.sources)
     kernel = loops.kernel_of(part)
@@ -87,7 +87,7 @@ def _kept_in_cache(part: Work, work: Work) -> Work:
 
 
 def _lower_group(work: Work, parts: Sequence[Launch]) -> Launch:
-    """Loops of equal code over different arrays: one kernel over the argument blocks of all."""
+    """Lowers loops with equal code over different arrays to one kernel over all argument blocks."""
     kernel = RepeatedKernel(loops.kernel_of(work.parts[0]))
     total, points = sum(part.tasks for part in parts), sum(part.points for part in work.parts)
     grain = -(-total // max(1, min(total, -(-points // loops.TASK_ELEMENTS))))
@@ -98,7 +98,7 @@ def _lower_group(work: Work, parts: Sequence[Launch]) -> Launch:
 
 
 def _lower_repeat(work: Work, body: tuple[Launch, ...]) -> Launch:
-    """Launches walked again and again with moving addresses: the parts' argument blocks, then (word, step) pairs."""
+    """Lowers a repeat, which runs launches with moving addresses: argument blocks of parts, then (word, step) pairs."""
     spec: Repeat = work.spec
     stand_ins: dict[Storage | None, StandIn] = {each.storage: each for each in spec.stand_ins}
     words: list[Word] = []
@@ -125,7 +125,7 @@ def _lower_repeat(work: Work, body: tuple[Launch, ...]) -> Launch:
 
 
 def _places(part: Work) -> list[int]:
-    """Which word of a part's argument block is the address of each operand, reads first."""
+    """Returns the index of each operand's address in a part's argument block, reads first."""
     reads, count = len(part.reads), len(part.reads) + len(part.writes)
     if isinstance(part.spec, Routine):
         return [part.spec.words.index(view) for view in (*part.reads, *part.writes)]

@@ -1,4 +1,4 @@
-"""Recurrent layers over ragged rows: their steps packed, the products along these alone, and the scan between them."""
+"""Recurrent layers over ragged rows: packs their steps, multiplies only these, and scans between the products."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainer.engine.targets.cpu.templates.ragged import RaggedProduct
 
 
 def expand_rnn_scan_ragged(expansion: Expansion, work: Work) -> None:
-    """The products of the steps that rows have, then the scan of them."""
+    """Adds the products of the steps that rows have, then their scan."""
     *arrays, lengths = work.reads
     x, w_ih, bias, *scan = dense(expansion, arrays, (1, 3, 6))
     if x.shape[1] == 0:
@@ -32,7 +32,7 @@ def expand_rnn_scan_ragged(expansion: Expansion, work: Work) -> None:
 
 
 def expand_rnn_scan_ragged_gradient(expansion: Expansion, work: Work) -> None:
-    """The scan back, then the products that follow it; those that nothing reads are left out."""
+    """Adds the backward scan, then the products that follow it; gradients of x and h only if something reads them."""
     cell, reverse, precision = work.spec.attributes
     is_lstm, is_gru = cell == "lstm", cell == "gru"
     *arrays, lengths = work.reads
@@ -80,7 +80,7 @@ def expand_rnn_scan_ragged_gradient(expansion: Expansion, work: Work) -> None:
 
 
 class _Steps:
-    """The steps of ragged rows, and what is done with packed arrays of them."""
+    """The steps of ragged rows, and the operations on packed arrays of them."""
 
     def __init__(self, expansion: Expansion, lengths: View, shape: Sequence[int], precision: DType | None) -> None:
         self.expansion, self.precision = expansion, precision
@@ -89,10 +89,10 @@ class _Steps:
         self.rows = expansion.prepared(lengths, self.table, "ragged rows")
         """The table of rows."""
         self.number = replace(self.rows, shape=(), strides=(), offset=self.table.starts + count)
-        """How many steps the rows have."""
+        """The number of steps of all rows."""
 
     def packed(self, x: View) -> View:
-        """The rows of x [T, B, N] that are steps, first among all [T·B, N]."""
+        """Packs x [T, B, N] into [T·B, N], with the rows that are steps first."""
         kernel = RaggedCopy("pack", x.dtype, replace(self.table, stride=1), x.shape[2])
         return _rows(
             replace(x, buffer=self.expansion.prepared(x, kernel, "pack rows", table=self.rows).buffer, offset=0)
@@ -102,7 +102,7 @@ class _Steps:
         self, mode: Literal["unpack", "before", "first"], source: View, target: View, neighbor: int = -1,
         edge: View | None = None,
     ) -> None:  # fmt: skip
-        """As `RaggedCopy` says."""
+        """Adds a `RaggedCopy` in the given mode."""
         kernel = RaggedCopy(mode, source.dtype, replace(self.table, stride=1), source.shape[-1], neighbor)
         others = () if edge is None else (edge,)
         routine = Routine.of(kernel, source, self.rows, target, *others)
@@ -111,7 +111,7 @@ class _Steps:
     def multiply(
         self, left: View, right: View, target: View, bias: View | None = None, carried: View | None = None
     ) -> None:
-        """left @ right (+ bias) along the rows that are steps; with `carried`, which is added, along all rows."""
+        """Computes left @ right (+ bias) over the rows that are steps, or left @ right + `carried` over all rows."""
         expansion, dtype = self.expansion, target.dtype
         pairs = self.precision is dtypes.bfloat16 and left.shape[1] % 2 == 0
         if self.precision is not None:
@@ -137,7 +137,7 @@ class _Steps:
         expansion.add(Work("contraction", Templated(templates.MATMUL, spec), reads, (target,), label))
 
     def sum_products(self, left: View, right: View, target: View) -> None:
-        """leftᵀ @ right, summed over the rows that are steps."""
+        """Computes leftᵀ @ right, summed over the rows that are steps."""
         if self.precision is not None:
             left, right = (rounded(self.expansion, view, self.precision, narrow=False) for view in (left, right))
         assert target.buffer is not None
@@ -157,7 +157,7 @@ class _Steps:
         self.expansion.add(Work("contraction", routine, (*operands, *others), (target,), label))
 
     def sum(self, array: View, target: View) -> None:
-        """The sum of the rows that are steps: of blocks of them, then of these."""
+        """Sums the rows that are steps: first within blocks, then over the blocks."""
         rows, width = array.shape
         kernel = RaggedSums(array.dtype, rows, width, array.strides[0], counted=True)
         blocks = _buffer((kernel.blocks, width), array.dtype, "sums")
@@ -176,6 +176,6 @@ def _buffer(shape: Sequence[int], dtype: DType, label: str) -> View:
 
 
 def _rows(view: View) -> View:
-    """A dense array of all steps as a matrix of them; the stride of a batch of one row says nothing."""
+    """Views a dense array of all steps as a matrix; the stride of a batch of one row is arbitrary."""
     steps, batch, width = view.shape
     return replace(view, shape=(steps * batch, width), strides=(width, 1))

@@ -1,4 +1,4 @@
-"""Recurrent scans: the weights packed into panels, then one step's kernel, repeated."""
+"""Recurrent scans: packs the weights into panels, then repeats the kernel of one step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Step = tuple[ScanStep, dict[str, View], View]
 
 
 def expand_rnn_scan(expansion: Expansion, work: Work) -> None:
-    """The states, then all steps; of a projection a second product in each step."""
+    """Adds the first states, then all steps; a projection adds a second product to each step."""
     x, w, h, *others = dense(expansion, work.reads, (1, 4))
     forward(expansion, work, (x, w, h, *others), work.writes)
 
@@ -30,7 +30,7 @@ def expand_rnn_scan(expansion: Expansion, work: Work) -> None:
 def forward(
     expansion: Expansion, work: Work, arrays: Sequence[View], writes: Sequence[View], rows: View | None = None
 ) -> None:
-    """The scan of x (packed, where `rows` is a table of ragged rows), w, the first states and what else there is."""
+    """Adds the scan of x (packed if `rows` is a table of ragged rows), w, the first states and further operands."""
     cell, reverse, precision = work.spec.attributes
     x, w, h, *others = arrays
     y, last, *saved = writes
@@ -58,7 +58,7 @@ def forward(
 
 
 def expand_rnn_scan_gradient(expansion: Expansion, work: Work) -> None:
-    """As the scan, from its end to its beginning, with the weights transposed."""
+    """Adds the scan from its end to its beginning, with the weights transposed."""
     cell = work.spec.attributes[0]
     arrays = dense(expansion, work.reads, {"lstm": (5, 7), "gru": (4,)}.get(cell, (3,)))
     backward(expansion, work, arrays, work.writes)
@@ -67,8 +67,8 @@ def expand_rnn_scan_gradient(expansion: Expansion, work: Work) -> None:
 def backward(
     expansion: Expansion, work: Work, arrays: Sequence[View], writes: Sequence[View], rows: View | None = None
 ) -> None:
-    """The scan back from the operands of `rnn_scan_gradient`; derivatives of products are packed, where `rows` is a
-    table of ragged rows.
+    """Adds the backward scan with the operands of `rnn_scan_gradient`; derivatives of products are packed if `rows` is
+    a table of ragged rows.
     """
     cell, reverse, precision = work.spec.attributes
     dy, dh, *others = arrays
@@ -106,7 +106,7 @@ def backward(
 
 
 def dense(expansion: Expansion, arrays: Sequence[View], weights: Sequence[int]) -> list[View]:
-    """The arrays, dense but for `weights`, which are packed wherever their elements lie."""
+    """Makes all arrays dense except those numbered in `weights`, which are packed from any layout."""
     return [
         view if at in weights else expansion.laid_out(view, Layout.row_major(view.ndim))
         for at, view in enumerate(arrays)
@@ -126,7 +126,7 @@ def _repeat(
     expansion: Expansion, work: Work, parts: Sequence[Step], written: Sequence[View], rows: View | None, *,
     descending: bool,
 ) -> None:  # fmt: skip
-    """The parts as a repeat over all time steps."""
+    """Adds the parts as a repeat over all time steps."""
     native = expansion.machine.bfloat16
     accumulators = NARROW if expansion.machine.is_narrow else WIDE
     parts = [
@@ -162,7 +162,7 @@ def _zeros(expansion: Expansion, size: int, dtype: DType) -> View:
 
 
 def _packed(expansion: Expansion, step: ScanStep, weights: View) -> View:
-    """Weights [gates·units, depth] in panels of vectors, rounded to the precision where there is one."""
+    """Packs weights [gates·units, depth] into panels of vectors, rounded to the precision if there is one."""
     if step.precision is not None:
         weights = rounded(expansion, weights, step.precision, narrow=step.pairs)
     across, along = weights.strides
@@ -173,7 +173,7 @@ def _packed(expansion: Expansion, step: ScanStep, weights: View) -> View:
 
 
 def rounded(expansion: Expansion, view: View, precision: DType, *, narrow: bool) -> View:
-    """A matrix rounded to a precision, `narrow` stored as it."""
+    """Rounds a matrix to a precision; with `narrow` it is also stored in that dtype."""
     dtype = precision if narrow else view.dtype
     target = View(Buffer(view.size, dtype, "rounded"), dtype, view.shape, _dense(view))
     body = [Instruction("load", (), view.dtype, (0,)), Instruction("cast", (0,), precision)]
@@ -183,6 +183,6 @@ def rounded(expansion: Expansion, view: View, precision: DType, *, narrow: bool)
 
 
 def _dense(view: View) -> tuple[int, int]:
-    """Strides of a dense copy of a matrix, in the order in which it lies."""
+    """The strides of a dense copy of a matrix, with its order of axes."""
     rows, columns = view.shape
     return (columns, 1) if view.strides[1] <= view.strides[0] else (1, rows)

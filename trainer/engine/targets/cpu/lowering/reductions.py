@@ -1,7 +1,7 @@
-"""Reductions: how their axes become the loop nest of a kernel, one pass or two.
+"""Lowers reductions: maps their axes to the loop nest of a kernel, in one pass or two.
 
-The order of the sum comes from the number of reduced elements alone, in their logical order: `program.spec.Reduction`
-has the tree.
+The order of the sum depends only on the number of reduced elements, in their logical order: `program.spec.Reduction`
+defines the tree.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from trainer.engine.targets.cpu.lowering.loops import ENOUGH_TASKS, TASK_ELEMENT
 from trainer.engine.targets.cpu.lowering.sources import source_of
 
 WIDE_ENOUGH = 8
-"""Kept neighbors from which on it pays to run along them rather than along the reduced elements."""
+"""Minimum number of kept neighbors for which vectors along them beat vectors along the reduced elements."""
 
 _EMPTY = {"sum": 0, "prod": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class _Nest:
-    """The loops of both passes: the kept axes' extents from the outermost, the results' strides and count."""
+    """The loops of both passes: extents of the kept axes from the outermost, strides and number of the results."""
 
     extents: list[int]
     placed: tuple[int, ...]
@@ -50,13 +50,13 @@ class _Nest:
         self, expansion: Expansion, spec: Pass, length: int, terms: Terms, targets: Sequence[Buffer],
         strides: tuple[int, ...], label: str,
     ) -> None:  # fmt: skip
-        """Add a pass that stores into `targets`, with `strides` along the kept axes and the blocks."""
+        """Adds a pass that stores into `targets`, with `strides` along the kept axes and the blocks."""
         writes = [View(buffer, buffer.dtype, (), strides) for buffer in targets]
         expansion.add(reduction_pass(self.extents, length, spec, terms, writes, label))
 
 
 def expand_reduction(expansion: Expansion, work: Work) -> None:
-    """Add the passes of reductions over the same axes of the same space."""
+    """Adds the passes of reductions over the same axes of the same space."""
     finals = [view.buffer for view in work.writes if view.buffer is not None]
     first, names, axes, shape = work.writes[0], work.spec.operations, work.spec.axes, work.extents
     if first.size == 0:
@@ -112,8 +112,8 @@ def _expand_passes(expansion: Expansion, nest: _Nest, terms: Terms, finals: Sequ
 
 
 def _expand_places(expansion: Expansion, nest: _Nest, terms: Terms, final: Buffer) -> None:
-    """Where the extreme element is, of few long rows: each block's extreme and its place, the extreme of all blocks,
-    and the first place of a block that has it, or NaN.
+    """Adds the passes that find the position of the extreme element in few long rows: each block's extreme and its
+    position, the extreme of all blocks, and the first position among blocks that have it or NaN.
     """
     (operation,), position = nest.spec.operations, terms.stored[0]
     extreme, dtype = operation.removeprefix("arg"), terms.instructions[position].dtype
@@ -144,7 +144,7 @@ def _expand_places(expansion: Expansion, nest: _Nest, terms: Terms, final: Buffe
 
 
 def _expand_moments(expansion: Expansion, nest: _Nest, terms: Terms, found: dict[str, Buffer]) -> None:
-    """Mean and deviations in one pass, whichever of them are needed; blocks are merged by a kernel of their own."""
+    """Adds one pass for mean and deviations, whichever of them are needed; a separate kernel merges the blocks."""
     position = terms.stored[0]
     label, dtype = "+".join(f"reduce_{name}" for name in found), next(iter(found.values())).dtype
     names = tuple(found) if nest.blocks == 1 else ("mean", "deviations")
@@ -169,7 +169,7 @@ def _whole(buffer: Buffer) -> View:
 def _orientation(
     shape: Shape, kept: Sequence[int], reduced: Sequence[int], reads: Sequence[View]
 ) -> tuple[list[int], Literal["row", "column"]]:
-    """The kept axes from the outermost loop inwards, and which way vectors run, as the largest operand lies best."""
+    """The kept axes from the outermost loop inward, and the direction of vectors; the largest operand decides both."""
     lead = max(
         (view.strides for view in reads),
         key=lambda strides: sum(extent for extent, step in zip(shape, strides, strict=True) if step),
@@ -187,10 +187,10 @@ def _orientation(
 
 
 def _lay_out_operands(expansion: Expansion, shape: Shape, reduced: Sequence[int], terms: Terms) -> Terms | None:
-    """Store only the operands that don't run as one, as a large one that does lies; None where that is more to store.
+    """Stores only the operands that don't run as one, in the layout of a large one that does; None if that stores more.
 
-    The gradient of a global average, one number for each image and channel, meets channels-last images in sums over
-    images and pixels: repeating it takes a sixth of the time of storing both sums' terms pixel by pixel.
+    The gradient of a global average, one number per image and channel, meets channels-last images in sums over images
+    and pixels: repeating it takes a sixth of the time of storing the terms of both sums pixel by pixel.
     """
     astray = [view for view in terms.reads if not _runs_as_one(view.strides, shape, reduced)]
     leads = [view for view in terms.reads if view not in astray and is_dense(shape, view.strides)]
@@ -205,7 +205,7 @@ def _lay_out_operands(expansion: Expansion, shape: Shape, reduced: Sequence[int]
 
 
 def _lay_out(expansion: Expansion, shape: Shape, kept: Sequence[int], reduced: Sequence[int], terms: Terms) -> Terms:
-    """Store the terms so that the reduced axes run as one: their order is the logical one, whatever the layout."""
+    """Stores the terms so that the reduced axes run as one, in their logical order, independent of the layout."""
     ones = [axis for axis in range(len(shape)) if axis not in kept and axis not in reduced]
     strides = Layout((*ones, *kept, *reduced)).strides(shape)
     distinct = list(dict.fromkeys(terms.stored))
@@ -217,5 +217,5 @@ def _lay_out(expansion: Expansion, shape: Shape, kept: Sequence[int], reduced: S
 
 
 def _runs_as_one(strides: tuple[int, ...], shape: Shape, axes: Sequence[int]) -> bool:
-    """Whether stepping through `axes` in logical order is stepping through one axis."""
+    """Whether stepping through `axes` in logical order equals stepping through a single axis."""
     return all(strides[outer] == strides[inner] * shape[inner] for outer, inner in pairwise(axes))

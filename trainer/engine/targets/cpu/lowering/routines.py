@@ -13,7 +13,7 @@ from trainer.engine.targets.cpu.lowering.launch import Routine
 
 
 def expand_index(expansion: Expansion, work: Work) -> None:
-    """Rows of a table or one element of each line along an axis, and what adds into these; operands as they lie."""
+    """Expands gathers and scatters of rows of a table, or of one element of each line along an axis; any strides."""
     target = work.writes[0]
     if target.size == 0:
         return
@@ -21,7 +21,7 @@ def expand_index(expansion: Expansion, work: Work) -> None:
 
 
 def expand_gather_sum(expansion: Expansion, work: Work) -> None:
-    """Weighted sums of rows of a table, whose elements are brought next to each other."""
+    """Expands weighted sums of rows of a table, which is copied if the elements of its rows are not contiguous."""
     (table, indices, weights), (target,) = work.reads, work.writes
     if target.size == 0:
         return
@@ -36,7 +36,7 @@ def expand_gather_sum(expansion: Expansion, work: Work) -> None:
 
 
 def expand_suppress(expansion: Expansion, work: Work) -> None:
-    """Which candidates stay; operands as they lie."""
+    """Expands the suppression of candidates; operands keep their strides."""
     (x,), (target,) = work.reads, work.writes
     if target.size == 0:
         return
@@ -45,7 +45,7 @@ def expand_suppress(expansion: Expansion, work: Work) -> None:
 
 
 def expand_window(expansion: Expansion, work: Work) -> None:
-    """The maximum of each window, or where it lies."""
+    """Expands the maximum of each window, or its position."""
     (x,), (target,), call = work.reads, work.writes, work.spec
     if target.size == 0:
         return
@@ -57,20 +57,20 @@ def expand_window(expansion: Expansion, work: Work) -> None:
 
 
 def expand_window_gradient(expansion: Expansion, work: Work) -> None:
-    """Gradients added where the maxima were, images channels-last."""
+    """Expands the gradient of window maxima, added at their positions; images are channels-last."""
     dy, _ = work.reads
     rows, columns = window_gradient.covering(dy.shape, *work.spec.attributes)
     _expand_runs(expansion, work, rows, columns, window_gradient.WindowGradient)
 
 
 def expand_resample(expansion: Expansion, work: Work) -> None:
-    """Weighted sums of runs of rows and columns, images channels-last."""
+    """Expands weighted sums of runs of rows and columns; images are channels-last."""
     rows, columns = work.spec.attribute("rows"), work.spec.attribute("columns")
     _expand_runs(expansion, work, rows, columns, resample.Resample)
 
 
 def _expand_runs(expansion: Expansion, work: Work, rows: Band, columns: Band, kind: type[resample.Resample]) -> None:
-    """A kernel that takes runs of rows and columns of its operands, which are of one shape."""
+    """Expands a kernel over runs of rows and columns of its operands, which all have the same shape."""
     target, first, name = work.writes[0], work.reads[0], work.spec.operation.name
     if target.size == 0:
         return
@@ -90,7 +90,7 @@ def _expand_runs(expansion: Expansion, work: Work, rows: Band, columns: Band, ki
 
 
 def expand_scan(expansion: Expansion, work: Work) -> None:
-    """Sums or products of all elements up to each one along an axis."""
+    """Expands cumulative sums or products along an axis."""
     (x,), (target,) = work.reads, work.writes
     if target.size == 0:
         return

@@ -1,4 +1,4 @@
-"""Sorting: rows that fit into scratch memory are a task's work, longer ones that of many tasks, digit by digit."""
+"""Sorting: one task sorts a row that fits into scratch memory; many tasks sort longer rows, digit by digit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from trainer.engine.targets.cpu.lowering.launch import Coded, Routine
 from trainer.engine.targets.ir.sort_keys import Keys
 
 _SCRATCH = 3 << 20
-"""Bytes of a row's arrays above which it is sorted by many tasks; threads have 4 MiB."""
+"""Maximum bytes of a row's arrays for a single task, above which many tasks sort it; threads have 4 MiB."""
 
 _LONE = 1 << 16
-"""The length from which on a single row is, so that all threads take part."""
+"""Minimum length for which many tasks sort an array of a single row, so that all threads take part."""
 
 
 def expand_sort(expansion: Expansion, work: Work) -> None:
-    """Sorted elements, or where they come from: all of a row, or the first of them."""
+    """Adds the sort of each row: its sorted elements or their indices, all or the first of them."""
     (x,), (target,), call = work.reads, work.writes, work.spec
     if target.size == 0:
         return
@@ -64,7 +64,7 @@ def _expand_passes(expansion: Expansion, x: View, target: View, keys: Keys, axis
 
 
 _SAME_SIZE = {1: BY_NAME["uint8"], 2: BY_NAME["bfloat16"], 4: int32, 8: int64}
-"""For each size of a key a dtype of that size: the memory is all that counts."""
+"""A dtype for each key size in bytes: only the size of its memory matters."""
 
 
 def _add(

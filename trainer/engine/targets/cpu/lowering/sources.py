@@ -1,4 +1,4 @@
-"""The code of a kernel from its key alone, which is what a program kept on disk has of it."""
+"""Rebuilds the code of a kernel from its key alone: a program on disk stores only the keys of kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.engine.targets.cpu.lowering.loops import code_of
 
 
 def source_of(key: Any) -> KernelSource:
-    """The kernel of a key: of loops, of a template as (specification, parameters, kernel), or what renders itself."""
+    """The source of a key: a loop, a template as (specification, parameters, kernel), or an object with `render`."""
     match key:
         case LoopKernel():
             return code_of(key)

@@ -1,1 +1,1 @@
-"""The text of kernels: LLVM IR for one thread of a grid."""
+"""Kernel generators: LLVM IR for one thread of a grid."""

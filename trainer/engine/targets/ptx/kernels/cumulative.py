@@ -1,4 +1,4 @@
-"""Sums or products of all elements up to each one along an axis: a thread walks a line, in order."""
+"""Cumulative sums and products along an axis: each thread walks one line in order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Element-wise loops: each thread computes a few neighboring elements along the innermost axis, 16 bytes of the widest.
+"""Element-wise loops: each thread computes neighbors along the innermost axis, 16 bytes of the widest operand.
 
-Neighboring threads touch neighboring memory. Sizes and strides are parameters, so one kernel serves every shape.
+Neighboring threads access neighboring memory. Sizes and strides are parameters, so one kernel serves every shape.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from trainer.engine.targets.ir.writer import vector
 from trainer.engine.targets.ptx.kernels.kernel_writer import KernelWriter, compute
 
 ACCESS_BYTES = 16
-"""The widest load and store of a thread."""
+"""Bytes of a thread's widest load and store."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElementwiseKernel:
     """A loop nest of `rank` axes without a reduction.
 
-    inputs, outputs: operands; of outputs with the instruction that each stores. constant: the inputs that nothing
-    writes meanwhile. lanes: neighboring elements of a thread; more than one where operands are contiguous or broadcast
-    along the innermost axis and all rows begin at a multiple of it. has_rest: rows may end within a thread's elements.
-    is_narrow: numbers of elements fit into 32 bits. flush: subnormal float32 numbers count as zeros.
+    inputs, outputs: operands; outputs with the instruction that each stores. constant: for each input, whether nothing
+    writes it meanwhile. lanes: neighboring elements per thread; more than one only if operands are contiguous or
+    broadcast along the innermost axis and all rows begin at a multiple of it. has_rest: rows may end within a thread's
+    elements. is_narrow: element numbers fit into 32 bits. flush: subnormal float32 numbers are treated as zeros.
 
-    Parameters: the operands (an address, or the value that an index operand begins with), then words: the extents of
-    all axes but the first; how many threads share a row; how many threads there are; the innermost extent; strides of
-    each operand.
+    Parameters: the operands (an address, or the start value of an index operand), then words: the extents of all axes
+    except the first and the innermost; threads per row; number of threads; the innermost extent; strides of each
+    operand.
     """
 
     rank: int
@@ -62,7 +62,7 @@ def words(extents: Sequence[int], strides: Sequence[Sequence[int]], lanes: int) 
 
 
 class _Rendering:
-    """One kernel while it is written."""
+    """Writes one kernel."""
 
     def __init__(self, kernel: ElementwiseKernel) -> None:
         self.kernel, self.w = kernel, KernelWriter()
@@ -86,7 +86,7 @@ class _Rendering:
         return w.kernel(name, kernel.threads, flush=kernel.flush)
 
     def _row(self, operand: Operand, base: str, offset: str) -> str:
-        """Where the row begins: an address, or the value of an index operand."""
+        """The start of the row: an address, or the value of an index operand."""
         if operand.index:
             return self.w.value(f"add i64 {base}, {offset}")
         return self.w.place(operand.dtype, base, offset)
@@ -118,7 +118,7 @@ class _Rendering:
     # Loads
 
     def _loaded(self) -> dict[int, str]:
-        """Vectors of the memory type of the operands that lie in memory; one element of those that are broadcast."""
+        """Loads the operands that are in memory as vectors of the memory type; broadcast operands as one element."""
         kernel, w = self.kernel, self.w
         known = {
             number: w.load(each.dtype, self.bases[number], constant=kernel.constant[number])
@@ -155,7 +155,7 @@ class _Rendering:
         return self.w.load(dtype, self._at(number, self.first), constant=constant, lanes=kernel.lanes)
 
     def _cut(self, number: int) -> str:
-        """The elements up to the row's end, then the last one again."""
+        """Loads the elements up to the row's end, then repeats the last one."""
         kernel, w = self.kernel, self.w
         dtype, last, elements = kernel.inputs[number].dtype, w.value(f"sub i64 {self.length}, 1"), []
         for lane in range(kernel.lanes):
@@ -184,7 +184,7 @@ class _Rendering:
     # Stores
 
     def _store(self, results: Sequence[Sequence[str]], place: str | None = None) -> None:
-        """Store lanes, of the memory type, from `place` on."""
+        """Stores lanes of the memory type, from `place` on."""
         kernel, w = self.kernel, self.w
         for number, ((_, operand), lanes) in enumerate(zip(kernel.outputs, results, strict=True), len(kernel.inputs)):
             value = w.joined(MEMORY[operand.dtype.name], lanes)

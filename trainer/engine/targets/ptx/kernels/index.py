@@ -1,7 +1,7 @@
-"""Reading and combining at computed positions (`ir.indexing`), and weighted sums of rows.
+"""Gathers and scatters (`ir.indexing`), and weighted sums of rows.
 
-A scatter is deterministic: a thread owns a part of one line of the table, clears it, and walks all indices that may
-lead there in row-major order; the parts of a line are the work of different threads, which all read its indices.
+A scatter is deterministic: a thread owns a part of one line of the table, clears it, and visits all indices that may
+point there, in row-major order. The parts of a line belong to different threads, which all read the line's indices.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_PARTS = 64
 
 @dataclass(frozen=True)
 class GatherKernel(PointKernel):
-    """Addresses: table, indices, dense array."""
+    """Gathers elements of a table. Addresses: table, indices, dense array."""
 
     indexing: Indexing
     flush: bool
@@ -58,7 +58,7 @@ class GatherKernel(PointKernel):
 
 @dataclass(frozen=True)
 class ScatterKernel(PointKernel):
-    """Addresses: dense array, indices, table, which is cleared first."""
+    """Combines elements into a table, which is cleared first. Addresses: dense array, indices, table."""
 
     indexing: Indexing
     flush: bool
@@ -73,7 +73,7 @@ class ScatterKernel(PointKernel):
 
     @property
     def rows(self) -> int:
-        """Elements of a line that are a thread's."""
+        """Elements of a line that each thread owns."""
         lines = math.prod(self.indexing.sizes[axis] for axis in self.free)
         parts = min(self.indexing.axis_size, MOST_PARTS, max(1, -(-ENOUGH_THREADS // max(1, lines))))
         return -(-self.indexing.axis_size // max(1, parts))

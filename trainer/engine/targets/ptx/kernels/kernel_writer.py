@@ -1,7 +1,7 @@
-"""Writes one kernel of a grid of threads: a parameter for each operand and number, a value for each thread.
+"""Writes one kernel for a grid of threads: one parameter per operand and number, one value per thread.
 
-Bodies are rendered element by element, on vectors of one lane, by the functions that all targets share; so element-wise
-results have the same bits as on the CPU.
+The functions that all targets share render bodies element by element, on vectors of one lane, so element-wise results
+have the same bits as on the CPU.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trainer.engine.targets.ir.expression import COMPUTE, MEMORY, narrow, render
 from trainer.engine.targets.ir.writer import Integer, Loop, Typed, Writer, vector
 
 WARP = 32
-"""Threads of a warp."""
+"""Threads per warp."""
 
 GLOBAL = "ptr addrspace(1)"
 SHARED = "ptr addrspace(3)"
@@ -28,24 +28,24 @@ _METADATA = """!0 = !{}
 """
 _ALL_LANES = "-1"
 _SHUFFLED_TO = "31"
-"""What `shfl.sync` takes as its last lane: that of a whole warp."""
+"""The last-lane operand of `shfl.sync`, for a whole warp."""
 
 
 class KernelWriter(Writer):
-    """Writes a kernel; functions that it calls are part of it, since a call would spill registers to memory."""
+    """Writes a kernel. Functions that it calls are inlined, since a call would spill registers to memory."""
 
     def __init__(self, parent: KernelWriter | None = None) -> None:
         super().__init__(parent)
         self._parameters: list[str] = []
 
-    # Parameters and places in the grid.
+    # Parameters and positions in the grid.
 
     def pointer_parameter(self) -> str:
-        """The next parameter: an address in the GPU's memory, of at least 16 bytes' alignment before its offset."""
+        """Adds a parameter: an address in the GPU's memory, aligned to at least 16 bytes before its offset."""
         return self._parameter(GLOBAL)
 
     def word_parameter(self) -> str:
-        """The next parameter: an i64."""
+        """Adds a parameter: an i64."""
         return self._parameter("i64")
 
     def _parameter(self, kind: str) -> str:
@@ -54,7 +54,7 @@ class KernelWriter(Writer):
         return name
 
     def special(self, name: str) -> str:
-        """A special register, as "tid.x", as i64."""
+        """A special register, such as "tid.x", as i64."""
         found = self.intrinsic(f"nvvm.read.ptx.sreg.{name}", "i32")
         return self.value(f"zext i32 {found} to i64")
 
@@ -64,14 +64,14 @@ class KernelWriter(Writer):
         return self.value(f"add nuw nsw i64 {first}, {self.special('tid.x')}")
 
     def unsigned(self, operation: str, left: str, right: str, is_narrow: bool) -> str:
-        """udiv or urem of i64 that, where `is_narrow`, fit into 32 bits, which takes a quarter of the instructions."""
+        """udiv or urem of i64; with `is_narrow` both fit into 32 bits, which takes a quarter of the instructions."""
         if not is_narrow:
             return self.value(f"{operation} i64 {left}, {right}")
         cut = [self.value(f"trunc i64 {value} to i32") for value in (left, right)]
         return self.value(f"zext i32 {self.value(f'{operation} i32 {cut[0]}, {cut[1]}')} to i64")
 
     def decoded(self, number: str, extents: Sequence[str], is_narrow: bool) -> list[str]:
-        """The place along each axis of a row-major number; `extents` are those of all axes but the first."""
+        """Converts a row-major number to an index along each axis; `extents` are those of all axes except the first."""
         places: list[str] = []
         for extent in reversed(extents):
             places.insert(0, self.unsigned("urem", number, extent, is_narrow))
@@ -79,9 +79,9 @@ class KernelWriter(Writer):
         return [number, *places]
 
     def unraveled(self, number: str, extents: Sequence[int], order: Sequence[int] | None = None) -> list[Integer]:
-        """The place along each axis of a number that counts points of known extents, along the last of `order` first.
+        """Converts the number of a point to an index along each axis; `extents` are constants.
 
-        Axes of `order` (all, as they are) run from the outermost to the innermost.
+        `order` (default: all axes as they are) lists axes from the outermost to the innermost, which counts fastest.
         """
         places: list[Integer] = [0] * len(extents)
         is_narrow, rest = math.prod(extents) < 1 << 31, math.prod(extents)
@@ -94,7 +94,7 @@ class KernelWriter(Writer):
         return places
 
     def indices(self, number: Integer, groups: Sequence[tuple[int, int]]) -> dict[int, Integer]:
-        """The place along each of `groups`, (key, extent) each, of a number that counts their points row by row."""
+        """Converts a row-major number to an index along each of `groups`, pairs (key, extent)."""
         places = self.unraveled(str(number), [extent for _, extent in groups])
         return {key: place for (key, _), place in zip(groups, places, strict=True)}
 
@@ -108,8 +108,8 @@ class KernelWriter(Writer):
     # Elements.
 
     def load(self, dtype: DType, pointer: str, *, constant: bool = False, space: str = GLOBAL, lanes: int = 1) -> str:
-        """`lanes` neighboring elements as a vector of the memory type; with `constant` no kernel of the grid writes
-        them, so they may be read through the cache for constant data.
+        """Loads `lanes` neighboring elements as a vector of the memory type. With `constant` no thread of the grid
+        writes them, so they may be read through the cache for constant data.
         """
         kind, past = vector(MEMORY[dtype.name], lanes), ", !invariant.load !0" if constant else ""
         return self.value(f"load {kind}, {space} {pointer}, align {lanes * dtype.itemsize}{past}")
@@ -119,11 +119,11 @@ class KernelWriter(Writer):
         self.emit(f"store {kind} {value}, {space} {pointer}, align {lanes * dtype.itemsize}")
 
     def place(self, dtype: DType, pointer: str, offset: str, space: str = GLOBAL) -> str:
-        """The address `offset` elements on."""
+        """The address `offset` elements after `pointer`."""
         return self.value(f"getelementptr {MEMORY[dtype.name]}, {space} {pointer}, i64 {offset}")
 
     def widened(self, dtype: DType, raw: str) -> str:
-        """One element of the memory type as its compute type, both vectors of one lane."""
+        """Converts an element from its memory type to its compute type, both vectors of one lane."""
         return widen(self, raw, dtype, 1)
 
     def narrowed(self, dtype: DType, value: str) -> str:
@@ -137,7 +137,7 @@ class KernelWriter(Writer):
         return self.shuffle(vector(kind, count), values, "poison", [lane])
 
     def joined(self, kind: str, lanes: Sequence[str]) -> str:
-        """Vectors of one lane as one vector."""
+        """Joins vectors of one lane into one vector."""
         if len(lanes) == 1:
             return lanes[0]
         total = "poison"
@@ -159,25 +159,25 @@ class KernelWriter(Writer):
         return render_body(self, instructions, operands, 1)
 
     def moved(self, pointer: str, nbytes: Integer) -> str:
-        """A place in shared memory some bytes on."""
+        """The address in shared memory `nbytes` after `pointer`."""
         return pointer if nbytes == 0 else self.value(f"getelementptr i8, {SHARED} {pointer}, i64 {nbytes}")
 
     def narrow(self, value: Integer) -> str:
         """An integer as i32."""
         return str(value) if isinstance(value, int) else self.value(f"trunc i64 {value} to i32")
 
-    # Threads together.
+    # Cooperation of threads.
 
     def barrier(self) -> None:
-        """All threads of the block wait here for each other."""
+        """A barrier for all threads of the block."""
         self.intrinsic("nvvm.barrier.cta.sync.aligned.all", "void", ("i32", "0"))
 
     def warp_barrier(self) -> None:
-        """All threads of the warp wait here for each other, and see what the others wrote."""
+        """A barrier for all threads of the warp, which makes their writes visible to each other."""
         self.intrinsic("nvvm.bar.warp.sync", "void", ("i32", _ALL_LANES))
 
     def exchanged(self, kind: str, value: str, distance: int) -> str:
-        """What the lane whose number differs in the bit `distance` has in a vector of one lane of a compute type."""
+        """The value, a vector of one lane of a compute type, of the lane whose number differs in the bit `distance`."""
         bits = {"float": 32, "double": 64}.get(kind) or int(kind[1:])
         element = self.scalar(kind, value)
         if kind in ("float", "double"):
@@ -205,36 +205,36 @@ class KernelWriter(Writer):
         return self.single(kind, total)
 
     def shared(self, name: str, kind: str, count: int) -> str:
-        """Memory of the block for `count` elements of an LLVM type; returns its address in that space."""
+        """Declares shared memory for `count` elements of an LLVM type; returns its address in that space."""
         self._definitions[f"shared {name}"] = (
             f"@{name} = internal addrspace(3) global [{count} x {kind}] poison, align 16"
         )
         return f"@{name}"
 
     def dynamic(self) -> str:
-        """The memory of the block of which the launch says how much there is, as its address in that space."""
+        """Declares dynamic shared memory, whose size the launch sets; returns its address in that space."""
         self._definitions["dynamic"] = "@dynamic = external addrspace(3) global [0 x i8], align 16"
         return "@dynamic"
 
     def copied(self, nbytes: int, target: str, source: str, length: str = "", *, cached: bool = False) -> None:
-        """Begin to copy 4, 8 or 16 bytes to shared memory; behind the first `length` of them (i32) zeros arrive. With
-        `cached` they stay in the multiprocessor's cache, too, for another copy of them.
+        """Starts to copy 4, 8 or 16 bytes to shared memory; bytes after the first `length` (i32) become zeros. With
+        `cached` the bytes also stay in the multiprocessor's cache, for further copies.
         """
         way = "cg" if nbytes == 16 and not cached else "ca"
         name = f"nvvm.cp.async.{way}.shared.global.{nbytes}{'.s' if length else ''}"
         self.intrinsic(name, "void", (SHARED, target), (GLOBAL, source), *([("i32", length)] if length else []))
 
     def commit_copies(self) -> None:
-        """Make a group of the copies that the thread has begun since the last one."""
+        """Groups the copies that the thread has started since the last group."""
         self.intrinsic("nvvm.cp.async.commit.group", "void")
 
     def wait_for_copies(self, groups: int) -> None:
-        """Wait for all groups of the thread but the last ones."""
+        """Waits for all groups of the thread except the last `groups`."""
         self.intrinsic("nvvm.cp.async.wait.group", "void", ("i32", str(groups)))
 
     @contextmanager
     def changed(self, condition: str, carried: Sequence[Typed]) -> Iterator[Loop]:
-        """A block that runs where `condition` holds and changes values; after it `next` holds what they are."""
+        """A block that changes values if `condition` holds; after it `next` holds their final values."""
         before, inside, after = self.block, self.fresh("then"), self.fresh("end")
         self.branch_if(condition, inside, after)
         self.label(inside)
@@ -250,13 +250,13 @@ class KernelWriter(Writer):
 
     @contextmanager
     def rolled(self, start: str, stop: str, step: int, carried: Sequence[Typed]) -> Iterator[Loop]:
-        """A loop that LLVM does not unroll: a few long steps one after the other would need too many registers."""
+        """A loop that LLVM does not unroll: several long steps in sequence would need too many registers."""
         with self.loop(start, stop, step, carried) as loop:
             yield loop
         latch = next(n for n in reversed(range(len(self.lines))) if self.lines[n].startswith("  br i1"))
         self.lines[latch] += ", !llvm.loop !1"
 
-    # What differs from a kernel of the CPU.
+    # Differences from a CPU kernel.
 
     def helper(
         self, name: str, result: str, parameters: Sequence[Typed], build: Callable[[Writer], None],
@@ -283,8 +283,8 @@ class KernelWriter(Writer):
             yield
 
     def kernel(self, name: str, threads: int, *, flush: bool, resident: int = 1) -> str:
-        """The finished module. With `flush` arithmetic takes and gives zeros for subnormal float32 numbers. `resident`:
-        blocks that a multiprocessor must have registers for; ptxas may spill some to keep to it.
+        """The finished module. With `flush` arithmetic treats subnormal float32 operands and results as zeros.
+        `resident`: blocks for which a multiprocessor must have registers; ptxas may spill registers to ensure it.
         """
         self.emit("ret void")
         attributes = f'nounwind "nvvm.maxntid"="{threads}" "nvvm.minctasm"="{resident}"'

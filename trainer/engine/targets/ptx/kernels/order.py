@@ -1,4 +1,4 @@
-"""Sorting by ranks, and greedy suppression."""
+"""Sorting by rank, and greedy suppression."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from trainer.engine.targets.ptx.kernels.points import PointKernel, Strides, elem
 
 @dataclass(frozen=True)
 class RankKernel(PointKernel):
-    """The first `count` of each line along an axis, sorted: the elements, or with `places` their indices, int64.
+    """The first `count` sorted elements of each line along an axis, or with `places` their indices as int64.
 
-    A thread counts how many elements of its line come before its own, so the sort is stable, and the work grows with
-    the square of the line's length. Addresses: x, y; strides are by axis.
+    A thread counts how many elements of its line come before its own. The sort is therefore stable, and its work grows
+    with the square of the line's length. Addresses: x, y; strides are by axis.
     """
 
     keys: Keys
@@ -70,9 +70,9 @@ class RankKernel(PointKernel):
 
 @dataclass(frozen=True)
 class SuppressKernel(PointKernel):
-    """y [..., N] = which candidates stay by overlaps x [..., N, N]. Addresses: x, y; strides are by axis.
+    """y [..., N] = whether each candidate is kept, from overlaps x [..., N, N]. Addresses: x, y; strides are by axis.
 
-    A block does a matrix, candidate by candidate; a thread owns every `threads`-th candidate.
+    A thread block processes one matrix, candidate by candidate; a thread owns every `threads`-th candidate.
     """
 
     shape: tuple[int, ...]

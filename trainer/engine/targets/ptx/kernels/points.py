@@ -1,4 +1,4 @@
-"""Kernels with one thread for each point of a space, shapes and strides baked in."""
+"""Kernels with one thread per point of a space, with shapes and strides as constants."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Strides = tuple[int, ...]
 
 
 class PointKernel:
-    """A kernel whose subclass says what a thread does at its point of `extents`.
+    """A kernel whose subclass writes the code of a thread at its point of `extents`.
 
-    Parameters: addresses, `addresses` of them. Neighboring threads run along the last axis of `order`.
+    Parameters: as many addresses as `addresses`. Neighboring threads run along the last axis of `order`.
     """
 
     __slots__ = ()
@@ -34,12 +34,12 @@ class PointKernel:
         return range(len(self.extents))
 
     def point(self, w: KernelWriter, place: Sequence[Integer], addresses: Sequence[str]) -> None:
-        """Write what the thread at `place` does."""
+        """Writes the code of the thread at `place`."""
         raise NotImplementedError
 
     @property
     def blocks(self) -> int:
-        """Blocks of threads; 0 where there is no point."""
+        """Number of thread blocks; 0 if the space has no points."""
         return -(-math.prod(self.extents) // self.threads)
 
     def render(self, name: str) -> str:
@@ -53,14 +53,14 @@ class PointKernel:
 
 
 def by_stride(strides: Sequence[int]) -> list[int]:
-    """Axes from the one with the longest stride to the one with the shortest."""
+    """Axes from the longest stride to the shortest."""
     return sorted(range(len(strides)), key=lambda axis: (-abs(strides[axis]), axis))
 
 
 def element(
     w: KernelWriter, dtype: DType, address: str, place: Sequence[Integer], strides: Sequence[int], space: str = GLOBAL
 ) -> str:
-    """The address of the element at a place."""
+    """The address of the element with the indices `place`."""
     offset: Integer = 0
     for index, stride in zip(place, strides, strict=True):
         offset = w.add(offset, w.multiply(index, stride))
@@ -68,17 +68,17 @@ def element(
 
 
 def loaded(w: KernelWriter, dtype: DType, address: str, *, constant: bool = False) -> str:
-    """An element of the compute type, a vector of one lane."""
+    """Loads an element as a vector of one lane of the compute type."""
     return w.widened(dtype, w.load(dtype, address, constant=constant))
 
 
 def index_at(w: KernelWriter, dtype: DType, address: str) -> str:
-    """An index, of an integer dtype, as i64."""
+    """Loads an index of an integer dtype as i64."""
     bits = 8 * dtype.itemsize
     raw = w.scalar(f"i{bits}", w.load(dtype, address, constant=True))
     return raw if bits == 64 else w.value(f"sext i{bits} {raw} to i64")
 
 
 def clamped(w: KernelWriter, index: str, extent: int) -> str:
-    """An index, held within an axis."""
+    """Clamps an index to an axis of `extent` elements."""
     return w.apply("smin", "i64", w.apply("smax", "i64", index, "0"), str(extent - 1))

@@ -1,15 +1,15 @@
-"""Products through shared memory: matrix products and convolutions as sums over places that are affine in indices.
+"""Matrix products and convolutions through shared memory, with element offsets that are affine in the indices.
 
 Every kernel computes out[batch, row, column] = the sum over the depth of left[batch, row, depth] · right[batch, depth,
-column]. Rows, columns and depth are spaces of several indices each, and an operand's element lies where an affine
-function of all indices says, or is zero outside of its bounds: so padding, strides, dilation, groups, transposed and
-broadcast operands need no copies.
+column]. Rows, columns and depth are spaces of several indices each. An affine function of all indices gives the offset
+of an operand's element; outside its bounds the element is zero. Padding, strides, dilation, groups, transposed and
+broadcast operands therefore need no copies.
 
-Here is what a product is. How its operands are read is in `product_fill`, the steps of the depth and the stores are in
-`product_writer`, the arithmetic is in `product_kinds`. Numerics: "exact": each element is one chain of fused
-multiply-adds in the order of the depth, from zero, as on the CPU. "tensor": `mma.sync` multiplies bfloat16, float16 or
-TF32 (float32 rounded to 10 bits of fraction) and adds in float32, in an order that NVIDIA does not document. With
-`block` the depth is cut into blocks of that size, each with an output of its own.
+This module defines a product. `product_fill` reads its operands, `product_writer` writes the steps of the depth and
+the stores, and `product_kinds` the arithmetic. Numerics: "exact": each element is one chain of fused multiply-adds in
+the order of the depth, from zero, as on the CPU. "tensor": `mma.sync` multiplies bfloat16, float16 or TF32 (float32
+rounded to 10 bits of fraction) and adds in float32, in an order that NVIDIA does not document. With `block` the depth
+is cut into blocks of that size, each with a separate output.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trainer.engine.targets.ptx.kernels.kernel_writer import WARP
 
 ACCESS_BYTES = 16
 FRAGMENT = (16, 8)
-"""Rows and columns of what `mma.sync` computes."""
+"""Rows and columns of the result of one `mma.sync`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where an operand's elements lie, in elements. Outside of `bounds`, (place, extent) each, they are zero."""
+    """Offsets of an operand's elements, in elements. Elements outside `bounds`, pairs (index, extent), are zero."""
 
     dtype: DType
     place: Affine
@@ -46,8 +46,8 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """How a block of threads computes: rows and columns of its tile, terms of a step, and the share of a thread, or
-    with tensor cores of a warp.
+    """The tile of a thread block: its rows and columns, the terms of a step (`depth`), and the share of each thread, or
+    of each warp with tensor cores.
     """
 
     rows: int
@@ -59,18 +59,18 @@ class Tile:
 
     @property
     def shares(self) -> tuple[int, int]:
-        """Shares along rows and columns."""
+        """Number of shares along rows and columns."""
         return self.rows // self.share_rows, self.columns // self.share_columns
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Threads per block."""
         return math.prod(self.shares) * (WARP if self.tensor else 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """Element-wise work: `body` over an element (operand 0) and elements of `operands`, if there is any."""
+    """Fused element-wise work: `body` over an element (operand 0) and elements of `operands`; none if it is empty."""
 
     operands: tuple[Access, ...] = ()
     body: tuple[Instruction, ...] = ()
@@ -78,8 +78,8 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How a tile of an operand is read: neighboring threads run along "kept" (rows or columns) or "depth", each reading
-    `lanes` neighbors.
+    """How threads read a tile of an operand: neighboring threads run along "kept" (rows or columns) or "depth", and
+    each reads `lanes` neighbors.
     """
 
     along: str
@@ -88,13 +88,13 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class ProductKernel:
-    """One product; the module's documentation has the fields' meaning.
+    """One product, as described at the top of the module.
 
-    spaces: extents of batch, rows, columns and depth, whose indices are numbered in this order. dtype: of sums. loads:
-    of left and right. block: terms of a block of the depth, whose outputs lie `block_stride` elements apart. stored:
-    neighbors along columns that are stored at once, and read for the epilogue.
+    spaces: extents of batch, rows, columns and depth; indices are numbered in this order. dtype: dtype of the sums.
+    loads: reads of left and right. block: terms per block of the depth; outputs of blocks are `block_stride` elements
+    apart. stored: neighbors along columns that are stored at once, and read at once for the epilogue.
 
-    Parameters: addresses of left, right, out, then of the operands of prologue and epilogue.
+    Parameters: addresses of left, right and out, then of the operands of the prologue and the epilogue.
     """
 
     dtype: DType
@@ -117,39 +117,39 @@ class ProductKernel:
 
     @property
     def extents(self) -> list[int]:
-        """Those of all indices."""
+        """The extents of all indices."""
         return [extent for space in self.spaces for extent in space]
 
     def indices(self, space: int) -> range:
-        """The numbers of the indices of a space."""
+        """The numbers of a space's indices."""
         first = sum(map(len, self.spaces[:space]))
         return range(first, first + len(self.spaces[space]))
 
     @property
     def parts(self) -> int:
-        """Blocks of the depth."""
+        """Number of blocks of the depth."""
         return -(-self.depth // self.block) if self.block else 1
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """Blocks of threads along batch indices, blocks of the depth, and tiles of rows and columns."""
+        """The extents of the grid: batch indices, blocks of the depth, tiles of rows, tiles of columns."""
         batch, rows, columns, _ = self.spaces
         return (*batch, self.parts, -(-math.prod(rows) // self.tile.rows), -(-math.prod(columns) // self.tile.columns))
 
     @property
     def is_whole(self) -> bool:
-        """Whether each step of each block has all terms of the tile's depth."""
+        """Whether every step of every block is full: it has as many terms as the tile's depth."""
         return not (self.block or self.depth) % self.tile.depth and not self.depth % self.tile.depth
 
     @property
     def steps(self) -> int:
-        """The most steps of a block of threads."""
+        """Maximum number of steps of a thread block."""
         return -(-(self.block or self.depth) // self.tile.depth)
 
 
 def merged(extents: Sequence[int], space: range, functions: Sequence[Affine]) -> list[tuple[int, int]]:
-    """The indices of a space that are longer than 1, with those as one that lie like one for all functions: the number
-    of the innermost, and the extent.
+    """Returns the indices of a space with extents above 1, as pairs (number, extent). Indices that all functions step
+    through like a single one are merged, under the number of the innermost.
     """
     groups: list[tuple[int, int]] = []
     for number in space:
@@ -164,5 +164,5 @@ def merged(extents: Sequence[int], space: range, functions: Sequence[Affine]) ->
 
 
 def innermost_of(extents: Sequence[int], space: range) -> int | None:
-    """The last index of a space that is longer than 1."""
+    """The last index of a space whose extent is above 1, or None."""
     return next((number for number in reversed(space) if extents[number] > 1), None)

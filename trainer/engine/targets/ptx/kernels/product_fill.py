@@ -1,10 +1,10 @@
-"""The way of one operand of a product from memory to its tile in shared memory, step by step of the depth.
+"""Loads an operand of a product from memory into its tile in shared memory, one step of the depth at a time.
 
-What does not depend on the step is computed once: for each piece that a thread brings, the address of its row, and
-where the row is along each bound. A step adds what the term makes. Indices of the depth that lie like one index (as
-channels of a window of one pixel) are one index, so that most operands need no division.
+Values that do not depend on the step are computed once: for each piece that a thread loads, the address of its row, and
+the row's index along each bound. A step adds the contribution of the term. Indices of the depth that can be stepped
+through as one (such as the channels of a one-pixel window) are merged, so most operands need no division.
 
-A piece goes by an asynchronous copy, which fills with zeros, where it needs no arithmetic: no prologue, no conversion.
+A piece that needs no arithmetic (no prologue, no conversion) is loaded by an asynchronous copy, which pads with zeros.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from trainer.engine.targets.ptx.kernels.kernel_writer import SHARED, KernelWrite
 from trainer.engine.targets.ptx.kernels.product import Access, Affine, ProductKernel, innermost_of, merged
 
 MOST_REGISTERS = 64
-"""Registers for what does not depend on the step."""
+"""Maximum number of registers for values that do not depend on the step."""
 
 COPIED_BYTES = (4, 8, 16)
-"""What an asynchronous copy takes at once."""
+"""Possible sizes of an asynchronous copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileLayout:
-    """Elements between neighbors of a tile along the kept space and along the depth, and elements of the tile."""
+    """The strides of a tile along the kept space and along the depth, and its size, all in elements."""
 
     kept: int
     summed: int
@@ -38,8 +38,8 @@ class TileLayout:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Neighbors that a thread brings in each step: what their row makes of each address and bound; the first term
-    after the step's start; where they go; and the condition where not all threads have one.
+    """Neighbors that a thread loads in each step: the part of each address and bound that their row contributes; the
+    first term, relative to the step's start; the target; and the condition if not all threads have a piece.
     """
 
     addresses: list[str]
@@ -51,7 +51,7 @@ class _Piece:
 
 
 class Fill:
-    """How one operand is read. `dtype` and `layout` are those of its tile."""
+    """Loads one operand. `dtype` and `layout` are those of its tile."""
 
     def __init__(self, w: KernelWriter, kernel: ProductKernel, side: int, dtype: DType, layout: TileLayout) -> None:
         self.w, self.kernel, self.side, self.dtype, self.layout = w, kernel, side, dtype, layout
@@ -68,7 +68,7 @@ class Fill:
 
     @property
     def copied_lanes(self) -> int:
-        """Elements of an asynchronous copy; 0 where arithmetic is between memory and the tile."""
+        """Elements per asynchronous copy; 0 if elements need arithmetic on the way to the tile."""
         lanes = self.load.lanes if self.step == 1 else 1
         is_plain = self.access.dtype is self.dtype and not self.prologue.body
         return lanes if is_plain and lanes * self.dtype.itemsize in COPIED_BYTES else 0
@@ -76,26 +76,26 @@ class Fill:
     @property
     def is_cached(self) -> bool:
         """Whether copies go through the multiprocessor's cache. On an H200 this is faster for the left operand of
-        tensor cores, of which the taps of a window read the same elements, and slower for the other.
+        tensor cores, since the taps of a window read the same elements, and slower for the right operand.
         """
         return self.kernel.tile.tensor and self.side == 0
 
     # Places
 
     def _grouped(self, space: int) -> list[tuple[int, int]]:
-        """Indices of a space, merged where all places see them as one."""
+        """The indices of a space, merged where all offsets and bounds step through them as one."""
         functions = [access.place for access in self.accesses] + [bound for bound, _ in self.access.bounds]
         return merged(self.kernel.extents, self.kernel.indices(space), functions)
 
     def _value(self, affine: Affine, indices: dict[int, Integer]) -> Integer:
-        """The part of an affine function that some indices make, without its offset."""
+        """The contribution of some indices to an affine function, without its offset."""
         w, total = self.w, 0
         for number, index in indices.items():
             total = w.add(total, w.multiply(index, affine.factors[number]))  # type: ignore[assignment]
         return total
 
     def _of_term(self, term: Integer) -> dict[int, Integer]:
-        """Indices of a term, or of a difference of terms where there is one index."""
+        """The indices of a term; if there is only one index, `term` may also be a difference of terms."""
         if len(self._groups) < 2:
             return {number: term for number, _ in self._groups}
         return self.w.indices(term, self._groups)
@@ -105,7 +105,7 @@ class Fill:
     def begin(
         self, thread: str, first: Integer, batch: Sequence[Integer], addresses: Sequence[str], memory: str, start: int
     ) -> None:
-        """Compute what all steps share: `first` is the tile's first row or column; the tile begins at element `start`
+        """Computes what all steps share: `first` is the tile's first row or column; the tile begins at element `start`
         of shared memory.
         """
         self.addresses, self.first, self.batch, self.thread = addresses, first, batch, thread
@@ -126,17 +126,17 @@ class Fill:
 
     @property
     def _line(self) -> int:
-        """Pieces of a line of the tile."""
+        """Pieces per line of the tile."""
         return (self.kernel.tile.depth if self.load.along == "depth" else self.extent) // self.load.lanes
 
     @property
     def _count(self) -> int:
-        """Pieces of the tile."""
+        """Number of pieces of the tile."""
         return self.extent * self.kernel.tile.depth // self.load.lanes
 
     @property
     def is_rolled(self) -> bool:
-        """Whether a thread has too many pieces for its registers: each step computes them one by one."""
+        """Whether a thread has too many pieces for its registers; each step then computes them one by one."""
         registers = 2 * len(self.accesses) + len(self.access.bounds)
         return -(-self._count // self.kernel.tile.threads) * registers > MOST_REGISTERS
 
@@ -152,7 +152,7 @@ class Fill:
         return w.place(self.dtype, self.memory, str(w.add(offset, self.start)), SHARED)
 
     def _piece(self, across: Integer, along: Integer, target: str, moved: int, guard: str) -> _Piece:
-        """A piece whose place is `moved` lines behind `target`."""
+        """A piece that is stored `moved` lines after `target`."""
         w, load, space = self.w, self.load, self.kernel.spaces[1 + self.side]
         kept, summed = (across, along) if load.along == "depth" else (along, across)
         if kept not in self._rows:
@@ -178,7 +178,7 @@ class Fill:
     # A step
 
     def write(self, start: str, stop: Integer, stage: Integer) -> None:
-        """Bring the terms from `start` on, before `stop`, to the stage that begins this many bytes on."""
+        """Loads a step, the terms from `start` on and before `stop`, into the stage at byte `stage`."""
         w = self.w
         if self.is_rolled:
             with w.rolled(self.thread, str(self._count), self.kernel.tile.threads, []) as loop:
@@ -204,7 +204,7 @@ class Fill:
                 self._write_piece(piece, targets[piece.target], *found)
 
     def _parts(self, start: str, stop: Integer, summed: Integer) -> tuple[list[Integer], list[str], str]:
-        """What the term makes of each address and bound, and whether it is there ("": always)."""
+        """The term's contribution to each address and bound, and whether the term exists ("": always)."""
         w, term = self.w, self.w.add(start, summed)
         own = self._of_term(start if len(self._groups) < 2 else term)
         present = "" if self.kernel.is_whole else w.value(f"icmp slt i64 {term}, {stop}")
@@ -250,7 +250,7 @@ class Fill:
         return self.w.place(self.dtype, target, str(offset), SHARED) if offset else target
 
     def _loaded(self, sources: Sequence[str], inside: str) -> list[str]:
-        """The elements in the tile's memory type, zeros where they are not inside."""
+        """Loads the elements in the tile's memory type, or zeros unless `inside` holds."""
         w, lanes = self.w, self.load.lanes
         raw: list[tuple[Access, str, int]] = []
         for access, source, address in zip(self.accesses, sources, self.addresses, strict=True):
@@ -272,7 +272,7 @@ class Fill:
         return found
 
     def converted(self, value: str) -> str:
-        """An element of the compute type of its operand as one of the tile's memory type."""
+        """Converts an element from its operand's compute type to the tile's memory type."""
         return self.w.narrowed(self.dtype, value)
 
     def _moves(self, access: Access) -> bool:

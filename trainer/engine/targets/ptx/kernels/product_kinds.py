@@ -1,4 +1,4 @@
-"""How a step of a product is multiplied: by fused multiply-adds in the order of the depth, or by tensor cores."""
+"""The arithmetic of a step of a product: fused multiply-adds in the order of the depth, or tensor cores."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _REGISTERS = 1 << 16
 """Registers of a multiprocessor."""
 
 _STAGING_SPACE = 8
-"""float32 between lines of sums on their way to memory, so that stored pairs lie in different banks."""
+"""Padding in float32 elements between lines of staged sums, so that stored pairs are in different banks."""
 
 _TURNED_SPACE = 8
-"""Elements between lines along the kept space, so that the words of a fragment lie in different banks."""
+"""Padding in elements between lines along the kept space, so that the words of a fragment are in different banks."""
 
 
 def rendered(kernel: ProductKernel, name: str) -> str:
@@ -28,7 +28,7 @@ def rendered(kernel: ProductKernel, name: str) -> str:
 
 
 def dynamic_memory(kernel: ProductKernel) -> int:
-    """Bytes of shared memory that a launch gives to the kernel."""
+    """Bytes of dynamic shared memory that a launch allocates for the kernel."""
     return _writer(kernel).dynamic
 
 
@@ -37,8 +37,8 @@ def _writer(kernel: ProductKernel) -> ProductWriter:
 
 
 class ExactProduct(ProductWriter):
-    """Tiles lie [depth, kept], in the dtype of sums. Ends where the depth does: a term of zeros would change the sign
-    of a sum of -0.
+    """An exact product. Tiles have the layout [depth, kept] and the dtype of the sums. The last step ends with the
+    depth: a zero term would change the sign of a sum of -0.
     """
 
     ends_with_rest = True
@@ -113,16 +113,16 @@ class ExactProduct(ProductWriter):
 
 
 class TensorProduct(ProductWriter):
-    """Tiles lie [kept, depth], or as they are in memory [depth, kept], with some bytes between lines, so that what
-    threads read at once lies in different banks: the rows of a matrix for `ldmatrix`, or elements, since it cannot turn
-    matrices of 4-byte ones. float32 becomes TF32 in registers, so that it comes by asynchronous copies.
+    """A product on tensor cores. Tiles have the layout [kept, depth], or [depth, kept] as in memory. Lines are padded
+    so that simultaneous reads use different banks: of matrix rows by `ldmatrix`, or of elements, since `ldmatrix` can't
+    transpose matrices of 4-byte elements. float32 becomes TF32 in registers, so that asynchronous copies can load it.
     """
 
     element = "float"
 
     @property
     def resident(self) -> int:
-        """While a block waits for its copies, or stores, another one multiplies: registers are left for both."""
+        """Blocks with enough registers per multiprocessor: while one waits for copies or stores, another multiplies."""
         registers = 128 if len(self.initial) <= 64 else 255
         return max(1, _REGISTERS // (registers * self.tile.threads))
 
@@ -132,7 +132,7 @@ class TensorProduct(ProductWriter):
 
     @property
     def staging(self) -> int:
-        """A row of fragments for each warp, where neighbors are stored at once."""
+        """Bytes of one row of fragments per warp if neighbors are stored at once, else 0."""
         line = self.tile.share_columns + _STAGING_SPACE
         return FRAGMENT[0] * line * float32.itemsize * self.tile.threads // WARP if self.kernel.stored > 1 else 0
 
@@ -163,7 +163,7 @@ class TensorProduct(ProductWriter):
         second, first = w.divide(matrix, 2)
         self.places = []
         for side in range(2):
-            # of four matrices of 8 lines by 16 bytes, those of the left operand run along rows first
+            # four matrices of 8 lines by 16 bytes: the left operand's run along rows first
             kept, summed = (first, second) if side == 0 else (second, first)
             kept, summed = w.multiply(kept, 8), w.multiply(summed, ACCESS_BYTES // self._itemsize)
             if self._is_turned(side) and self._itemsize == 4:
@@ -196,7 +196,7 @@ class TensorProduct(ProductWriter):
         return sums
 
     def _matrices(self, side: int, place: str, kept: int, term: int) -> list[str]:
-        """The thread's words of four matrices, from this place of the warp's share on."""
+        """Loads the thread's words of four matrices, which begin at (`kept`, `term`) of the warp's share."""
         w, layout, dtype = self.w, self.fills[side].layout, self.fills[side].dtype
         address = w.place(dtype, place, str(kept * layout.kept + term * layout.summed), SHARED)
         if self._is_turned(side) and self._itemsize == 4:
@@ -212,7 +212,7 @@ class TensorProduct(ProductWriter):
         )
 
     def _rounded(self, value: str) -> str:
-        """float32 as TF32."""
+        """Rounds float32 to TF32."""
         return self.w.intrinsic("nvvm.f2tf32.rna", "i32", ("float", value))
 
     def _multiplied(self, left: list[str], right: list[str], sums: Sequence[str]) -> list[str]:
@@ -247,7 +247,7 @@ class TensorProduct(ProductWriter):
         yield found
 
     def _staged(self, sums: Sequence[str]) -> Iterator[list[Run]]:
-        """Rows of fragments by shared memory, so that a thread stores neighbors and a warp whole lines."""
+        """Yields rows of fragments through shared memory, so that a thread stores neighbors and a warp whole lines."""
         w, count, columns = self.w, self.kernel.stored, self.tile.share_columns
         line, fragments = columns + _STAGING_SPACE, columns // FRAGMENT[1]
         memory = w.moved(self.memory, w.multiply(self.warp, FRAGMENT[0] * line * float32.itemsize))

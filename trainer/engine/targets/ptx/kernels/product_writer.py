@@ -1,7 +1,7 @@
-"""The code of a product: a pipeline over the depth, whatever multiplies, and the way from the sums to memory.
+"""The code of a product: a pipeline over the depth, shared by all kinds of products, and the stores of the sums.
 
-Tiles of a few steps lie in shared memory, one stage behind the other. While a step is multiplied the copies of the
-next ones are under way; there is one barrier for each step. With a single stage a step is brought, then multiplied.
+Shared memory holds the tiles of a few steps in consecutive stages. While a step is multiplied, the copies of the next
+steps are in flight; each step has one barrier. With a single stage, each step is loaded, then multiplied.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from trainer.engine.targets.ptx.kernels.product_fill import Fill, TileLayout
 
 MOST_STAGES = 4
 MOST_DECLARED = 48 << 10
-"""Bytes of shared memory that a kernel may declare; of more the launch says how much there is."""
+"""Maximum bytes of shared memory that a kernel may declare; the launch allocates larger amounts."""
 
 MOST_SHARED = 96 << 10
-"""Bytes of shared memory of a block: all GPUs since Ampere have them, and an H100 twice for each multiprocessor."""
+"""Maximum bytes of shared memory per block: all GPUs since Ampere have them, an H100 twice per multiprocessor."""
 
 Run = tuple[Integer, Integer, Sequence[str]]
-"""A row and a column of the tile, and the sums from there on along columns: as many as are stored at once."""
+"""A row and a column of the tile, and the sums that start there along columns and are stored at once."""
 
 
 class ProductWriter:
-    """One kernel while it is written."""
+    """Writes one kernel."""
 
     element: str
-    """The type of sums."""
+    """The LLVM type of the sums."""
 
     def __init__(self, kernel: ProductKernel) -> None:
         self.kernel, self.w, self.tile = kernel, KernelWriter(), kernel.tile
         self.fills = [self.fill(side, self.layout(side)) for side in range(2)]
         sizes = [self._whole(each.layout.size * each.dtype.itemsize) for each in self.fills]
         self.stage = sum(sizes)
-        """Bytes of a stage."""
+        """Bytes per stage."""
         self.stages = max(1, min(MOST_STAGES, MOST_SHARED // self.stage, kernel.steps))
         self.size = max(self.stage * self.stages, self.staging)
         """Bytes of shared memory."""
@@ -46,7 +46,7 @@ class ProductWriter:
 
     @property
     def dynamic(self) -> int:
-        """Bytes of shared memory that the launch gives."""
+        """Bytes of dynamic shared memory that the launch allocates."""
         return self.size if self.size > MOST_DECLARED else 0
 
     @staticmethod
@@ -78,7 +78,7 @@ class ProductWriter:
         self._store(part, self.pieces(sums))
         return w.kernel(name, tile.threads, flush=kernel.flush, resident=self.resident)
 
-    # What the kinds of products differ in
+    # Overridden by each kind of product
 
     @property
     def initial(self) -> list[str]:
@@ -86,41 +86,41 @@ class ProductWriter:
         raise NotImplementedError
 
     def layout(self, side: int) -> TileLayout:
-        """How the tile of an operand lies in shared memory."""
+        """The layout of an operand's tile in shared memory."""
         raise NotImplementedError
 
     def fill(self, side: int, layout: TileLayout) -> Fill:
-        """How an operand comes to its tile."""
+        """The loader of an operand's tile."""
         raise NotImplementedError
 
     def begin(self) -> None:
-        """Find the thread's place in the tile."""
+        """Computes the thread's position in the tile."""
         raise NotImplementedError
 
     def multiplied(self, sums: Sequence[str], stage: Integer) -> list[str]:
-        """The sums with all terms of a step, whose stage begins this many bytes on."""
+        """Returns the sums after all terms of a step, whose stage begins at byte `stage` of the memory."""
         raise NotImplementedError
 
     def multiplied_rest(self, sums: Sequence[str], stage: Integer, rest: Integer) -> list[str]:
-        """The sums with the first `rest` terms of a step."""
+        """Returns the sums after the first `rest` terms of a step."""
         raise NotImplementedError
 
     @property
     def resident(self) -> int:
-        """Blocks that a multiprocessor must have registers for."""
+        """Number of blocks for which a multiprocessor must have registers."""
         return 1
 
     @property
     def staging(self) -> int:
-        """Bytes of shared memory that sums take on their way to memory."""
+        """Bytes of shared memory in which sums are staged before they are stored."""
         return 0
 
     def pieces(self, sums: Sequence[str]) -> Iterator[list[Run]]:
-        """Yield what the thread stores, in pieces: the second is made when the first is stored."""
+        """Yields the runs that the thread stores, in pieces: each is computed after the previous one is stored."""
         raise NotImplementedError
 
     ends_with_rest = False
-    """Whether a step that is not whole ends where its terms do; else zeros are multiplied behind them."""
+    """Whether a partial step ends with its last term; else it is padded with zero terms."""
 
     # The depth
 
@@ -168,7 +168,7 @@ class ProductWriter:
         return w.value(f"select i1 {w.value(f'icmp eq i64 {stage}, {last}')}, i64 0, i64 {further}")
 
     def _bring(self, start: str, stop: Integer, stage: Integer, *, is_sure: bool) -> None:
-        """Begin to bring a step, unless it is behind the last term."""
+        """Starts to load a step, unless the step begins after the last term."""
         w = self.w
         if is_sure:
             for fill in self.fills:
@@ -181,7 +181,7 @@ class ProductWriter:
             w.commit_copies()
 
     def _arrive(self, index: str, stop: Integer, writing: Integer) -> None:
-        """Wait for the step that begins at `index`, and begin to bring the one that takes the place of the last."""
+        """Waits for the step that begins at `index`, and starts to load the step that replaces the previous one."""
         w, ahead = self.w, self.stages - 1
         is_copied = any(fill.copied_lanes for fill in self.fills)
         if not ahead:
@@ -192,7 +192,7 @@ class ProductWriter:
         if ahead:
             self._bring(str(w.add(index, ahead * self.tile.depth)), stop, writing, is_sure=False)
 
-    # From the sums to memory
+    # Stores of the sums
 
     def _value(self, affine: Affine, indices: dict[int, Integer]) -> Integer:
         total: Integer = affine.offset
@@ -207,7 +207,7 @@ class ProductWriter:
         known: dict[tuple[int, Integer], tuple[dict[int, Integer], str]] = {}
 
         def line(side: int, place: Integer) -> tuple[dict[int, Integer], str]:
-            """The indices of a row or column, and whether it is inside ("" where all are)."""
+            """Returns the indices of a row or column, and whether it is inside ("" if all are)."""
             if (side, place) not in known:
                 number, limit = w.add(self.first[side], place), math.prod(kernel.spaces[1 + side])
                 size = (self.tile.rows, self.tile.columns)[side]
@@ -248,7 +248,7 @@ class ProductWriter:
         w.store(dtype, w.joined(MEMORY[dtype.name], stored), place, lanes=count)
 
     def _read(self, access: Access, address: str, indices: dict[int, Integer], count: int) -> list[str]:
-        """The elements of an operand of the epilogue for a run: `count`, or one that all of it has."""
+        """Reads an epilogue operand's elements for a run: `count` of them, or one that the whole run shares."""
         w, along = self.w, innermost_of(self.kernel.extents, self.kernel.indices(2))
         count = count if along is not None and access.place.factors[along] else 1
         found = w.load(

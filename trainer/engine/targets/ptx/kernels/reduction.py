@@ -1,8 +1,8 @@
 """Reductions of one block of elements for each kept element, in the order that `program.spec.Reduction` fixes.
 
 The 16 lanes of that order are threads. "row": 16 neighboring threads of a warp take neighboring elements and combine
-their partial results by shuffles. "column": each warp is one of the 16 lanes, for 32 neighboring kept elements, and the
-partial results are combined through shared memory. Both give the bits that the CPU gives.
+their partial results with shuffles. "column": each warp is one of the 16 lanes, for 32 neighboring kept elements, and
+the partial results are combined through shared memory. Both give the same bits as the CPU.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from trainer.engine.targets.ir.writer import vector
 from trainer.engine.targets.ptx.kernels.kernel_writer import SHARED, WARP, KernelWriter, compute
 
 LANES = 16
-"""Lanes of the order, whatever the threads."""
+"""Lanes of the reduction order, independent of the number of threads."""
 
 ROW_THREADS = 128
 COLUMN_THREADS = LANES * WARP
 
 LOADED_AHEAD = 4
-"""Terms of a thread that are loaded before they are taken one by one: a load takes as long as many of them."""
+"""Terms that a thread loads before it accumulates them one by one: a load takes as long as many accumulations."""
 
 MERGED_AHEAD = 8
 """Blocks whose moments are loaded before they are merged."""
@@ -35,14 +35,14 @@ MERGED_AHEAD = 8
 
 @dataclass(frozen=True, slots=True)
 class ReductionKernel:
-    """A block of `length` terms for each of the kept elements.
+    """Reduces blocks of terms for each kept element.
 
-    kept, reduced: ranks of both spaces; there is at least one reduced axis. outputs: the instruction of each output's
-    term, and its dtype in memory. The other fields are as those of `ElementwiseKernel`.
+    kept, reduced: ranks of both spaces; the reduced one has at least one axis. outputs: the instruction of each
+    output's term, and its dtype in memory. The other fields are those of `ElementwiseKernel`.
 
-    Parameters: the operands, then words: kept extents but the first; how many kept elements there are; reduced extents
-    but the first; how many reduced elements there are; those of a block; how many blocks there are; strides of inputs
-    along the kept axes and the reduced ones, of outputs along the kept ones and from block to block.
+    Parameters: the operands, then words: kept extents except the first; number of kept elements; reduced extents except
+    the first; number of reduced elements; reduced elements per block; number of blocks; strides of each input along the
+    kept and the reduced axes; strides of each output along the kept axes and from block to block.
     """
 
     operations: tuple[str, ...]
@@ -58,11 +58,11 @@ class ReductionKernel:
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Threads per block."""
         return ROW_THREADS if self.orientation == "row" else COLUMN_THREADS
 
     def grid(self, kept: int, blocks: int) -> int:
-        """Blocks of threads for `kept` kept elements, each with `blocks` blocks of terms."""
+        """Thread blocks for `kept` kept elements, each with `blocks` blocks of terms."""
         if self.orientation == "row":
             return -(-kept * blocks * LANES // ROW_THREADS)
         return -(-kept // WARP) * blocks
@@ -73,7 +73,7 @@ class ReductionKernel:
 
 
 class _Rendering:
-    """One kernel while it is written. `lane`: which of the order's lanes the thread is."""
+    """Writes one kernel. `lane`: the thread's lane in the reduction order."""
 
     lane: str
 
@@ -123,18 +123,18 @@ class _Rendering:
                 w.store(dtype, w.narrowed(dtype, value), w.place(dtype, target, offset))
         return w.kernel(name, kernel.threads, flush=kernel.flush)
 
-    # What the orientations differ in
+    # Overridden by each orientation
 
     def place(self) -> tuple[str, str, str]:
-        """The kept element of the thread, its block of terms, and whether it stores; sets `lane`."""
+        """Returns the thread's kept element, its block of terms, and whether it stores; sets `lane`."""
         raise NotImplementedError
 
     def folded(self, accumulator: Accumulator, partial: list[str]) -> list[str]:
-        """The partial results of all lanes as one, at least in the lane that stores."""
+        """Combines the partial results of all lanes, at least in the lane that stores."""
         raise NotImplementedError
 
     def everywhere(self, kind: str, value: str) -> str:
-        """A folded value of a compute type on all lanes."""
+        """Returns a folded value of a compute type on all lanes."""
         raise NotImplementedError
 
     # Terms
@@ -155,7 +155,7 @@ class _Rendering:
         return [values[instruction] for instruction in self.terms]
 
     def _reduced(self, pivots: Sequence[str]) -> list[list[str]]:
-        """The partial results of the thread's terms: every sixteenth of the block."""
+        """Reduces the thread's terms, every 16th term of the block, to partial results."""
         w = self.w
         parts = [pair for a in self.accumulators for pair in zip(a.types, a.identity(), strict=True)]
         types, first = [kind for kind, _ in parts], w.add(self.start, self.lane)
@@ -174,7 +174,7 @@ class _Rendering:
         return self._grouped(rest.next)
 
     def _taken(self, parts: Sequence[str], values: Sequence[str], place: str, pivots: Sequence[str]) -> list[str]:
-        """Partial results with the values at one reduced element."""
+        """Accumulates the values at one reduced element into the partial results."""
         w, taken = self.w, list[str]()
         position = w.single("i64", place)
         for a, partial, value, pivot in zip(self.accumulators, self._grouped(parts), values, pivots, strict=True):
@@ -188,7 +188,7 @@ class _Rendering:
         return [[next(rest) for _ in accumulator.types] for accumulator in self.accumulators]
 
     def _pivots(self) -> list[str]:
-        """The mean of the block's middle elements, for accumulators that take distances from it; else ""."""
+        """The mean of the block's middle elements for accumulators of distances from it, "" for the others."""
         w = self.w
         if not any(isinstance(accumulator, Moments) for accumulator in self.accumulators):
             return [""] * len(self.accumulators)
@@ -211,7 +211,7 @@ class _Rendering:
         return pivots
 
     def _float(self, accumulator: Accumulator, count: str) -> str:
-        """An integer as the accumulator's floats."""
+        """Converts an integer to the accumulator's float type."""
         element = compute(accumulator.working)
         return self.w.single(element, self.w.value(f"uitofp i64 {count} to {element}"))
 
@@ -232,7 +232,7 @@ class _Rows(_Rendering):
         group = w.value(f"lshr i64 {thread}, {LANES.bit_length() - 1}")
         total = w.value(f"mul i64 {self.count}, {self.blocks}")
         is_inside = w.value(f"icmp ult i64 {group}, {total}")
-        last = w.value(f"sub i64 {total}, 1")  # shuffles need all threads of a warp: those left over do it again
+        last = w.value(f"sub i64 {total}, 1")  # shuffles need all threads of a warp: surplus ones repeat the last
         group = w.value(f"select i1 {is_inside}, i64 {group}, i64 {last}")
         kept, number = (w.unsigned(name, group, self.blocks, self.kernel.is_narrow) for name in ("udiv", "urem"))
         is_first = w.value(f"icmp eq i64 {self.lane}, 0")
@@ -250,7 +250,7 @@ class _Rows(_Rendering):
         return partial
 
     def everywhere(self, kind: str, value: str) -> str:
-        return value  # sums of floats are the same on all lanes: either order of two terms gives the same bits
+        return value  # float sums are the same on all lanes: both orders of two terms give the same bits
 
 
 class _Columns(_Rendering):
@@ -262,13 +262,13 @@ class _Columns(_Rendering):
         part, number = (w.unsigned(name, block, self.blocks, self.kernel.is_narrow) for name in ("udiv", "urem"))
         kept = w.value(f"add i64 {w.value(f'mul i64 {part}, {WARP}')}, {self.column}")
         is_inside = w.value(f"icmp ult i64 {kept}, {self.count}")
-        last = w.value(f"sub i64 {self.count}, 1")  # barriers need all threads of a block: those left over do it again
+        last = w.value(f"sub i64 {self.count}, 1")  # barriers need all threads of a block: surplus ones repeat the last
         kept = w.value(f"select i1 {is_inside}, i64 {kept}, i64 {last}")
         is_first = w.value(f"icmp eq i64 {self.lane}, 0")
         return kept, number, w.value(f"and i1 {is_inside}, {is_first}")
 
     def _arrays(self, accumulator: Accumulator) -> Iterator[tuple[DType, str]]:
-        """The dtype of each value of a partial result, and the memory for those of a block's threads."""
+        """Yields the dtype of each value of a partial result, and shared memory for the values of a block's threads."""
         dtypes = (
             [accumulator.working, int64]
             if accumulator.tracks_position
@@ -303,7 +303,7 @@ class _Columns(_Rendering):
             distance //= 2
         w.barrier()
         result = loaded("0")
-        w.barrier()  # the memory is used again
+        w.barrier()  # the memory is reused
         return result
 
     @contextmanager
@@ -312,15 +312,15 @@ class _Columns(_Rendering):
             yield
 
     def everywhere(self, kind: str, value: str) -> str:
-        return value  # all lanes have read the first one's
+        return value  # all lanes have read the value of the first lane
 
 
 @dataclass(frozen=True, slots=True)
 class MergeKernel:
     """Merges the means and deviations of blocks, in block order, by Chan's formula (Chan, Golub & LeVeque 1979).
 
-    Parameters: addresses of the blocks' means and deviations ([blocks, kept] each), of the mean and the deviations of
-    all; then kept, how many elements were reduced in all, and in a block.
+    Parameters: addresses of the blocks' means and deviations ([blocks, kept] each), and of the total mean and
+    deviations; then the numbers of kept elements, of all reduced elements, and of reduced elements per block.
     """
 
     dtype: DType

@@ -1,4 +1,4 @@
-"""Maxima of windows, their gradient, and resampling: a thread computes one element of the result."""
+"""Maxima of windows, their gradient, and resampling: each thread computes one element of the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainer.engine.targets.ptx.kernels.points import PointKernel, Strides, by_s
 
 @dataclass(frozen=True)
 class WindowGeometry:
-    """Windows over pictures of `spatial` extents: (rows, columns) each."""
+    """Windows over images of `spatial` extents; every field lists rows, then columns."""
 
     spatial: tuple[int, ...]
     window: Pair
@@ -28,7 +28,7 @@ class WindowGeometry:
 
 
 class _ImageKernel(PointKernel):
-    """A thread for each element of y[N, C, H, W]."""
+    """A kernel with one thread per element of y[N, C, H, W]."""
 
     shape: tuple[int, ...]
     output_strides: Strides
@@ -44,7 +44,7 @@ class _ImageKernel(PointKernel):
 
 @dataclass(frozen=True)
 class WindowMaxKernel(_ImageKernel):
-    """The first maximum of each window, or with `places` where it lies: h · W + w, int32. NaN is greater than any
+    """The first maximum of each window, or with `places` its position, h · W + w, as int32. NaN is greater than any
     number. Addresses: x, y.
     """
 
@@ -84,7 +84,7 @@ class WindowMaxKernel(_ImageKernel):
         w.store(result, value, element(w, result, addresses[1], place, self.output_strides))
 
     def _run(self, w: KernelWriter, axis: int, index: Integer) -> tuple[Integer, str, str]:
-        """Where the window begins, and its first and last but one step inside the picture."""
+        """Returns the window's start, its first tap inside the image, and the end of its taps inside the image."""
         geometry = self.geometry
         spacing, size = geometry.dilation[axis], geometry.window[axis]
         start = w.subtract(w.multiply(index, geometry.strides[axis]), geometry.padding[axis][0])
@@ -96,7 +96,7 @@ class WindowMaxKernel(_ImageKernel):
 
 @dataclass(frozen=True)
 class WindowGradientKernel(_ImageKernel):
-    """Each dy added at its position, windows in row-major order. Addresses: dy, positions (int32), dx."""
+    """Adds each dy at its position, windows in row-major order. Addresses: dy, positions (int32), dx."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -130,7 +130,7 @@ class WindowGradientKernel(_ImageKernel):
                 element(w, self.dtype, addresses[2], place, self.output_strides))  # fmt: skip
 
     def _run(self, w: KernelWriter, axis: int, index: Integer) -> tuple[str, str]:
-        """The windows that may cover a row or column: the first, and the one after the last."""
+        """Returns the windows that may cover a row or column: the first, and the one after the last."""
         geometry = self.geometry
         step, span = geometry.strides[axis], geometry.dilation[axis] * (geometry.window[axis] - 1)
         padded = w.add(index, geometry.padding[axis][0])
@@ -141,7 +141,7 @@ class WindowGradientKernel(_ImageKernel):
 
 @dataclass(frozen=True)
 class ResampleKernel(_ImageKernel):
-    """Weighted sums of runs of rows and columns, as on the CPU: of each row its columns from zero, then the rows.
+    """Weighted sums of runs of rows and columns, in the CPU's order: the columns of each row from zero, then the rows.
 
     Addresses: x, y. Runs and weights are constants of the module.
     """
@@ -182,7 +182,7 @@ def _plus_product(w: KernelWriter, kind: str, total: str, value: str, weight: st
 
 
 class _Runs:
-    """The runs of an axis as constants of the module: (start, count, first weight) of each, and weights."""
+    """The runs of an axis as constants of the module: (start, count, index of the first weight), and the weights."""
 
     def __init__(self, w: KernelWriter, runs: Sequence[Run], dtype: DType) -> None:
         entries: list[int] = []
@@ -197,12 +197,12 @@ class _Runs:
         texts = ", ".join(f"{self.element} {literal(dtype, weight)}" for weight in weights or [0.0])
         content = f"[{max(1, len(weights))} x {self.element}] [{texts}]"
         digest = hashlib.sha256(f"{entries} {content}".encode()).hexdigest()
-        key = digest[:16]  # modules of several kernels have it once
+        key = digest[:16]  # a module of several kernels has one copy
         self.entries = w.table(f"runs_{key}", entries)
         self.weights = w.constant(f"weights_{key}", content)
 
     def of(self, index: Integer) -> tuple[str, str, str]:
-        """Start, count and first weight of a run."""
+        """Returns the start, the count and the index of the first weight of a run."""
         first = self.w.multiply(index, 3)
         start, count, weights = (self._entry(self.w.add(first, number)) for number in range(3))
         return start, count, weights

@@ -1,1 +1,1 @@
-"""From items of work to launches of kernels."""
+"""Lowers work items to kernel launches."""

@@ -1,4 +1,4 @@
-"""Element-wise loops and copies: how many elements a thread takes, and the launch."""
+"""Lowers element-wise loops and copies: elements per thread, and the launch."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from trainer.engine.targets.ptx.kernels.elementwise import ACCESS_BYTES, Element
 from trainer.engine.targets.ptx.launch import Address, Launch, Word
 
 THREADS = (256, 128)
-"""Threads of a block that are worth trying, the usual number first."""
+"""Threads per block worth trying, the usual number first."""
 
 NARROW = 1 << 31
-"""Loops of fewer points than this compute with indices of 32 bits."""
+"""Loops with fewer points than this use 32-bit indices."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopParameters:
-    """Elements and threads: what a loop's candidates differ in."""
+    """The parameters of a loop's candidates: elements per thread, and threads per block."""
 
     lanes: int
     threads: int
 
 
 def candidates(work: Work) -> list[LoopParameters]:
-    """What is worth trying, the best first by `cost`."""
+    """Parameters worth trying, best first by `cost`."""
     widest = _most_lanes(work)
     lanes = [widest, *([1] if widest > 1 else [])]
     found = [LoopParameters(count, threads) for count in lanes for threads in THREADS]
@@ -36,13 +36,13 @@ def candidates(work: Work) -> list[LoopParameters]:
 
 
 def cost(work: Work, parameters: LoopParameters) -> float:
-    """Relative time: a loop's bytes are given, so its threads count, and blocks that leave a processor idle."""
+    """Relative time: a loop's bytes are fixed, so the cost counts threads, and blocks that leave a processor idle."""
     threads = -(-work.extents[-1] // parameters.lanes) * math.prod(work.extents[:-1])
     return -(-threads // parameters.threads) * (parameters.threads + 16)
 
 
 def lower_loop(work: Work, parameters: LoopParameters | None = None, *, flush: bool = False) -> Launch:
-    """The launch of a loop."""
+    """Lowers a loop to a launch."""
     parameters = parameters or candidates(work)[0]
     lanes, threads = parameters.lanes, parameters.threads
     reads, writes = work.reads, work.writes
@@ -72,7 +72,7 @@ def fits_32_bits(work: Work) -> bool:
 
 
 def _most_lanes(work: Work) -> int:
-    """The most elements that a thread may take: 16 bytes of the widest contiguous operand, all aligned."""
+    """Maximum number of elements per thread: 16 bytes of the widest contiguous operand, all aligned."""
     moving = [view for view in (*work.reads, *work.writes) if view.buffer is not None and view.strides[-1] != 0]
     if any(view.strides[-1] != 1 for view in moving) or not moving:
         return 1

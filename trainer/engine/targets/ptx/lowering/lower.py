@@ -1,4 +1,4 @@
-"""The launches of one item of work, by its kind; what a GPU does not compute within a step is refused by name."""
+"""Lowers work items to launches, by kind; an item that a GPU cannot compute within a step raises an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainer.engine.targets.ptx.lowering.repeats import each_time
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """How items are lowered. With `flush` subnormal float32 numbers count as zeros; `tensor_cores` names the operands
+    """Lowers work items. With `flush` subnormal float32 numbers are treated as zeros; `tensor_cores` names the operands
     that tensor cores multiply.
     """
 
@@ -25,7 +25,7 @@ class Lowering:
     tensor_cores: tuple[Precision, ...] = ()
 
     def launches(self, works: Sequence[Work]) -> list[Launch]:
-        """The launches of items, in order. Raises `TrainerError` for an operation that has no kernel."""
+        """Returns the launches of items in order. Raises `TrainerError` for an operation that has no kernel."""
         return [launch for work in works for launch in self._of(work)]
 
     def _of(self, work: Work) -> list[Launch]:

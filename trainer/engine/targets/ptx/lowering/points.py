@@ -1,4 +1,4 @@
-"""Indexing, cumulative work, order, windows and resampling: one launch each, operands as they lie."""
+"""Lowers indexing, cumulative work, sorting, windows and resampling: one launch each, on operands with any strides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trainer.engine.targets.ptx.launch import Address, Launch
 
 
 def lower_points(work: Work, *, flush: bool) -> list[Launch]:
-    """The launch of an item that `POINTS` names, if it has anything to write."""
+    """Lowers an item whose operation is in `POINTS` to one launch, or to none if it writes nothing."""
     kernel = POINTS[work.spec.operation.name](work, flush)
     if not work.writes[0].size or not math.prod(kernel.extents):
         return []

@@ -1,4 +1,4 @@
-"""Matrix products and convolutions as products over affine places, with what is fused before and after them."""
+"""Lowers matrix products and convolutions to products with affine offsets, with fused prologues and epilogues."""
 
 from __future__ import annotations
 
@@ -39,45 +39,45 @@ EXACT_TILES = (
     Tile(32, 64, 16, 4, 4), Tile(32, 32, 16, 4, 4), Tile(128, 16, 16, 4, 4), Tile(16, 128, 16, 4, 4),
     Tile(256, 4, 8, 4, 4), Tile(256, 1, 8, 1, 1), Tile(16, 16, 16, 2, 2),
 )  # fmt: skip
-"""Tiles of sums on ordinary units."""
+"""Tiles without tensor cores."""
 
 TENSOR_TILES = (
     Tile(64, 64, 32, 32, 32, True), Tile(128, 128, 32, 64, 32, True), Tile(128, 64, 32, 64, 32, True),
     Tile(64, 128, 32, 32, 64, True), Tile(64, 32, 32, 32, 32, True), Tile(32, 32, 32, 32, 32, True),
     Tile(128, 16, 32, 64, 16, True), Tile(32, 128, 32, 32, 64, True),
 )  # fmt: skip
-"""Tiles of tensor cores; those of TF32 have half the depth."""
+"""Tiles for tensor cores; TF32 uses half the depth."""
 
 TENSOR_COSTS = {
     (128, 128): (1.0, 1.37), (64, 128): (1.05, 1.0), (128, 64): (1.09, 1.15), (64, 64): (1.33, 1.17),
     (32, 128): (1.5, 1.3), (64, 32): (2.0, 1.55), (32, 32): (2.6, 2.0), (128, 16): (3.2, 2.6),
 }  # fmt: skip
-"""By rows and columns of a tile: relative time of an element of the result on an H200, measured on ResNet-50's and
-LSGAN's products; and where both operands are read along the kept space, as in gradients of weights.
+"""Relative time per result element, by rows and columns of a tile, measured on an H200 with the products of ResNet-50
+and LSGAN. The second value applies if both operands are read along the kept space, as in gradients of weights.
 """
 
 _RESIDENT_THREADS = 512
-"""Threads of blocks with tensor cores that a multiprocessor has registers for."""
+"""Threads of tensor-core blocks for which a multiprocessor has registers."""
 
 _ALONE = 0.5
-"""The share of its time that a multiprocessor takes for one block of those that it could have at once."""
+"""Time of a multiprocessor with a single block, as a fraction of its time with all blocks that it can hold."""
 
 _MANY_ROUNDS = 4
-"""Rounds of blocks from which on the last one does not count as a whole."""
+"""Number of rounds of blocks from which on a partial last round counts only in proportion."""
 
 _MOST_PIECES = 16
 _ROLLED = 2.8
-"""Pieces of a tile that a thread brings by unrolled code, and how much longer a product takes by a loop."""
+"""Maximum tile pieces that a thread loads with unrolled code, and the factor on a product's time with a loop."""
 
 DEPTH_BYTES = 64
-"""Bytes of a row of a tile for tensor cores."""
+"""Bytes per row of a tile for tensor cores."""
 
 PROCESSORS = 132
-"""Streaming multiprocessors that blocks are spread over: those of an H100. It may change the choice of a tile, which
+"""Streaming multiprocessors that run the blocks, as on an H100. The number may change the choice of a tile, which
 changes no bit."""
 
 BLOCK_TERMS = 256
-"""Fewest terms of a block of a weight gradient's depth, which is cut so that small gradients keep a GPU busy."""
+"""Minimum terms per block of a weight gradient's depth, which is cut so that small gradients keep a GPU busy."""
 
 MOST_BLOCKS = 512
 _BLOCK_TILE = 64
@@ -86,8 +86,8 @@ _ENOUGH_TILES = 512
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The place along an axis of an operand: offset + the sum of index · factor; outside of `extent` (unless it is 0)
-    elements are zero.
+    """The index along an axis of an operand: offset + the sum of index · factor. Elements outside `extent` (unless it
+    is 0) are zero.
     """
 
     factors: dict[int, int]
@@ -97,7 +97,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What is summed: the axes of left, right and the result, in indices that are numbered across the spaces."""
+    """A sum of products: the axes of left, right and the result, by indices that are numbered across the spaces."""
 
     spaces: Spaces
     left: tuple[Axis, ...]
@@ -109,7 +109,7 @@ class Product:
         return math.prod(self.spaces[3])
 
     def access(self, dtype: DType, strides: Sequence[int], axes: Sequence[Axis]) -> Access:
-        """An operand with these strides."""
+        """The access to an operand with these strides."""
         count = sum(map(len, self.spaces))
         bounds = [(_affine([axis], [1], count), axis.extent) for axis in axes if axis.extent]
         return Access(dtype, _affine(axes, strides, count), tuple(bounds))
@@ -124,9 +124,9 @@ def _affine(axes: Sequence[Axis], strides: Sequence[int], count: int) -> Affine:
 
 
 def lower_product(work: Work, *, flush: bool, tensor_cores: Sequence[Precision] = ()) -> list[Launch]:
-    """The launches of a matrix product, a convolution or one of its gradients.
+    """Returns the launches of a matrix product, a convolution or one of its gradients.
 
-    `tensor_cores`: what they may multiply; other products are exact.
+    `tensor_cores`: operands that tensor cores may multiply; other products are exact.
     """
     call: Call = work.spec
     target = work.writes[0]
@@ -154,7 +154,7 @@ def _is_tensor(call: Call, operands: Sequence[View], tensor_cores: Sequence[Prec
     return len(dtypes) == 1 and kinds.get(dtypes.pop()) in tensor_cores
 
 
-# What is summed
+# The products
 
 
 def _matmul(work: Work) -> Product:
@@ -188,7 +188,7 @@ _GEOMETRY = ("strides", "padding", "dilation", "groups")
 
 
 def _image_axes(work: Work, shape: Sequence[int], pixel: int, tap: int) -> list[Axis]:
-    """The places along rows and columns of an input, for indices of output pixels and of taps from these on."""
+    """The row and column axes of an input; the indices of output pixels start at `pixel`, those of taps at `tap`."""
     strides, padding, dilation, _ = (work.spec.attribute(name) for name in _GEOMETRY)
     return [
         Axis(
@@ -201,8 +201,8 @@ def _image_axes(work: Work, shape: Sequence[int], pixel: int, tap: int) -> list[
 
 
 def _input_gradients(work: Work) -> Iterator[Product]:
-    """One for each residue of pixels by the strides, since each meets other taps. Indices: group; image, row, column;
-    channel; tap's row and column, filter.
+    """Yields one product per residue of pixels modulo the strides, since each residue has different taps. Indices:
+    group; image, row, column; channel; tap's row and column, filter.
     """
     _, weights = work.reads[:OPERANDS]
     images, _, *spatial = work.writes[0].shape
@@ -230,8 +230,8 @@ def _input_gradients(work: Work) -> Iterator[Product]:
 
 
 def _weight_gradient(work: Work, flush: bool, is_tensor: bool) -> list[Launch]:
-    """Indices: group; tap's row and column, channel; filter; image, row, column. The pixels are cut into blocks by the
-    shape alone, whose sums are added by a reduction.
+    """Indices: group; tap's row and column, channel; filter; image, row, column. The pixels are cut into blocks that
+    depend only on the shape; a reduction adds the blocks' sums.
     """
     x, dy = work.reads[:OPERANDS]
     target = work.writes[0]
@@ -303,8 +303,8 @@ def _launch(
 
 
 def _interleaved(what: Product, size: int) -> Product:
-    """The product with `size` terms of the last index of the depth for all taps of a window, then the next ones: so
-    taps find in the multiprocessor's cache what the others have read.
+    """Reorders the depth: all taps of a window use `size` terms of the last index before the next `size` terms. The
+    multiprocessor's cache then holds what other taps have read.
     """
     *taps, last = what.spaces[3]
     if math.prod(taps) == 1 or last % size or last == size:
@@ -329,7 +329,7 @@ def _fused(epilogue: Epilogue, views: Sequence[View], what: Product, axes: Seque
 def _load(
     spaces: Spaces, side: int, operands: Sequence[tuple[Access, View]], tile: Tile, dtype: DType
 ) -> Load:  # fmt: skip
-    """How the first of some operands, which are read at the same places, is brought into a tile."""
+    """How the first of several operands, which are all read at the same indices, is loaded into a tile."""
     batch, rows, columns, depth = spaces
     extents = [*batch, *rows, *columns, *depth]
     starts = [len(batch), len(batch) + len(rows)]
@@ -348,7 +348,7 @@ def _load(
 def _neighbors(
     most: int, size: int, extents: Sequence[int], innermost: int, operands: Sequence[tuple[Access, View]]
 ) -> int:  # fmt: skip
-    """How many neighbors along an index are read or stored at once: up to `most`, a divisor of `size`, all aligned."""
+    """Number of aligned neighbors along an index that are read or stored at once: up to `most`, a divisor of `size`."""
     lanes = most
     while lanes > 1 and (
         size % lanes or extents[innermost] % lanes
@@ -359,8 +359,8 @@ def _neighbors(
 
 
 def _is_aligned(access: Access, view: View, extents: Sequence[int], innermost: int, lanes: int) -> bool:
-    """Whether `lanes` neighbors along an index lie next to each other, aligned, or are one element; and whether all of
-    them are inside of the bounds where one is.
+    """Whether `lanes` neighbors along an index are contiguous and aligned, or a single element; and whether all of them
+    are inside the bounds if one is.
     """
     is_placed = view.buffer is None or view.buffer.is_aligned
     if not is_placed or any(bound.factors[innermost] for bound, _ in access.bounds):
@@ -375,7 +375,7 @@ def _is_aligned(access: Access, view: View, extents: Sequence[int], innermost: i
 def _stored(
     spaces: Spaces, target: tuple[Access, View], others: Sequence[tuple[Access, View]], tile: Tile, block_stride: int
 ) -> int:  # fmt: skip
-    """How many neighbors along columns are stored at once: 16 bytes of the widest operand, all aligned."""
+    """Number of aligned neighbors along columns that are stored at once: up to 16 bytes of the widest operand."""
     extents = [extent for space in spaces for extent in space]
     first = len(spaces[0]) + len(spaces[1])
     innermost = innermost_of(extents, range(first, first + len(spaces[2])))
@@ -390,7 +390,7 @@ def _stored(
 def candidates(
     spaces: Spaces, operand: DType, is_tensor: bool, parts: int, loads: Callable[[Tile], tuple[Load, Load]]
 ) -> list[Tile]:  # fmt: skip
-    """Tiles that are worth trying, the best first by `cost`; all give the same bits."""
+    """Tiles worth trying, best first by `cost`; all give the same bits."""
     tiles: tuple[Tile, ...] = TENSOR_TILES if is_tensor else EXACT_TILES
     if is_tensor and operand is float32:
         tiles = tuple(replace(tile, depth=tile.depth // 2) for tile in tiles)
@@ -398,8 +398,8 @@ def candidates(
 
 
 def cost(spaces: Spaces, tile: Tile, parts: int, loads: tuple[Load, Load]) -> float:
-    """Relative time of a product whose depth is cut into `parts`: rounds of blocks over the processors, by the products
-    and loads of a tile's step.
+    """Relative time of a product whose depth is cut into `parts`: rounds of blocks over the processors, times the cost
+    of the products and loads of a tile's step.
     """
     batch, rows, columns, _ = (math.prod(space) for space in spaces)
     blocks = batch * parts * -(-rows // tile.rows) * -(-columns // tile.columns)
@@ -422,8 +422,8 @@ def cost(spaces: Spaces, tile: Tile, parts: int, loads: tuple[Load, Load]) -> fl
 
 
 def takes_prologue(node: Node) -> bool:
-    """Whether a convolution or weight gradient computes its input: where its window is one pixel, so that each element
-    is computed once for each tile of filters, not for each tap too.
+    """Whether a convolution or weight gradient computes its input in a prologue. This requires a one-pixel window: each
+    element is then computed once per tile of filters, not once per tap as well.
     """
     window = node.inputs[1].shape[2:] if node.name == "convolution" else node.shape[2:]
     return math.prod(window) == 1

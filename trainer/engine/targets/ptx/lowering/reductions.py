@@ -1,7 +1,7 @@
-"""Reductions: which way their threads run, in one pass or two.
+"""Lowers reductions: chooses the direction of their threads, and one pass or two.
 
-The order of the sum comes from the number of reduced elements alone, in their logical order: `program.spec.Reduction`
-has the tree.
+The order of the sum depends only on the number of reduced elements, in their logical order: `program.spec.Reduction`
+defines the tree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trainer.engine.targets.ptx.launch import Address, Launch, Word
 from trainer.engine.targets.ptx.lowering.loops import fits_32_bits, lower_loop
 
 WIDE_ENOUGH = 16
-"""Kept neighbors from which on warps run along them rather than along the reduced elements."""
+"""Minimum number of kept neighbors for warps to run along them instead of the reduced elements."""
 
 _EMPTY = {"sum": 0, "prod": 1}
 Orientation = Literal["row", "column"]
@@ -30,7 +30,7 @@ Orientation = Literal["row", "column"]
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """Both spaces of a reduction: extents, with strides of each operand."""
+    """The kept and the reduced space of a reduction: extents, and strides of each operand."""
 
     kept: tuple[int, ...]
     reduced: tuple[int, ...]
@@ -47,7 +47,7 @@ class _Axes:
 
 
 def lower_reduction(work: Work, *, flush: bool) -> list[Launch]:
-    """The launches of reductions over the same axes of the same space."""
+    """Returns the launches of reductions over the same axes of the same space."""
     spec: Reduce = work.spec
     shape, finals = work.extents, work.writes
     if finals[0].size == 0:
@@ -82,7 +82,7 @@ def _buffer(view: View) -> Buffer:
 def _orientation(
     shape: Sequence[int], kept: Sequence[int], reduced: Sequence[int], reads: Sequence[View]
 ) -> tuple[list[int], Orientation]:
-    """The kept axes from the outermost to the innermost, and what neighboring threads run along."""
+    """Returns the kept axes from the outermost to the innermost, and the direction of neighboring threads."""
     lead = max(
         (view.strides for view in reads),
         key=lambda strides: sum(extent for extent, step in zip(shape, strides, strict=True) if step),
@@ -97,7 +97,7 @@ def _axes(
     shape: Sequence[int], kept: Sequence[int], reduced: Sequence[int], reads: Sequence[View],
     written: Sequence[Sequence[int]],
 ) -> _Axes:  # fmt: skip
-    """Both spaces in as few axes as possible; the reduced ones keep their logical order."""
+    """Collapses both spaces to as few axes as possible; the reduced axes keep their logical order."""
     strides = [[view.strides[axis] for axis in kept] for view in reads] + [list(each) for each in written]
     kept_extents, kept_strides = collapse([shape[axis] for axis in kept], strides, keep_one=False)
     strides = [[view.strides[axis] for axis in reduced] for view in reads]
@@ -126,7 +126,7 @@ class _Pass:
         self, operations: Sequence[str], body: Sequence[Instruction], reads: Sequence[View], stored: Sequence[int],
         writes: Sequence[View], block_strides: Sequence[int],
     ) -> Launch:  # fmt: skip
-        """`writes` have the strides of the kept axes; `block_strides` are theirs from block to block."""
+        """The launch of the pass; `block_strides` are the strides of `writes` from block to block."""
         axes, targets = self.axes, tuple(_buffer(view) for view in writes)
         places = places_of(targets)
         kernel = ReductionKernel(
@@ -153,13 +153,13 @@ class _Pass:
         return buffer, dense, self.axes.size
 
     def writing(self, strides: Sequence[tuple[int, ...]]) -> _Pass:
-        """The pass with other strides of what it writes."""
+        """The pass with different output strides along the kept axes."""
         reads = self.axes.kept_strides[: len(self.axes.reduced_strides)]
         return replace(self, axes=replace(self.axes, kept_strides=(*reads, *strides)))
 
 
 def _passes(first: _Pass, spec: Reduce, finals: Sequence[View]) -> list[Launch]:
-    """The blocks' results, then one more pass for each output."""
+    """Returns the launch for the blocks' results, then one more pass for each output."""
     work = first.work
     found = [first.partials(work.body[position].dtype) for position in work.stored]
     views = [View(buffer, buffer.dtype, (), ()) for buffer, _, _ in found]
@@ -176,7 +176,7 @@ def _passes(first: _Pass, spec: Reduce, finals: Sequence[View]) -> list[Launch]:
 
 
 def _moments(first: _Pass, spec: Reduce, finals: Sequence[View]) -> list[Launch]:
-    """Mean and deviations of the blocks, whichever are asked for, and their merger; results lie densely."""
+    """Computes mean and deviations of the blocks, even if only one is an output, and merges them; results are dense."""
     work, dtype = first.work, finals[0].dtype
     dense = _dense(first.axes.kept)
     partials = [Buffer(first.axes.size * first.blocks, dtype, "partials") for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Repeats as plain sequences: a graph of launches has no loop, so each time is lowered by itself."""
+"""Expands repeats into sequences: a graph of launches has no loop, so each iteration is lowered separately."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainer.engine.program.work import Repeat, StandIn, View, Work
 
 
 def each_time(work: Work) -> Iterator[Work]:
-    """Yield the parts of a repeat, time after time, on the operands that they have then."""
+    """Yields the parts of a repeat for each iteration, on that iteration's operands."""
     spec: Repeat = work.spec
     stand_ins: dict[Storage | None, StandIn] = {each.storage: each for each in spec.stand_ins}
     for number in range(spec.count):
@@ -26,7 +26,7 @@ def each_time(work: Work) -> Iterator[Work]:
 
 
 def _on(part: Work, placed: Callable[[View], View]) -> Work:
-    """A part on other operands; of a repeat within a repeat also what stands in."""
+    """Returns a part on other operands; in a nested repeat the stand-ins are replaced, too."""
     reads, writes = tuple(map(placed, part.reads)), tuple(map(placed, part.writes))
     if part.kind == "repeat":
         spec: Repeat = part.spec
