@@ -1,6 +1,6 @@
 """trainer: train vision and sequence models from one typed YAML file, on its own tensor engine.
 
-Only names that cost nothing to import live here; everything else is handed on lazily.
+Only names that cost nothing to import are defined here; the others are imported on first use.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def cache_folder() -> Path:
 
 
 def on_demand(package: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a package that imports the names in its block `if TYPE_CHECKING:` when they are asked for.
+    """The `__getattr__` of a package that imports the names in its block `if TYPE_CHECKING:` on first use.
 
-    So these names stand once, where type checkers read them.
+    So each name is written once, where type checkers read it.
     """
 
     def get(name: str) -> Any:

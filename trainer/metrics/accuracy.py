@@ -15,7 +15,7 @@ from trainer.metrics.ratio import Ratio
 class Accuracy(Ratio):
     """The fraction of examples (pixels) whose predicted class is the target: scikit-learn's `accuracy_score`.
 
-    Of equal scores the first class is predicted. Multi-label examples need all classes correct.
+    Among equal scores, the first class is predicted. Multi-label examples need all classes correct.
 
     Args:
         threshold: minimum probability of a predicted class, for binary and multi-label examples.
@@ -52,7 +52,7 @@ class Accuracy(Ratio):
 class TopK(Accuracy):
     """The fraction of examples whose target class is among the `k` highest scores: `top_k_accuracy_score`.
 
-    Of equal scores the lower class index wins, so the value equals `Accuracy` for k = 1.
+    Among equal scores, the lower class index ranks higher, so the value equals `Accuracy` for k = 1.
     """
 
     needs = ("logits|scores", "labels")

@@ -72,7 +72,7 @@ def _members(labels: Tensor, counts: Tensor, classes: int) -> Tensor:
 
 
 def _boundaries(members: Tensor) -> Tensor:
-    """The members with one of four neighbors outside of the set; pixels beyond the image are not neighbors."""
+    """The members with at least one of four neighbors outside the set; pixels beyond the image are not neighbors."""
     padded = engine.pad(members, [(0, 0), (0, 0), (1, 1), (1, 1)], value=1.0)
     height, width = members.shape[2:]
     neighbors = [

@@ -1,8 +1,9 @@
 """Predicted and target classes of binary, multi-class and multi-label classification.
 
-| labels | scores or logits | kind | |---|---|---| | `labels` [B] of 0 and 1 | [B] or [B, 1] | binary: the positive
-class from `threshold` on | | `labels` [B, ...] | [B, C, ...] | multi-class: the highest score, of equal ones the first;
-each pixel is an example | | `labels_hot` [B, C] | [B, C] | multi-label: every class from `threshold` on |
+labels                 scores or logits  kind
+`labels` [B] of 0, 1   [B] or [B, 1]     binary: the positive class, if its probability is at least `threshold`
+`labels` [B, ...]      [B, C, ...]       multi-class: the (first) highest score; each pixel is an example
+`labels_hot` [B, C]    [B, C]            multi-label: every class with a probability of at least `threshold`
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ IGNORED_PIXEL = 255
 class Examples:
     """Scores and labels of a batch; pixels and other positions are further examples of a row.
 
-    scores: float32 [B, C, P]; C is 1 for binary ones.
+    scores: float32 [B, C, P]; C is 1 for binary tasks.
     labels: int32 [B, P], -1 if ignored; None for multi-label tasks.
     hot: float32 [B, C], for multi-label tasks only.
     are_logits: whether the scores are unnormalized.
@@ -58,13 +59,13 @@ class Examples:
         return nn.functional.softmax(self.scores, axis=1)
 
     def over(self, threshold: float) -> Tensor:
-        """Whether each class' probability is at least `threshold`, bool [B, C, P]."""
+        """Whether each class's probability is at least `threshold`, bool [B, C, P]."""
         if not self.are_logits:
             return self.scores >= threshold
         return self.scores >= math.log(threshold / (1 - threshold))
 
     def best(self) -> Tensor:
-        """The predicted class of each example, int64 [B, P], without threshold: of equal scores the first."""
+        """The predicted class of each example, int64 [B, P], without a threshold; the first of equal scores."""
         return engine.argmax(self.scores, axis=1)
 
     def right(self) -> Tensor:

@@ -33,7 +33,7 @@ class ClassCounts(Metric):
 
     needs = ("logits|scores", "labels|labels_hot")
     column: ClassVar[str] = ""
-    """The metric's name in a table by class."""
+    """The metric's name in a table with a row per class."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ClassCounts(Metric):
         return {**counts, "all": total, "outside": found.outside()}
 
     def _of_choices(self, found: Examples) -> dict[str, Tensor]:
-        """The counts if each class is predicted or not independently."""
+        """The counts if each class is predicted independently of the others."""
         chosen = found.over(self.threshold) if self.top_k is None else greatest(found.scores, self.top_k)
         weight = engine.expand_dims(found.counts(), axis=1)
         picked, right = chosen.astype(float32) * weight, found.right()
@@ -177,14 +177,14 @@ class Dice(ClassCounts):
 
 
 def over(numerator: np.ndarray, denominator: np.ndarray, otherwise: np.ndarray | float = 0.0) -> np.ndarray:
-    """Their ratio; if the denominator is 0, then 0 if `otherwise` is above 0, else NaN."""
+    """numerator / denominator; for a denominator of 0: 0 if `otherwise` is above 0, else NaN."""
     numerator, denominator = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
     undefined = np.where(np.asarray(otherwise) > 0, 0.0, np.nan)
     return np.where(denominator > 0, numerator / np.where(denominator > 0, denominator, 1), undefined)
 
 
 def greatest(scores: Tensor, k: int) -> Tensor:
-    """Whether each class is among the k highest scores, bool as `scores` [B, C, P]; of equal ones the first."""
+    """Whether each class is among the k highest scores, bool as `scores` [B, C, P]; ties go to the first classes."""
     numbers = engine.reshape(engine.arange(scores.shape[1]), (1, scores.shape[1], 1))
     chosen, rest = None, scores
     for _ in range(min(k, scores.shape[1])):

@@ -42,7 +42,7 @@ class PrecisionRecallCurve(RocCurve):
 
 
 def roc_curve(steps: Steps) -> dict[str, np.ndarray]:
-    """x, y and thresholds, from (0, 0) at infinity on, without collinear points."""
+    """x, y and thresholds, starting at (0, 0) with an infinite threshold, without collinear points."""
     with np.errstate(invalid="ignore"):
         x = np.append(0, steps.false) / np.float64(steps.negatives)
         y = np.append(0, steps.true) / np.float64(steps.positives)
@@ -62,7 +62,7 @@ def precision_recall_curve(steps: Steps) -> dict[str, np.ndarray]:
 
 
 def thinned(curve: Mapping[str, np.ndarray], points: int) -> dict[str, Any]:
-    """At most `count` points, including the first and the last."""
+    """At most `points` points, including the first and the last."""
     length = len(curve["x"])
     kept = np.arange(length) if length <= points else np.round(np.linspace(0, length - 1, points)).astype(np.int64)
     return {name: values[kept] for name, values in curve.items()}

@@ -28,10 +28,12 @@ class CocoFigures(Metric):
 
     A step returns, for each image, D detections and M ground truths, padded with rows of class -1:
 
-    | role | | |---|---| | `image_id` | integers [B] | | `classes`, `scores` | [B, D] | | `true_classes`; `crowd` and
-    `area` if the data set has them | [B, M] | | `boxes`, `true_boxes` | [B, D, 4], [B, M, 4]: x_min, y_min, x_max,
-    y_max in pixels | | `masks`, `true_masks`, for kind `segm` | bool [B, D, H, W], [B, M, H, W] | | `keypoints`,
-    `true_keypoints`, for kind `keypoints`, in addition to the boxes | [B, D, K, 3], [B, M, K, 3] |
+        image_id                   integers [B]
+        classes, scores            [B, D]
+        true_classes               [B, M]; also `crowd` and `area`, if the data set has them
+        boxes, true_boxes          [B, D, 4], [B, M, 4]: x_min, y_min, x_max, y_max in pixels
+        masks, true_masks          bool [B, D, H, W], [B, M, H, W], for kind `segm`
+        keypoints, true_keypoints  [B, D, K, 3], [B, M, K, 3], for kind `keypoints`, in addition to the boxes
 
     The values are the same, bit for bit, for all batch sizes and orders. Undefined values are NaN.
 

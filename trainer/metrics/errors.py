@@ -26,7 +26,7 @@ class MeanAbsoluteError(Ratio):
         }
 
     def error(self, away: Tensor) -> Tensor:
-        """The averaged value, from differences in float64."""
+        """The value to average, from differences in float64."""
         return engine.abs(away)
 
 

@@ -73,7 +73,7 @@ def of_images(given: Predictions, each: Tensor) -> dict[str, Tensor]:
 
 
 def smoothed(images: Tensor) -> Tensor:
-    """Images [..., H, W] under the Gaussian window, only where it lies inside them: [..., H - 10, W - 10]."""
+    """Images [..., H, W] filtered with the Gaussian window where it lies inside them: [..., H - 10, W - 10]."""
     *leading, height, width = images.shape
     places = np.arange(-RADIUS, RADIUS + 1)
     window = np.exp(-(places**2) / (2 * SIGMA**2))

@@ -103,9 +103,9 @@ class MissedPrecision(ItemScore):
 
 
 class MissedOverlap(ItemScore):
-    """1 - mean IoU of an image's pixels, over the target and predicted classes; with two classes, of the second.
+    """1 - mean IoU of an image's pixels, over the target and predicted classes; for binary tasks, IoU of class 1.
 
-    Ignored pixels (-1, and 255 unless that is a class) don't count.
+    Ignored pixels (-1, and 255 unless that is a class) are left out.
     """
 
     name, needs = "1 - mean IoU", ("logits|scores", "labels")

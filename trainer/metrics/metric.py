@@ -101,7 +101,7 @@ class Metric:
         return {name: one[name] + other[name] for name in one}
 
     def restored(self, state: State) -> State:
-        """A state in the form of `fold`, from the plain arrays of a checkpoint."""
+        """A state in the form that `fold` returns, from the plain arrays of a checkpoint."""
         return dict(state)
 
     def state_key(self) -> Hashable:

@@ -17,7 +17,7 @@ VOID = -1
 
 
 class PanopticQuality(Metric):
-    """The sum of IoUs of matched segments, divided by matched ones plus half of unmatched ones.
+    """The sum of IoUs of matched segments, divided by the number of matched plus half of unmatched segments.
 
     `segments` and `true_segments` are int32 [B, H, W], each pixel class * `per_class` + number of its segment, or -1
     for none. Segments of one class match if their IoU exceeds one half. Pixels without a target segment are ignored,
@@ -27,7 +27,7 @@ class PanopticQuality(Metric):
 
     Args:
         classes: number of classes.
-        per_class: more than the maximum number of segments of a class in an image.
+        per_class: an integer greater than the number of segments of a class in any image.
     """
 
     needs = ("segments", "true_segments")

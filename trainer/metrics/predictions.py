@@ -66,7 +66,7 @@ class Predictions:
         return ones((self.rows,), dtype=float32) if self._weight is None else astype(self._weight, float32)
 
     def total(self, value: Tensor | None = None) -> Tensor:
-        """The sum over rows of weight * value, float32; `value` is [B, ...], all of it summed, or bool, or None for 1.
+        """The sum of weight * value over all rows and values, float32; `value` is float or bool [B, ...]; None: 1.
 
         Exact for integers below 2**24.
         """

@@ -33,7 +33,7 @@ class Steps:
 
     @classmethod
     def of(cls, scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> Steps:
-        """From scores [N], which of them are positive (bool [N]) and weights [N].
+        """Computes the steps from scores [N], positive examples (bool [N]) and weights [N].
 
         Sums of integer weights are exact, so the order of the examples does not matter.
         """

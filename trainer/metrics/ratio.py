@@ -46,7 +46,7 @@ class Mean(Measured):
 
 
 def divided(numerator: Any, denominator: Any) -> float:
-    """Their ratio; NaN if the denominator is 0."""
+    """numerator / denominator; NaN if the denominator is 0."""
     return float(numerator) / float(denominator) if denominator else math.nan
 
 

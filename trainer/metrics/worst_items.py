@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class WorstItems:
-    """At most `limit` items, the worst first; of equal scores the lower index. NaN is worst.
+    """At most `limit` items, the worst first; among equal scores, the lower index first. NaN is worst.
 
     Args:
         items: their indices in the data set, int64 [N], each once.
@@ -21,7 +21,7 @@ class WorstItems:
     scores: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def with_more(self, items: np.ndarray, scores: np.ndarray) -> WorstItems:
-        """The worst of both. An item in both has its worse score."""
+        """The worst of these items and the given ones. An item in both has its worse score."""
         items, scores = np.concatenate([self.items, items]), np.concatenate([self.scores, scores])
         is_nan = np.isnan(scores)
         order = np.lexsort((items, -np.where(is_nan, np.inf, scores), ~is_nan))

@@ -1,6 +1,6 @@
-"""Sweeps: many trainings of one config with other values, each a run directory in the sweep's folder.
+"""Sweeps: many trainings of one config with different values, each a run directory in the sweep's folder.
 
-verbs/sweep → running (the loop) → search (Optuna: which values next, whom to stop)
+verbs/sweep → running (the loop) → search (Optuna: the next values, early stopping)
                                  → trial (one trial's runs) → executor (where runs train)
-                                 → trainer.rundir.sweeps (what is on disk, for every reader)
+                                 → trainer.rundir.sweeps (the files on disk, for every reader)
 """

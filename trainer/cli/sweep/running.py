@@ -1,4 +1,4 @@
-"""The loop of a sweep: asks for trials, lets them train, stops the worse ones early, and keeps the best config.
+"""The loop of a sweep: asks for trials, runs them, stops the worse ones early, and writes the best config.
 
 ask → start → { read metrics → report → prune? } → tell → trials.json, best.yaml
 """
@@ -18,9 +18,9 @@ from trainer.rundir.sweeps import COMPLETE, FAILED, SweepPaths, SweepState, Tria
 
 SECONDS_BETWEEN_LOOKS = 0.1
 MOST_FAILURES = 3
-"""Failed trials before the first complete one after which the sweep ends: the cause is not their values."""
+"""Number of failed trials that end the sweep if none has completed: the cause is not their values."""
 ALONE = ("sweep=null", "validate.test=false")
-"""Values of all trials: the test split is for the model that is chosen, once."""
+"""Config values of all trials: the test split is evaluated once, for the chosen model."""
 MAY_CHANGE = ("sweep.trials", "sweep.parallel", "threads", "name", "sinks", "train.watchdog_minutes")
 """Keys that a continued sweep may change: its trials stay comparable."""
 
@@ -117,7 +117,7 @@ def run_sweep(
 
 
 def _is_concluded(one: RunningTrial, search: Search) -> bool:
-    """Records the result of a trial that is over or should be stopped; whether it was."""
+    """Records the result of a trial that is over or should be stopped; returns whether it is over."""
     number = one.trial.number
     if one.is_pruned:
         return one.is_over
@@ -126,7 +126,7 @@ def _is_concluded(one: RunningTrial, search: Search) -> bool:
     elif one.is_over:
         search.complete(number, one.result)
     elif search.is_pruned(number, one.values):
-        search.prune(number)  # before its process ends: a kill between both must not resume it
+        search.prune(number)  # before its process ends: a trial killed in between must not be resumed
         one.prune()
         return one.is_over
     else:

@@ -1,7 +1,7 @@
 """The search for good values: Optuna's samplers, pruners and journal storage.
 
-A killed sweep loses and repeats no trial: what a trial's values depend on is the journal and the trial's number. Trials
-that were running when the process was killed are running after it, with the same values.
+A killed sweep loses and repeats no trial: a trial's values depend only on the journal and the trial's number. Trials
+that were running when the process was killed continue with the same values.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 STUDY = "sweep"
 LEAST_FOR_IMPORTANCE = 8
-"""Complete trials from which the importance of parameters is estimated."""
+"""Minimum number of complete trials for an estimate of the importance of parameters."""
 
 _STATES = {"RUNNING": RUNNING, "COMPLETE": COMPLETE, "PRUNED": PRUNED, "FAIL": FAILED, "WAITING": RUNNING}
 
@@ -44,7 +44,7 @@ class Search:
     Args:
         paths: the sweep's folder, locked by this process.
         sweep: the section of the config.
-        mode: which end of the metric is better, max or min.
+        mode: max if a higher metric is better, min if a lower one is.
         seed: seed of the draws.
 
     Raises:
@@ -135,7 +135,7 @@ class Search:
         return optuna.trial.Trial(self._study, self._frozen(number)._trial_id)
 
     def _draw(self, trial: optuna.trial.Trial) -> None:
-        """Draws all values that the trial doesn't have yet: a process may be killed between two."""
+        """Draws all values that the trial doesn't have yet: a process may be killed between two draws."""
         for place, (name, parameter) in enumerate(self._sweep.parameters.items(), start=1):
             self._study.sampler = self._sampler(trial.number, place)
             form = distribution(parameter)
@@ -147,9 +147,9 @@ class Search:
                 trial.suggest_float(name, form.low, form.high, step=form.step, log=form.log)
 
     def _sampler(self, number: int, place: int = 0) -> BaseSampler:
-        """The sampler of a trial and, from 1, of a parameter.
+        """The sampler of a trial, and of its parameter number `place` (from 1; 0: none).
 
-        Its seed includes both, so that after a kill no draw is repeated, and the remaining draws are as without it.
+        Its seed includes both numbers: after a kill, no draw is repeated, and the remaining draws are unchanged.
         """
         seed = int(np.random.SeedSequence([self._seed, number, place]).generate_state(1)[0])
         if self._sweep.method == "grid":
@@ -160,22 +160,22 @@ class Search:
 
 
 class Grid(BaseSampler):
-    """Every combination once, by the trial's number.
+    """Samples every combination once: the trial's number selects it.
 
-    Optuna's own records visited combinations in attributes of trials, which a kill between two writes leaves out.
+    Optuna's own grid records visited combinations in attributes of trials, which a kill between two writes loses.
     """
 
     def __init__(self, points: Sequence[Mapping[str, Any]]) -> None:
         self._points = points
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Nothing is drawn together."""
+        """Returns an empty space: no parameters are drawn jointly."""
         return {}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Nothing is drawn together."""
+        """Returns no values: no parameters are drawn jointly."""
         return {}
 
     def sample_independent(
@@ -193,7 +193,7 @@ def distribution(
     | optuna.distributions.IntDistribution
     | optuna.distributions.FloatDistribution
 ):
-    """Optuna's form of a parameter."""
+    """Converts a parameter to a distribution of Optuna."""
     if parameter.values is not None:
         return optuna.distributions.CategoricalDistribution([encoded(value) for value in parameter.values])
     assert parameter.low is not None and parameter.high is not None
@@ -209,7 +209,7 @@ def encoded(value: Any) -> str:
 
 
 def decoded(parameter: ParameterConfig, value: Any) -> Any:
-    """The value of a parameter from Optuna's."""
+    """Converts a value of Optuna back to the parameter's value."""
     return value if parameter.values is None else json.loads(value)
 
 
@@ -244,7 +244,7 @@ def _study(paths: SweepPaths, sweep: SweepConfig, mode: str) -> Study:
 
 
 def _repair(paths: SweepPaths) -> None:
-    """Removes what a killed process left: its lock of the journal, and an incomplete last line."""
+    """Removes a killed process's lock of the journal, and an incomplete last line."""
     for left in paths.root.glob(f"{paths.journal.name}.*"):
         left.unlink(missing_ok=True)
     if paths.journal.exists():

@@ -1,4 +1,4 @@
-"""One trial that is running: its runs, one seed after the other, and their metric."""
+"""A running trial: its runs, one seed after the other, and their metric."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from trainer.rundir import Run, open_run, read_lock, send_request
 from trainer.rundir.sweeps import SweepPaths, Trial
 
 RESUMED = ("starting", "stopped", "interrupted", "lost", "silent", "running", "paused", "stopping")
-"""States of a run that is resumed: with its process, the sweep was killed too."""
+"""States of a run that is resumed: its process was killed together with the sweep."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What all trials of a sweep share.
+    """The settings shared by all trials of a sweep.
 
     Attributes:
-        seed: seed of the first run of a trial; further runs have the numbers after it.
-        words: values that all runs have, as `key=value`.
+        seed: seed of the first run of a trial; further runs use the next integers.
+        words: config values of all runs, as `key=value`.
     """
 
     paths: SweepPaths
@@ -42,13 +42,13 @@ def words_of(parameters: Mapping[str, Any]) -> list[str]:
 
 
 class RunningTrial:
-    """A trial on its way; `advance` is called again and again.
+    """A trial in progress; the sweep's loop calls `advance` repeatedly.
 
     Attributes:
         trial: its number and values.
         values: the metric's values of the first run, one for each validation.
         results: the best value of each run that has ended.
-        failure: why a run failed; empty while none did.
+        failure: why a run failed; empty if none has failed.
         is_pruned: whether the current run was asked to stop early.
     """
 
@@ -83,7 +83,7 @@ class RunningTrial:
         if self._job is None:
             lock = read_lock(paths)
             if lock is not None and lock.alive:
-                return  # the worker of a killed sweep still writes its checkpoint
+                return  # the worker of a killed sweep is still writing its checkpoint
             if not self._has_ended():
                 self._job = self._executor.start(self._order())
                 return
@@ -115,14 +115,14 @@ class RunningTrial:
         return paths.events.is_file() and open_run(paths.root).status not in RESUMED
 
     def _conclude(self) -> None:
-        """Takes the result of the run that has ended."""
+        """Records the result of the run that has ended."""
         run, job = self._run, self._job
         self._run = self._job = None
         if run is None or run.end is None:
             self.failure = (job.mistake if job is not None else "") or "the run ended before it began"
             return
         if run.end.status == "interrupted" and (run.end.step or 0) > self._interrupted_at:
-            self._interrupted_at = run.end.step or 0  # its machine was taken away: it is resumed while it advances
+            self._interrupted_at = run.end.step or 0  # preempted: the run is resumed as long as it makes progress
             return
         if run.end.status in ("failed", "interrupted"):
             self.failure = run.end.reason or run.end.status

@@ -105,7 +105,7 @@ def _value(value: Any) -> str:
 def _telling(found: Comparison, leading: Sequence[str | None]) -> list[str]:
     """The default metrics: the one that selects checkpoints, and a loss.
 
-    Without such a metric, the first of the validation split that is not a loss.
+    If no run has that metric, the first validation metric that is not a loss replaces it.
     """
     measured = [name for name in found.metrics if name.startswith("valid/")]
     best = next((name for name in leading if name in found.metrics), None)

@@ -132,7 +132,7 @@ def _words(value: Any) -> str:
 
 
 def _splits(words: Sequence[str], opening: Opening, form: str | None) -> Mapping[str, Dataset]:
-    """The data sets by split, of a config, a recipe, a folder or a file; `form` is the format of the latter two."""
+    """The data sets by split, of a config, a recipe, a folder or a file; `form` is the format of a folder or file."""
     import sys
     from pathlib import Path
 
@@ -181,7 +181,7 @@ def _of_config(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:
 
 
 def draw(splits: Mapping[str, Dataset], found: Mapping[str, Inspection], file: str, most: int) -> None:
-    """The contact sheet of the first split: evenly spaced items, up to a quarter of them invalid ones."""
+    """Draws evenly spaced items of the first split, at most a quarter of them invalid if enough are valid."""
     import sys
     from pathlib import Path
 
@@ -206,7 +206,7 @@ def draw(splits: Mapping[str, Dataset], found: Mapping[str, Inspection], file: s
 
 
 def _spread(items: Sequence[int], most: int) -> list[int]:
-    """At most `count` evenly spaced items."""
+    """At most `most` evenly spaced items."""
     import numpy as np
 
     return [items[place] for place in np.linspace(0, len(items) - 1, min(most, len(items))).astype(int)]

@@ -90,7 +90,7 @@ def _lines(report: EvaluationReport) -> Iterator[str]:
 
 
 def _per_class(content: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The columns of a report with a row per class; none for other reports."""
+    """The columns of a report with a row per class; empty for other reports."""
     names = list(content["class_names"])
     if content["kind"] == "per_class":
         return {"class": names, **content["columns"]}

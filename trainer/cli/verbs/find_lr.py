@@ -1,4 +1,4 @@
-"""`trainer find-lr`: a learning-rate range test on the real task, with its curve and a suggestion."""
+"""`trainer find-lr`: runs a learning-rate range test on the real task; shows its curve and a suggestion."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLES = """\
 """
 HEIGHT = 16
 ROOM = 0.25
-"""How far above the fall of the loss its rise is shown, as a fraction of the fall."""
+"""Space above the maximum loss before the minimum, as a fraction of the difference between both."""
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
@@ -108,7 +108,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def without_divergence(losses: Sequence[float]) -> list[float]:
-    """The losses, cut off a little above their largest value before the minimum: their fall is what matters."""
+    """Clips the losses a little above their maximum before the minimum, so that the decrease stays visible."""
     before = losses[: losses.index(min(losses)) + 1]
     ceiling = max(before) + ROOM * (max(before) - min(before))
     return [min(loss, ceiling) for loss in losses]

@@ -190,7 +190,7 @@ def _refuse_image_options(arguments: argparse.Namespace) -> None:
 
 
 def _lines(file: str | None) -> list[str]:
-    """The lines of a file of prompts that are not empty."""
+    """The nonempty lines of a file of prompts."""
     from pathlib import Path
 
     from trainer.datasets.readers.files import read_text
@@ -214,7 +214,7 @@ def _forecast(model: Model, paths: Sequence[Path], *, is_json: bool) -> int:
 
 
 def _sources(words: Sequence[str]) -> Iterator[tuple[Path, Path]]:
-    """Each image's path, and the path of its output files relative to the output folder."""
+    """Yields each image's path, and the path of its output files relative to the output folder."""
     import glob
     from pathlib import Path
 
@@ -358,7 +358,7 @@ _WRITERS: dict[str, Callable[[Model, Path], _Writer]] = {
 
 
 def _drawable(path: Path) -> str:
-    """The file extension of a drawn image: the image's own if it can be written."""
+    """The file extension of a drawn image: that of the image if it can be written."""
     from trainer.learner.inference.drawing import FORMATS as KNOWN
 
     return path.suffix if path.suffix.lower() in KNOWN else ".png"

@@ -20,7 +20,7 @@ EXAMPLES = """\
 """
 
 PLAIN_KEYS = ("name", "task", "status", "started", "took", "step", "best")
-"""What runs are sorted by, other than metrics and config keys."""
+"""Sort keys of runs, in addition to metrics and config keys."""
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +103,7 @@ def _is_asked_for(run: RunSummary, config: Mapping[str, str], arguments: argpars
 
 
 def _is_equal(one: str, other: str) -> bool:
-    """Whether two texts of a config say the same value: 1e-3 and 0.001 do."""
+    """Whether two texts of a config have the same value, such as 1e-3 and 0.001."""
     try:
         return float(one) == float(other)
     except ValueError:
@@ -111,7 +111,7 @@ def _is_equal(one: str, other: str) -> bool:
 
 
 def _rank(name: str, run: RunSummary, config: Mapping[str, str]) -> tuple[Any, ...]:
-    """Sorts by a column: numbers before texts, the best of a metric last, and runs without a value first."""
+    """The sort key of a column: runs without a value, then numbers, then texts; the best value of a metric last."""
     import math
 
     from trainer.tui.charts import better

@@ -1,4 +1,4 @@
-"""`trainer sweep`: many runs of a config with other values, to find the best ones."""
+"""`trainer sweep`: runs a config many times with different values, to find the best ones."""
 
 from __future__ import annotations
 

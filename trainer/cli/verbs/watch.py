@@ -47,7 +47,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--control", action="store_true", help="with --web: allow the browser to stop, pause and save")
     parser.add_argument(
         "--parent", type=int, help=argparse.SUPPRESS
-    )  # of a served dashboard: it ends with its parent process
+    )  # for a served dashboard, which ends with its parent process
     parser.add_argument(
         "--pictures", choices=("half", "kitty", "sixel"),
         help="how samples are drawn: half-blocks (the default), or pixels on terminals that support it (default: "

@@ -1,10 +1,10 @@
 """Decisions on disk: one file of JSON lines for each device, safe with several processes.
 
-A line is one decision: the key, the parameters, and what was measured. The key holds everything that the decision
+A line is one decision: the key, the parameters, and the measurements. The key holds everything that the decision
 depends on: the exact specification, the source of the kernel templates, the processor's features, the number of
-threads and the versions of the libraries. Lines are appended under a lock; of several with one key the last one is
-used. A torn or invalid line is skipped with a warning that names it. The folder is private to the user, as that of
-compiled kernels is. Parameters are used only if they are among the current candidates.
+threads and the versions of the libraries. Lines are appended under a lock; if several have the same key, the last one
+is used. A torn or invalid line is skipped with a warning that names it. The folder is private to the user, like the
+folder of compiled kernels. Parameters are used only if they are among the current candidates.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from trainer.engine.targets.cpu.identity import templates_hash
 FORMAT = 1
 _VERSIONS = __version__, llvmlite.__version__, np.__version__
 _COMPACTED_FROM = 512
-"""Minimum number of lines of a file that is rewritten when more than half of it is superseded."""
+"""A file with more lines than this is rewritten when more than half of its lines are superseded or unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class Entry:
 
     @classmethod
     def parse(cls, line: str) -> Entry:
-        """The entry of a line.
+        """Parses a line of the file.
 
         Raises:
-            ValueError: it is not an entry.
+            ValueError: the line is not an entry.
         """
         values = json.loads(line)
         if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
@@ -81,11 +81,11 @@ class TuningCache:
         self._entries = self._load()
 
     def get(self, key: str) -> Entry | None:
-        """The decision for a key, as the file held it when it was opened, or as added since."""
+        """Returns the decision for a key that was in the file when it was opened, or was added since; else None."""
         return self._entries.get(key)
 
     def add(self, *entries: Entry) -> None:
-        """Store decisions in memory and at the end of the file."""
+        """Stores decisions in memory and at the end of the file."""
         self._entries.update({entry.key: entry for entry in entries})
         if disk_cache.private_directory(self.path.parent) is None:
             return
@@ -97,7 +97,7 @@ class TuningCache:
             return
 
     def entries(self) -> list[Entry]:
-        """All decisions, oldest first."""
+        """Returns all decisions, oldest first."""
         return list(self._entries.values())
 
     def _load(self) -> dict[str, Entry]:
@@ -115,7 +115,7 @@ class TuningCache:
         return entries
 
     def _read(self, *, warns: bool) -> tuple[dict[str, Entry], int]:
-        """The entries of the file, those that came last at the end, and how many lines it has."""
+        """Returns the entries of the file, in the order of the last line of each key, and the number of lines."""
         entries: dict[str, Entry] = {}
         lines = self.path.read_text("utf-8", errors="replace").splitlines()
         for number, line in enumerate(lines, 1):
@@ -144,7 +144,7 @@ def _ends_a_line(file: Any) -> bool:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock file of `path`; on systems without locks, only appending a line is safe."""
+    """Holds the lock file of `path`; on systems without locks, only appending a line is safe."""
     try:
         import fcntl
     except ImportError:
@@ -162,7 +162,7 @@ def cache_path() -> Path:
 
 @functools.cache
 def _device_name() -> str:
-    """The processor by its name and its features, as a file name."""
+    """Returns a file name made of the processor's name and features."""
     name = platform.processor() or platform.machine()
     with suppress(OSError, IndexError):
         name = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[0]

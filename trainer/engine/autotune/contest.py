@@ -1,8 +1,8 @@
-"""Compares candidates in real steps: all give the same bits, so a step may run with any of them.
+"""Compares candidates in real steps: all give the same bits, so a step may use any of them.
 
 One contest decides one kernel. After each step it receives the kernel's time, and returns the parameters for the next
-step. The incumbent is measured again between challengers, so that a machine that slows down does not decide. The
-minimum of a few times is compared, since disturbances only lengthen a step.
+step. The incumbent is measured again between challengers, so that a slowdown of the machine does not decide. The
+minimum of a few times is compared, because disturbances only lengthen a step.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ BETTER = 0.985
 """A challenger must take less than this share of the incumbent's time."""
 
 HOPELESS = 1.25
-"""A challenger that first takes this many times as long is not measured again."""
+"""A challenger whose first time exceeds the incumbent's by this factor is not measured again."""
 
 
 class Contest:
-    """The parameters of one kernel: `current` in this step; `took` returns those of the next."""
+    """Chooses the parameters of one kernel: this step uses `current`; `took` returns those of the next step."""
 
     def __init__(self, default: Any, challengers: list[Any]) -> None:
         self.default = self.best = self.current = default
@@ -54,7 +54,7 @@ class Contest:
         return self.default_time if self.best == self.default else self.best_time
 
     def took(self, time: float) -> Any:
-        """Record the kernel's time in the step that has just ended; returns the parameters for the next."""
+        """Records the kernel's time in the step that has just ended; returns the parameters for the next step."""
         if self.current == self.default:
             self.default_time = min(self.default_time, time)
         if self.current == self.best:
@@ -75,6 +75,6 @@ class Contest:
         return self.current
 
     def _return(self) -> None:
-        """Return to the incumbent, which is measured in one more step before the next challenger."""
+        """Switches back to the incumbent, which is measured in one more step before the next challenger."""
         self.current = self.best
         self._times.popleft()

@@ -2,11 +2,11 @@
 
 It reads jobs from standard input and answers on standard output, one at a time:
 
-    job       8 bytes of length, then a pickled `Job` (from the parent, which trusts itself)
-    answer    a line of JSON, then `size` bytes of code (nothing here is trusted to be more than data)
+    job       8 bytes of length, then a pickled `Job` (safe to unpickle: the parent wrote it)
+    answer    a line of JSON, then `size` bytes of code (the parent reads both as data and unpickles nothing)
 
 A candidate may abort, loop, or write to any address: then this process dies, and the parent derives the reason from the
-exit status. The process has the lowest priority, and limits of memory and, for each job, of processor time.
+exit status. The process has a memory limit, a processor time limit for each job, and with "idle" the lowest priority.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LENGTH_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Try `candidate` and compare it with the parameters of `default`; `deadline` in seconds of processor time."""
+    """A request to compare `candidate` with the parameters of `default`; `deadline` in seconds of processor time."""
 
     default: Tunable
     candidate: Any
@@ -39,15 +39,15 @@ class Job:
 
 
 def serve(jobs: BinaryIO, answers: BinaryIO) -> None:
-    """Answer jobs until there are no more."""
+    """Answers jobs until the input ends."""
     bench: Bench | None = None
     while header := jobs.read(LENGTH_BYTES):
         job: Job = pickle.loads(jobs.read(int.from_bytes(header, "little")))
-        signal.setitimer(signal.ITIMER_PROF, job.deadline)  # by its default action it ends the process
+        signal.setitimer(signal.ITIMER_PROF, job.deadline)  # its default action ends the process
         reference = 0.0
         try:
             if bench is None or bench.tunable != job.default:
-                bench = None  # the system kills it first when memory runs out
+                bench = None  # frees its memory before the next one allocates
                 bench = Bench(job.default, job.target)
             reference = bench.default.seconds
             outcome = bench.default if bench.default.reason else bench.attempt(job.candidate)
@@ -58,7 +58,7 @@ def serve(jobs: BinaryIO, answers: BinaryIO) -> None:
             outcome = Outcome("failed")
         signal.setitimer(signal.ITIMER_PROF, 0)
         if outcome.reason == "out_of_bounds":
-            bench = None  # it wrote outside its memory
+            bench = None  # the candidate wrote outside its memory
         answer = {"reason": outcome.reason, "seconds": outcome.seconds, "default_seconds": reference}
         answer |= {"processor_seconds": time.process_time(), "name": outcome.name, "size": len(outcome.code)}
         answers.write(json.dumps(answer).encode() + b"\n" + outcome.code)
@@ -66,7 +66,7 @@ def serve(jobs: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _step_back() -> None:
-    """Set the lowest priority."""
+    """Sets the lowest priority."""
     with contextlib.suppress(OSError):
         os.nice(19)
     if hasattr(os, "SCHED_IDLE"):
@@ -75,7 +75,7 @@ def _step_back() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """`arguments`: bytes of memory that this process may take, and "idle" for the lowest priority."""
+    """Serves jobs. `arguments`: the memory limit in bytes, then optionally "idle" for the lowest priority."""
     import resource
 
     memory, *further = arguments

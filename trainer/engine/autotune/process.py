@@ -28,7 +28,7 @@ _BY_SIGNAL = {
     signal.SIGABRT: "aborted",
     signal.SIGILL: "aborted",
     signal.SIGFPE: "aborted",
-    signal.SIGKILL: "memory",  # the system's answer to too much of it
+    signal.SIGKILL: "memory",  # the system ran out of it
 }
 
 
@@ -59,7 +59,7 @@ class Helper:
         self._asked: float | None = None
 
     def ask(self, job: Job) -> None:
-        """Send a job; `poll` gives the answer."""
+        """Sends a job; `poll` returns the answer."""
         if self._process is None:
             self._start()
         assert self._process is not None and self._process.stdin is not None
@@ -72,7 +72,7 @@ class Helper:
             return  # it has died: `poll` reports it
 
     def poll(self, seconds: float = 0.0) -> Answer | None:
-        """The answer, if it is available now or within `seconds`."""
+        """Returns the answer if it arrives within `seconds`, else None."""
         if self._process is None or self._asked is None:
             return None
         assert self._process.stdout is not None
@@ -93,13 +93,13 @@ class Helper:
             self._received += chunk
 
     def close(self) -> None:
-        """End the process immediately."""
+        """Ends the process immediately."""
         if self._process is not None:
             self._kill()
             self._ended()
 
     def _kill(self) -> None:
-        """Not with Popen.kill, which would collect the exit status if a signal to the group has ended the process."""
+        """Kills the process. Popen.kill would collect its exit status if a signal to the group has ended it."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGKILL)
 
@@ -127,7 +127,7 @@ class Helper:
         return Answer(**{**values, "processor_seconds": spent}, code=code)
 
     def _ended(self, reason: str = "") -> Answer:
-        """The reason why the process ended, as far as it is known."""
+        """Collects the ended process and returns the reason of its end, "failed" if unknown, as an answer."""
         process, errors = self._process, self._errors
         assert process is not None and errors is not None
         _, status, usage = os.wait4(process.pid, 0)

@@ -26,11 +26,11 @@ def idle_seconds() -> float:
             fields = file.readline().split()
     except OSError:
         return 0.0
-    return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")  # nothing to do, and waiting for a disk
+    return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")  # idle, and idle while waiting for I/O
 
 
 class ProcessorBudget:
-    """Processor time that the helper may have used since this object was created."""
+    """The processor time that the helper may use, counted from the creation of this object."""
 
     def __init__(self, share: float, idle: Callable[[], float], now: Callable[[], float] = time.monotonic) -> None:
         self._share, self._idle, self._now = share, idle, now

@@ -1,4 +1,4 @@
-"""Pending decisions, and the candidates of each on their way through the helper processes."""
+"""The queue of pending decisions: sends their candidates to the helper processes and collects the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainer.engine.targets.cpu.executable import Program
 from trainer.engine.targets.cpu.lowering.launch import Tunable
 
 FINALISTS = 3
-"""Number of challengers, the fastest in the helper, that are measured in real steps."""
+"""Maximum number of challengers measured in real steps: the fastest in the helper."""
 
 PROMISING = 0.98
 """A candidate that takes less than this share of the minimum time so far resets the patience."""
@@ -29,8 +29,8 @@ SLOWER = 1.15
 class Decision:
     """One kernel to decide: its candidates, their results, and the contest of the remaining ones.
 
-    `cost` is its share of a step of `home`, the program in which it is measured; `futile` counts the candidates tried
-    since one was the fastest so far.
+    `cost` is the kernel's share of a step of `home`, the program in which it is measured; `futile` counts the
+    candidates tried since the last improvement.
     """
 
     label: str
@@ -54,7 +54,7 @@ class Decision:
         return self.candidates
 
     def take(self, parameters: Any, answer: Answer, threads: int) -> None:
-        """The helper's result for a candidate. Its time is scaled by the imbalance of its tasks over the threads."""
+        """Records the result of a candidate. Its time is scaled by the imbalance of its tasks over the threads."""
         self.tried += 1
         self.seconds += answer.processor_seconds
         self.futile += 1
@@ -91,7 +91,7 @@ class Queue:
         self, helpers: Sequence[Helper], target: native.Target, threads: int, deadline: float,
         patience: int | None = None,
     ) -> None:  # fmt: skip
-        """`patience`: number of consecutive candidates without improvement after which a decision tries no more."""
+        """`patience`: number of consecutive candidates without improvement after which a decision skips the rest."""
         self._patience = patience
         self._helpers, self._target, self._threads, self._deadline = list(helpers), target, threads, deadline
         self._waiting: list[Decision] = []
@@ -99,21 +99,21 @@ class Queue:
         self.processor_seconds, self.tried = 0.0, 0
 
     def add(self, decision: Decision) -> None:
-        """Add a decision whose candidates will be tried."""
+        """Adds a decision whose candidates will be tried."""
         self._waiting.append(decision)
 
     @property
     def now(self) -> str:
-        """The candidate that is being tried."""
+        """The labels of the kernels whose candidates are being tried."""
         return ", ".join(dict.fromkeys(decision.label for decision, _ in self._at.values()))
 
     @property
     def is_trying(self) -> bool:
-        """Whether a helper is at work."""
+        """Whether a helper is trying a candidate."""
         return bool(self._at)
 
     def poll(self, allowed: Callable[[], bool], seconds: float = 0.0) -> list[Decision]:
-        """Receive answers (waiting at most `seconds` for the first), send jobs if `allowed`; returns complete
+        """Receives answers, waiting at most `seconds` for each helper, and sends jobs if `allowed`; returns complete
         decisions.
         """
         ready: list[Decision] = []
@@ -136,7 +136,7 @@ class Queue:
         return ready
 
     def _send(self, helper: Helper) -> list[Decision]:
-        """Send the next candidate to a helper; returns decisions that have none left."""
+        """Sends the next candidate to a helper; returns decisions that have no candidates left."""
         ready: list[Decision] = []
         while self._waiting:
             decision = max(self._waiting, key=lambda item: item.cost)
@@ -152,7 +152,7 @@ class Queue:
         return ready
 
     def close(self) -> None:
-        """End the helpers; their current candidates are abandoned."""
+        """Ends the helpers; their current candidates are abandoned."""
         for helper in self._helpers:
             helper.close()
         self._at.clear()

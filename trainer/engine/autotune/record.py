@@ -17,11 +17,10 @@ class TuneRecord:
     """One decision, with the fields of a run's `tune` event.
 
     key: the decision's key in the cache. operation and shape: the kernel's operation and its shapes, as text.
-        default_ms and best_ms: time
-    in a step of all launches of this kernel with the cost model's parameters and with those that were chosen (None
-    where nothing was measured). candidates: number of candidates tried, including the default. skipped: reasons why
-    candidates were not measured in steps, with counts. seconds: processor time of all trials. source: measured
-    now, or read from the cache.
+    default_ms and best_ms: time of all launches of this kernel in a step, with the cost model's parameters and with the
+    chosen ones (None if nothing was measured). candidates: number of candidates tried, including the default. skipped:
+    reasons why candidates were not measured in steps, with counts. seconds: processor time of all trials. source:
+    measured now, or read from the cache.
     """
 
     key: str
@@ -39,10 +38,10 @@ class TuneRecord:
 class StepTime:
     """The time of each kernel in one run of a program, with the fields of a run's `step` event.
 
-    program: its number, in the order in which they were compiled. updates: whether the program changes states, as a
-    training step does and an evaluation does not. ms: duration of the run in milliseconds. kernels: milliseconds of all
-    launches of each decided kernel, by its key. others: the same for kernels without a decision, by operation and
-    shape; negligible ones are omitted.
+    program: its number, in order of compilation. updates: whether the program changes states, as a training step does
+    and an evaluation does not. ms: duration of the run in milliseconds. kernels: milliseconds of all launches of each
+    decided kernel, by its key. others: the same for kernels without a decision, by operation and shape; negligible ones
+    are omitted.
     """
 
     program: int
@@ -55,4 +54,4 @@ class StepTime:
 OnStepTime = Callable[[StepTime], None]
 OnRecord = Callable[[TuneRecord], None]
 OnProgress = Callable[[int, int, str], None]
-"""Called with (decisions made, total decisions, the current candidate)."""
+"""Called with (finished stages, total stages, current kernels). A decision has two stages: trials, then real steps."""

@@ -37,8 +37,8 @@ from trainer.engine.targets.cpu.executable import Program
 from trainer.engine.targets.cpu.recording import ProgramRun
 
 DEFAULT_SHARE = 0.05
-"""Maximum share of wall time. Measured on two busy cores: a helper of idle priority that never pauses slows steps by
-less than their noise.
+"""Default of the helper's maximum processor time, as a share of wall time. Measured on two busy cores: a helper of idle
+priority that never pauses slows steps by less than their noise.
 """
 
 DEADLINE_SECONDS = 10.0
@@ -49,7 +49,7 @@ RUNS_ALONE = 8
 """Number of unmeasured single-threaded runs after which one run uses all threads, so that tuning ends."""
 
 PATIENCE = 4
-"""Consecutive candidates without improvement, in the model's order, after which the rest is not worth trying."""
+"""Number of consecutive candidates without improvement, in the cost model's order, after which the rest is skipped."""
 
 START_SECONDS = 0.4
 """Processor seconds to start a helper."""
@@ -70,7 +70,7 @@ def tuning(
     on_progress: OnProgress | None = None, on_step_time: OnStepTime | None = None,
     device: str | targets.Device | None = None,
 ) -> Tuner:  # fmt: skip
-    """Tune the kernels of traced steps that are compiled until the tuner is closed.
+    """Tunes the kernels of traced steps that are compiled until the tuner is closed.
 
     Results have the same bits in every mode.
 
@@ -81,8 +81,8 @@ def tuning(
         share: processor time that the helper may take in "background", as a share of wall time; it may also use half of
             the idle time.
         on_record: called with a `TuneRecord` for each decision, in the thread that runs the step.
-        on_progress: called with (decisions made, total decisions, the current candidate). An exception that it raises
-            ends a run that is tuning upfront; all states keep their values.
+        on_progress: called with (finished stages, total stages, current kernels); a decision has two stages. An
+            exception that it raises ends a run that is tuning upfront; all states keep their values.
         on_step_time: called with a `StepTime` for each traced step: once it has warmed up, and again when all its
             kernels are decided. Two of its runs are measured for this.
         device: the device whose programs are tuned (default: the current one).
@@ -150,7 +150,7 @@ class Tuner:
         return not self._open
 
     def close(self) -> None:
-        """Make no further decisions: the best parameters so far stay, and the helper process ends."""
+        """Stops deciding: the best parameters so far stay, and the helper processes end."""
         if not self._attached:
             return
         with self._device.pool.lock:
@@ -173,7 +173,7 @@ class Tuner:
     # Interface to the device
 
     def choose(self, spec: Any, otherwise: Callable[[Any], Any]) -> Any:
-        """The initial parameters: decided already, or in the cache and still a candidate, or the cost model's."""
+        """Returns the initial parameters: decided already, or cached and still a candidate, or `otherwise(spec)`."""
         if spec in self._decided:
             return self._decided[spec]
         entry = self._cache.get(self._key(spec)) if self._cache.entries() else None
@@ -186,7 +186,7 @@ class Tuner:
         return otherwise(spec)
 
     def adopt(self, program: Program) -> None:
-        """Add the kernels of a program that was just compiled."""
+        """Adds the kernels of a program that was just compiled."""
         places: dict[Any, list[int]] = {}
         for index, launch in enumerate(program.launches):
             if launch.tunable is None:
@@ -210,18 +210,18 @@ class Tuner:
         return program in self._new or program in self._untimed or self._has_contest(program)
 
     def wants_all_threads(self, program: Program) -> bool:
-        """Whether the next run of `program`, which `counts`, must use all threads, since many single-threaded runs
-        decided nothing.
+        """Whether the next run of `program`, which must be measured, must use all threads, because many single-threaded
+        runs decided nothing.
         """
         return self._missed.get(program, 0) >= RUNS_ALONE
 
     def before(self, program: Program) -> None:
-        """`program` is about to run."""
+        """Called before a run of a program; in the mode "upfront", decides the program's kernels."""
         if self.mode == "upfront" and not self._open.keys().isdisjoint(self._specs(program)):
             self._tune_upfront(program)
 
     def after(self, run: ProgramRun[Program]) -> None:
-        """Called after a run of a program; updates its next run, within a few milliseconds."""
+        """Called after a run of a program; prepares the next run, within a few milliseconds."""
         if not self._open and not self._unsaved and not len(run.stamps):
             return
         is_first = self._budget is None
@@ -229,7 +229,7 @@ class Tuner:
             self._learn(run)
         now = time.monotonic()
         if is_first or self.mode != "background" or now < self._next_look:
-            return  # the user waits for the first step: its times are stored and helpers started after a later one
+            return  # the user waits for the first step: decisions are stored and helpers started after a later one
         self._next_look = now + LOOK_SECONDS
         self._save()
         self._take_up(self._queue.poll(self._may_go_on))
@@ -237,14 +237,14 @@ class Tuner:
     # Trying
 
     def _may_go_on(self) -> bool:
-        """Whether the helper's budget so far covers the next candidate (and the start of the helper)."""
+        """Whether the budget so far covers the next candidate: the mean so far, at first the start of the helper."""
         assert self._budget is not None
         spent, tried = self._queue.processor_seconds, self._queue.tried
         following = spent / tried if tried else START_SECONDS
         return spent + following <= self._budget.seconds()
 
     def _tune_upfront(self, program: Program) -> None:
-        """Decide all kernels of a program in extra runs, and restore the states afterwards."""
+        """Decides all kernels of a program in extra runs, and restores the states afterwards."""
         kept = [(memory, memory.copy()) for memory in _written_memory(program)]
         try:
             self._run_for(program)
@@ -266,14 +266,14 @@ class Tuner:
         return list(self._programs.get(program, ()))
 
     def _is_at(self, spec: Any, decision: Decision, program: Program) -> bool:
-        """Whether a contest is held in `program`, or has lost its own and can go on there."""
+        """Whether a contest runs in `program`, or can continue there because its own program no longer exists."""
         home = None if decision.home is None else decision.home()
         return home is program or (home is None and spec in self._programs.get(program, ()))
 
     def _learn(self, run: ProgramRun[Program]) -> None:
-        """Learn the time of each kernel from the run that has just ended.
+        """Evaluates the time of each kernel in the run that has just ended.
 
-        A single-threaded run says nothing about runs on all threads.
+        A single-threaded run is ignored: it does not predict runs on all threads.
         """
         program, seconds = run.program, run.launch_work()
         if len(run.stamps) < self._device.pool.threads and not program.single:
@@ -282,7 +282,7 @@ class Tuner:
         self._missed[program] = 0
         places = self._programs.get(program)
         if places is None:
-            return  # compiled before there was a tuner
+            return  # compiled before the tuner was created
         if program in self._new:
             self._new.discard(program)
             self._budget = self._budget or ProcessorBudget(self._share, idle_seconds)
@@ -307,7 +307,7 @@ class Tuner:
         self._progress()
 
     def _settle(self, spec: Any, decision: Decision, program: Program, seconds: float, cost: float) -> None:
-        """Measure a decision in `program` from now on; kernels that take a negligible share are decided at once."""
+        """Measures a decision in `program` from now on; kernels that take a negligible share are decided at once."""
         decision.home, decision.cost = weakref.ref(program), cost
         if cost < self._negligible:
             decision.skipped["negligible"] += 1
@@ -318,7 +318,7 @@ class Tuner:
             self._queue.add(decision)
 
     def _take_up(self, ready: Sequence[Decision]) -> None:
-        """Begin the contests of decisions whose candidates the helper has tried."""
+        """Begins the contests of decisions whose candidates the helper has tried."""
         for decision in ready:
             finalists = decision.finalists()
             for parameters, answer in finalists:
@@ -330,7 +330,7 @@ class Tuner:
             self._progress()
 
     def _install(self, program: Program, spec: Any, parameters: Any) -> None:
-        """Have the next run of `program` compute `spec` by these parameters."""
+        """Makes the next run of `program` compute `spec` with these parameters."""
         for index in self._programs[program].get(spec, ()):
             launch = program.launches[index]
             if launch.tunable is not None and launch.tunable.parameters != parameters:
@@ -338,7 +338,7 @@ class Tuner:
                 program.swap(int(index), launch, self._device.kernels.of([launch])[0])
 
     def _decide(self, spec: Any, decision: Decision) -> None:
-        """End a contest: the winner is used everywhere, stored on disk, and reported."""
+        """Ends a contest: the winner is used everywhere, stored on disk, and reported."""
         contest = decision.contest
         assert contest is not None
         self._decided[spec] = contest.best
@@ -359,12 +359,12 @@ class Tuner:
         self._tell(entry, "measured", decision.seconds)
 
     def _save(self) -> None:
-        """Write new decisions to disk."""
+        """Writes new decisions to disk."""
         if self._unsaved:
             self._cache.add(*self._unsaved)
             self._unsaved.clear()
 
-    # Telling
+    # Reporting
 
     def _tell(self, entry: Entry, source: Source, seconds: float) -> None:
         values = {field.name: getattr(entry, field.name) for field in dataclasses.fields(entry)}
@@ -375,7 +375,7 @@ class Tuner:
             self._on_record(record)
 
     def _time(self, program: Program, after_runs: int) -> None:
-        """Request a report of the times of a program's kernels, measured in one of its next runs."""
+        """Requests a report of the times of a program's kernels, measured in one of its next runs."""
         if self._on_step_time is not None:
             self._untimed[program] = after_runs
 
@@ -383,7 +383,7 @@ class Tuner:
         program = run.program
         self._untimed[program] -= 1
         if self._untimed[program] >= 0:
-            return  # it touched its memory for the first time, or still ran with other parameters
+            return  # this run touched its memory for the first time, or still used other parameters
         del self._untimed[program]
         assert self._on_step_time is not None
         tuned = np.zeros(len(seconds), bool)
@@ -402,7 +402,7 @@ class Tuner:
         self._on_step_time(StepTime(self._numbers[program], updates, round(1e3 * run.seconds, 4), kernels, felt))
 
     def _progress(self) -> None:
-        """Report the progress if it has changed: each kernel is tried in the helper, then measured in steps."""
+        """Reports the progress if it has changed: each kernel is tried in the helper, then measured in steps."""
         measured = sum(decision.contest is not None for decision in self._open.values())
         decided = sum(record.source == "measured" for record in self.records)
         state = measured + 2 * decided, 2 * (decided + len(self._open))

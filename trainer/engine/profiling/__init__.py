@@ -1,4 +1,4 @@
-"""Profiles: the time of each launch of a step, and its distance from the machine's peak."""
+"""Profiles: the time of each launch of a step, and its speed relative to the machine's peak."""
 
 from trainer.engine.profiling.measure import profile
 from trainer.engine.profiling.report import Profile

@@ -1,8 +1,8 @@
 """A profile in the trace event format that Chrome and Perfetto read.
 
 Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, "complete" events (X) with
-microseconds from the first call on. The row "calls" holds the calls and, nested in them, the programs; below it there
-is a row for each thread.
+times in microseconds since the first call. The row "calls" holds the calls and, nested in them, the programs; below it,
+each thread has a row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CALLS = 0
 
 
 def chrome_trace(timelines: Sequence[Timeline]) -> dict[str, Any]:
-    """The events of all timelines."""
+    """Returns the trace with the events of all timelines."""
     origin = timelines[0].begun if timelines else 0.0
     threads = max((len(span.busy) for timeline in timelines for span in timeline.spans), default=0)
     names = {CALLS: "calls", **{thread + 1: f"thread {thread}" for thread in range(threads)}}

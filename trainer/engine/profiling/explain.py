@@ -9,7 +9,7 @@ from trainer.engine.tracing.trace import Traced
 
 
 def explain(traced: Traced[..., Any], level: int = 2) -> str:
-    """The programs to which a traced step has been compiled so far, at a level of `describe_program`."""
+    """Describes the programs compiled so far for a traced step; `level` as in `describe_program`."""
     if not traced.programs:
         return "no program yet: a step is compiled when it is first called"
     return "\n".join(describe_program(program, level) for program in traced.programs)

@@ -28,10 +28,10 @@ from trainer.engine.targets.cpu.recording import Clock, ProgramRun
 
 
 def profile(step: Callable[..., Any], *args: Any, steps: int = 5, warm_up: int = 2, **kwargs: Any) -> Profile:
-    """The time of each launch of `step(*args, **kwargs)`: the median over `steps` calls.
+    """Measures the time of each launch of `step(*args, **kwargs)`: the median over `steps` calls.
 
-    The step is a traced function, or any other that evaluates tensors. It runs `warm_up` times (to compile) and `steps`
-    times, and updates states each time. Time stamps cost about 0.1 microseconds per launch; results have the same bits.
+    The step is a traced function, or any other that evaluates tensors. It runs `warm_up` times (to compile), then
+    `steps` times, and updates states each time. Time stamps cost about 0.1 microseconds per launch and change no bits.
     Lazy values that are not read are not evaluated, so read a value in a step that isn't traced.
 
     Args:
@@ -66,7 +66,7 @@ def profile(step: Callable[..., Any], *args: Any, steps: int = 5, warm_up: int =
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the step, and which of the recorded runs are its own."""
+    """One call of the step, from `begun` to `finished` seconds; its runs are [first, end) of the recorded ones."""
 
     begun: float
     finished: float
@@ -77,7 +77,7 @@ class Call:
 def put_together(
     runs: Sequence[ProgramRun[Program]], clock: Clock, calls: Sequence[Call], limits: Peaks, threads: int
 ) -> Profile:
-    """The profile of `calls`, each of which ran its part of `runs`."""
+    """Combines `calls`, each with its part of `runs`, into a profile."""
     waits: dict[Program, tuple[bool, ...]] = {}
     for run in runs:
         if run.program not in waits:
@@ -107,7 +107,7 @@ def put_together(
 
 
 def _rows(launches: Sequence[Launch], spans: Sequence[Span], limits: Peaks) -> list[Row]:
-    """A row for each launch, from its spans in all calls."""
+    """Returns a row for each launch, combined from the program's spans in all calls."""
     if not launches:
         return []
     busy = np.median([span.busy.mean(axis=0) for span in spans], axis=0)
@@ -127,7 +127,7 @@ def _rows(launches: Sequence[Launch], spans: Sequence[Span], limits: Peaks) -> l
 
 
 def _named(launch: Launch) -> tuple[str, str]:
-    """A launch's label as kernel and shape; loops have theirs from the iteration space."""
+    """Splits a launch's label into kernel and shape; a loop's shape is its iteration space."""
     name, _, rest = launch.label.partition(" ")
     if rest and (rest[0].isdigit() or rest[0] in "(["):
         return name, rest

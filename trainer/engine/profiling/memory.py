@@ -70,7 +70,7 @@ class MemoryReport:
 
 
 def memory_report(traced: Traced[..., Any]) -> MemoryReport:
-    """The memory of a traced step: of the program to which it was last compiled.
+    """Returns the memory of the program that was compiled last for a traced step.
 
     Raises:
         TrainerError: the step has not been called yet, or runs on the reference device, which plans no memory.
@@ -86,7 +86,7 @@ def memory_report(traced: Traced[..., Any]) -> MemoryReport:
 
 
 def report_on(program: Any) -> MemoryReport:
-    """The memory of one compiled program."""
+    """Returns the memory of one compiled program."""
     launches: Sequence[Launch] = program.launches
     modules = modules_of(launches)
     first: dict[Buffer, int] = {}

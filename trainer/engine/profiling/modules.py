@@ -12,11 +12,11 @@ _FOR_AN_UPDATE = ("convolution_weight_gradient", "combine")
 
 
 def modules_of(launches: Sequence[Launch]) -> list[str]:
-    """For each launch the path of the one module whose parameters or buffers it reads or writes, directly or packed;
-    "" where there is none, or where there are several.
+    """Returns for each launch the path of the one module whose parameters or buffers it reads or writes, directly or
+    packed; "" if none or several match.
 
-    A contraction works for the module of its operands, whatever is fused into its epilogue; a weight gradient for the
-    module whose update reads it.
+    A contraction belongs to the module of its operands, regardless of operations fused into its epilogue; a weight
+    gradient belongs to the module whose update reads it.
     """
     parts = [(index, part) for index, launch in enumerate(launches) for part in launch.work.parts or (launch.work,)]
     owners: dict[Buffer, set[str]] = {}

@@ -19,10 +19,10 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Profile:
-    """The time of a step, by launch. `rows` has one entry for each launch, in order; `timelines` each profiled run.
+    """The time of a step, by launch. `rows` has an entry for each launch, in order; `timelines` for each profiled call.
 
     seconds: duration of one step, from the call to its return. programs: the part of it in compiled programs. waking:
-    the part of it until all threads worked, the mean over threads.
+    the part of it before threads start to work, the mean over threads.
     """
 
     steps: int
@@ -41,17 +41,17 @@ class Profile:
 
     @property
     def waiting(self) -> float:
-        """Seconds of a step that threads wait at barriers, the mean over threads."""
+        """Seconds of a step in which threads wait at barriers, the mean over threads."""
         return sum(row.waiting for row in self.rows)
 
     def grouped(self, by: By) -> list[Row]:
-        """Rows added up, longest first: by "launch" (none), "kernel" (same kernel and shape) or "module"."""
+        """Returns rows, longest first, summed by "kernel" (same kernel and shape) or "module", or not ("launch")."""
         if by not in GROUPS:
             raise TrainerError("unknown grouping of a profile", found=repr(by), expected=", ".join(GROUPS))
         return grouped(self.rows, by)
 
     def table(self, by: By = "kernel", *, width: int = 80, rows: int = 30) -> str:
-        """The profile as text of at most `width` columns: the `rows` longest groups, and the parts of the step."""
+        """Formats the profile in at most `width` columns: the `rows` longest groups, and the parts of the step."""
         lines = table(self.grouped(by), by, self.seconds, width, rows)
         return "\n".join(line[:width] for line in [*lines, "", *self._summary()])
 
@@ -68,11 +68,11 @@ class Profile:
         return [*lines, peaks]
 
     def chrome_trace(self, path: str | Path) -> None:
-        """Write every launch and wait of every thread as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing."""
+        """Writes launches and waits of every thread as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing."""
         Path(path).write_text(json.dumps(chrome_trace(self.timelines)), encoding="utf-8")
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the timelines as plain data. Seconds, bytes and operations are of one step."""
+        """Returns everything except the timelines as plain data. Seconds, bytes and operations are per step."""
         figures = ("steps", "threads", "seconds", "programs", "python", "waking", "waiting")
         return {
             "version": VERSION,

@@ -17,7 +17,7 @@ class Row:
     busy: seconds of work, the mean over threads. waiting: seconds that other threads wait at barriers for its slower
     threads, the mean over threads. imbalance: time of the slowest thread relative to the mean, minus 1.
     nbytes: bytes read and written, each counted once. operations: arithmetic operations on elements; None if unknown.
-        roofline: minimum seconds for this work at the machine's peaks.
+    roofline: minimum seconds for this work at the machine's peaks.
     """
 
     kernel: str
@@ -33,7 +33,7 @@ class Row:
 
     @property
     def seconds(self) -> float:
-        """Seconds by which the step would be shorter without it."""
+        """Seconds by which the step would be shorter without this launch."""
         return self.busy + self.waiting
 
     @property

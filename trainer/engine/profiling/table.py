@@ -13,8 +13,8 @@ FEWEST_COLUMNS = 2
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """`importance`: columns with the lowest value are dropped first if the width is too small. `text` takes a row and
-    the step's seconds.
+    """A column of the table. The columns of lowest `importance` are dropped first if the width is too small. `text`
+    takes a row and the step's seconds.
     """
 
     title: str
@@ -24,7 +24,7 @@ class _Column:
 
 
 def percent(fraction: float) -> str:
-    """A fraction in percent, without the sign."""
+    """Formats a fraction in percent, without the sign."""
     return f"{100 * fraction:.1f}"
 
 
@@ -43,7 +43,7 @@ _COLUMNS = (
 
 
 def table(rows: Sequence[Row], by: By, step: float, width: int, count: int) -> list[str]:
-    """The first `count` rows of a step of `seconds` as lines; `width` is at least 40."""
+    """Formats the first `count` rows of a step of `step` seconds as lines; `width` is at least 40."""
     shown = rows[:count]
     columns, room = _that_fit(width, max(len(_name(row, by, WIDEST_NAME)) for row in rows))
     lines = [by.ljust(room) + "".join(column.title.rjust(column.width) for column in columns)]
@@ -57,7 +57,7 @@ def table(rows: Sequence[Row], by: By, step: float, width: int, count: int) -> l
 
 
 def _that_fit(width: int, longest: int) -> tuple[list[_Column], int]:
-    """The columns that leave enough width for the names, and that width."""
+    """Returns the columns that leave enough width for the names, and the width of the names."""
     columns = list(_COLUMNS)
     name = min(max(longest, 6), WIDEST_NAME)
     least = min(name, NARROWEST_NAME)
@@ -68,7 +68,7 @@ def _that_fit(width: int, longest: int) -> tuple[list[_Column], int]:
 
 
 def _name(row: Row, by: By, room: int) -> str:
-    """The row's name; a kernel's name is shortened rather than the shape, which distinguishes similar launches."""
+    """Returns the row's name; the kernel's name is cut rather than the shape, which distinguishes similar launches."""
     if by == "module":
         return _cut(row.module or "(none or several)", room)
     rest = f" {row.shape}".rstrip() + (f"  {row.module}" if by == "launch" and row.module else "")

@@ -34,7 +34,7 @@ class Span:
 
     @property
     def waking(self) -> float:
-        """Seconds until threads started to work, the mean over threads."""
+        """Seconds before threads start to work, the mean over threads."""
         first = self.arrived[:, 0] if self.labels else self.through
         return float(np.mean(first - self.begun))
 
@@ -42,7 +42,7 @@ class Span:
         """Seconds of waiting [launches] that each launch caused, the mean over threads.
 
         A thread waits because others had more work since the previous barrier. Its wait is distributed over the
-        launches between the two barriers, in proportion to its work on each relative to the busiest thread.
+        launches between the two barriers, in proportion to the work that the busiest thread did more than it in each.
         """
         threads, launches = self.busy.shape
         caused = np.zeros(launches)
@@ -71,12 +71,12 @@ class Timeline:
 
 
 def span_of(run: ProgramRun[Program], waits: tuple[bool, ...], clock: Clock) -> Span:
-    """A recorded run in seconds."""
+    """Converts a recorded run to seconds."""
     moments = clock.seconds(run.stamps)
     launches = len(run.program.launches)
     finished = min(
         float(moments[0, launches, 1]), run.begun + run.seconds
-    )  # inside its call, however the clocks differ
+    )  # inside its call, even if the clocks differ
     labels = tuple(launch.label for launch in run.program.launches)
     arrived, began, ended = (moments[:, :launches, which] for which in range(3))
     return Span(labels, waits, run.begun, finished, arrived, began, ended, moments[:, launches, 0])

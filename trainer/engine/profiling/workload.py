@@ -25,7 +25,7 @@ _NO_ARITHMETIC = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`operations`: arithmetic on elements, a fused multiply-add is two; None if unknown. `dtype`: of contractions."""
+    """`operations` on elements, or None if unknown; a fused multiply-add counts as two. `dtype` of contractions."""
 
     nbytes: int
     operations: int | None
@@ -33,8 +33,8 @@ class Load:
 
 
 def load_of(work: Work) -> Load:
-    """The work of one item. Bytes that are read again come from caches and are not counted."""
-    if work.kind == "repeat" and work.spec.steps:  # operands move on within buffers, which are read once
+    """Returns the work of one item. Bytes that are read again come from caches and are not counted."""
+    if work.kind == "repeat" and work.spec.steps:  # operands advance within buffers, which are read once
         nbytes = sum(buffer.nbytes for buffer in work.buffers)
         return Load(nbytes, work.spec.count * sum(_scan_operations(part) for part in work.parts))
     if work.parts:
@@ -52,7 +52,7 @@ def load_of(work: Work) -> Load:
         outputs = math.prod(spec.batch) * spec.rows * spec.columns
         return Load(nbytes, 2 * products + outputs * _arithmetic(spec.epilogue.body), _dtype(spec))
     if isinstance(spec, DepthwiseSpec | FewOutputsSpec | StatisticsSpec | WinogradSpec):
-        spec = spec.convolution  # what it stands for; an algorithm with fewer products passes the roofline
+        spec = spec.convolution  # the computed convolution; an algorithm with fewer products exceeds the roofline
     if isinstance(spec, ConvolutionSpec):
         around = work.targets[0].size * _arithmetic(spec.epilogue.body)
         around += work.sources[0].size * _arithmetic(spec.prologue.body)
@@ -61,13 +61,13 @@ def load_of(work: Work) -> Load:
 
 
 def _scan_operations(part: Work) -> int:
-    """Of a step of a recurrent scan, all rows taking part: its products."""
+    """Operations of the products in one step of a recurrent scan, with all rows active."""
     step = part.spec.code.key if isinstance(part.spec, Routine) else None
     return 2 * step.batch * step.depth * step.units * step.gates if isinstance(step, ScanStep) else 0
 
 
 def extents_of(work: Work) -> tuple[int, ...]:
-    """The iteration space of a loop, outermost first; else the sizes of what is written."""
+    """Returns the iteration space of a loop, outermost first; for other work the size of its first target."""
     return work.extents or tuple(buffer.size for buffer in work.targets[:1])
 
 
@@ -104,9 +104,9 @@ def _loop(work: Work) -> Load:
 
 
 def _index(work: Work) -> Load:
-    """Each element is read at one place and written at another; the index once for each place it stands for."""
+    """Work of an indexing item: each element is read once and written once, and each index is read once."""
     (values, indices, *weights), target = work.reads, work.writes[0]
-    if weights:  # each tap of `gather_sum` reads a row: a multiply-add for each element of it
+    if weights:  # each tap of `gather_sum` reads a row, with a multiply-add for each element
         terms = indices.size * target.shape[-1]
         shares = indices.size * (indices.dtype.itemsize + values.dtype.itemsize)
         return Load((terms + target.size) * values.dtype.itemsize + shares, 2 * terms)

@@ -17,15 +17,15 @@ from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import HOST, Memory, Storage
 
 lock = threading.RLock()
-"""Held while values are computed or copied, states are updated and histories are dropped: by one thread at a time."""
+"""Held by one thread at a time while it computes or copies values, updates states, or drops histories."""
 
 if hasattr(os, "register_at_fork"):
-    # the child of a fork has none of the other threads: the lock is free in it, and no computation is half done
+    # a forked child has none of the other threads: the lock is free in it, and no computation is half done
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 class DeviceFailure(TrainerError):
-    """A device can't go on computing; what was saved before is intact."""
+    """A device can't continue computing; everything saved before is intact."""
 
 
 class DeviceMemoryError(DeviceFailure, MemoryError):
@@ -33,7 +33,7 @@ class DeviceMemoryError(DeviceFailure, MemoryError):
 
 
 class Fence:
-    """The end of a run of a program. This one has ended; an asynchronous device has its own class."""
+    """The end of a run of a program. This class is for runs that have ended; an asynchronous device has its own."""
 
     @property
     def is_ready(self) -> bool:
@@ -41,14 +41,14 @@ class Fence:
         return True
 
     def wait(self) -> None:
-        """Wait until the run has ended. Raises the run's error."""
+        """Waits until the run has ended. Raises the run's error."""
 
 
 DONE = Fence()
 
 
 class Run(list[Storage]):
-    """The handle of a run: the storages of its results, and its end.
+    """The handle of a run: the storages of its results, and the fence at its end.
 
     Reading a run's results, and the states that it updates, waits for the run and raises its error.
     """
@@ -70,21 +70,21 @@ class Device(Protocol):
     """Whether a program may call functions on the host."""
 
     def evaluate(self, nodes: Sequence[Node]) -> Run:
-        """The values of `nodes`, in memory of their own."""
+        """Returns the values of `nodes`, in memory of their own."""
 
     def compile(
         self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), inputs: Sequence[Node] = (), *,
         flush: bool = False, progress: Callable[[int, int, str], None] | None = None, shards: int | None = None,
         split: Collection[Storage] = (),
     ) -> Any:  # fmt: skip
-        """A program whose `run(storages of inputs)` gives a `Run` with `results` and stores `updates` in place.
+        """Compiles a program: `run(storages of inputs)` returns a `Run` with `results` and stores `updates` in place.
 
-        With `shards` the graph is that of one shard of a batch, and the program computes this many: `split` are the
-        storages of inputs that have the values of all, one shard after the other, as have results that depend on them.
+        With `shards`, the graph is that of one shard of a batch, and the program computes this many shards. `split` are
+        the storages of inputs that hold all shards, one after the other; so do results that depend on them.
         """
 
     def exchange(self, messages: Any) -> Any:
-        """The `sharding.Exchange` with the devices of other processes: by their messages, where memory is the host's.
+        """Returns the `sharding.Exchange` with other processes' devices: `messages` itself if memory is the host's.
 
         Raises:
             TrainerError: the devices can't exchange values.
@@ -92,7 +92,7 @@ class Device(Protocol):
         return messages
 
     def problem_of(self, source: str, name: str, pointers: int) -> str | None:
-        """The reason why LLVM IR defines no function `name` with `pointers` pointers and a number, or None."""
+        """Returns the reason why LLVM IR has no function `name` of `pointers` pointers and a number, or None."""
         return None
 
 
@@ -112,9 +112,9 @@ _per_item: ContextVar[bool] = ContextVar("per_item", default=False)
 
 @contextmanager
 def per_item() -> Iterator[None]:
-    """Compile programs, inside the `with` block, so that an item's bits do not depend on the others of its batch.
+    """Compiles programs inside the `with` block so that an item's bits do not depend on other items of its batch.
 
-    In the class "exact" this always holds; "fast" otherwise also chooses algorithms by the batch size.
+    In the numerics class "exact" this always holds; "fast" otherwise also chooses algorithms by the batch size.
     """
     token = _per_item.set(True)
     try:
@@ -128,9 +128,9 @@ is_per_item = _per_item.get
 
 
 def get(name: str | Device) -> Device:
-    """The device called `name` (one of each per process); a device is returned unchanged.
+    """Returns the device named `name` (one per name and process); a device is returned unchanged.
 
-    "cuda:1" is the GPU of number 1, "cuda" that of number 0.
+    "cuda:1" is GPU number 1, "cuda" is GPU number 0.
     """
     if not isinstance(name, str):
         return name
@@ -150,15 +150,15 @@ def get(name: str | Device) -> Device:
 
 
 def current() -> Device:
-    """The device that evaluates now: the innermost `device(...)`, or the default."""
+    """Returns the device that evaluates now: that of the innermost `device(...)`, or the default."""
     return _override.get() or _devices.get(_default) or get(_default)  # type: ignore[arg-type]
 
 
 def check_host_function(name: str) -> None:
-    """Refuse a function on the host in a traced step whose device can't stop for it.
+    """Rejects a host function in a traced step whose device can't stop for it.
 
     Raises:
-        TrainerError: names the line that calls it, and the alternative.
+        TrainerError: the device has no host functions; the message names the calling line and the alternative.
     """
     device = current()
     if not device.has_host_functions:
@@ -170,7 +170,7 @@ def check_host_function(name: str) -> None:
 
 
 def set_default_device(name: str | Device) -> None:
-    """Evaluate on this device from now on, in all threads, except inside `device(...)`."""
+    """Sets the device that evaluates from now on, in all threads, except inside `device(...)`."""
     global _default
     lines.noting += get(name).is_asynchronous - get(_default).is_asynchronous
     _default = name
@@ -178,7 +178,7 @@ def set_default_device(name: str | Device) -> None:
 
 @contextmanager
 def device(name: str | Device) -> Iterator[Device]:
-    """Evaluate on this device inside the `with` block (in this thread)."""
+    """Evaluates on this device inside the `with` block (in this thread)."""
     chosen = get(name)
     token = _override.set(chosen)
     lines.noting += chosen.is_asynchronous

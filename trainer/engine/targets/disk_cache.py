@@ -1,7 +1,7 @@
-"""Files kept for later processes: kernels and what belongs to them, private to the user and verified when read.
+"""The cache of compiled kernels and related files on disk: private to the user, and verified when read.
 
-They are written by rename and hold their own hash: what is loaded is native code. The least recently used are removed
-when all take more than `TRAINER_KERNEL_CACHE_GB`; a file's modification time says when it was last used.
+Files are written by rename and contain their own hash, because they hold native code. The least recently used are
+removed when the total exceeds `TRAINER_KERNEL_CACHE_GB`; a file's modification time is the time of its last use.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ LIMIT_VARIABLE = "TRAINER_KERNEL_CACHE_GB"
 
 _DIGEST_BYTES = 32
 _PART_BETWEEN_SCANS = 1 / 64
-"""Part of the limit that is written, on average, between two looks at the folder."""
+"""Fraction of the limit that is written, on average, between two scans of the folder."""
 _PART_AFTER_REMOVAL = 0.9
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_directory() -> Path:
-    """Where compiled kernels are kept; `TRAINER_CACHE_DIR` moves it."""
+    """Returns the folder of compiled kernels; `TRAINER_CACHE_DIR` moves it."""
     return cache_folder() / "objects"
 
 
 @functools.cache
 def private_directory(path: Path) -> Path | None:
-    """`path` once it exists and only this user can write there; None, and nothing is cached, where that can't be.
+    """Creates `path` and returns it if only this user can write there; otherwise returns None, and nothing is cached.
 
-    Users who can write to a parent folder could replace it: `unsafe_folder` must find none.
+    Users who can write to a parent folder could replace `path`, so `unsafe_folder` must find none.
     """
     path = path.absolute()
     try:
@@ -61,11 +61,11 @@ def private_directory(path: Path) -> Path | None:
 
 
 def unsafe_folder(path: Path) -> Path | None:
-    """The nearest of `path` and its parents that lets other users replace the content of `path`, or None.
+    """Returns `path` or the nearest parent that lets other users replace the content of `path`; None if none does.
 
-    They must belong to this user or to root and not be writable by others, unless the sticky bit lets others replace
-    only what is their own (/tmp). A group whose only member is this user is allowed. Symbolic links must
-    belong to these two, and lead to where the same holds.
+    Each folder must belong to this user or to root and not be writable by others, unless the sticky bit limits others
+    to their own files (/tmp). A group whose only member is this user is allowed. A symbolic link must belong to this
+    user or to root, and its target must meet the same conditions.
     """
     for each in (path, *path.parents):
         status = os.lstat(each)
@@ -82,7 +82,7 @@ def unsafe_folder(path: Path) -> Path | None:
 
 
 def is_private_group(number: int) -> bool:
-    """Whether the group has this user's name and no other member, as most distributions give one to each user."""
+    """Whether the group has this user's name and no other member. Most distributions create one for each user."""
     import grp
     import pwd
 
@@ -94,7 +94,7 @@ def is_private_group(number: int) -> bool:
 
 
 def size_limit() -> float:
-    """Maximum number of bytes in the folder of compiled kernels; `TRAINER_KERNEL_CACHE_GB` changes it.
+    """Returns the maximum number of bytes in the folder of compiled kernels; `TRAINER_KERNEL_CACHE_GB` changes it.
 
     Raises:
         TrainerError: the variable is not a number of at least 0.
@@ -112,7 +112,7 @@ def size_limit() -> float:
 
 
 def kept(key: str, suffix: str) -> bytes | None:
-    """What `keep` has kept under a key, verified; None where there is nothing, or something else."""
+    """Returns the verified content that `keep` stored under a key, or None if it is missing or damaged."""
     directory = private_directory(cache_directory())
     if directory is None:
         return None
@@ -130,7 +130,7 @@ def kept(key: str, suffix: str) -> bytes | None:
 
 
 def keep(key: str, content: bytes, suffix: str) -> None:
-    """Store bytes next to the compiled kernels, for `kept`; without a writable cache nothing is stored."""
+    """Stores bytes next to the compiled kernels, for `kept`; without a writable cache nothing is stored."""
     directory = private_directory(cache_directory())
     if directory is None:
         return
@@ -144,22 +144,22 @@ def keep(key: str, content: bytes, suffix: str) -> None:
         if _is_scan_due(digest, len(content), limit):
             remove_least_recently_used(directory, limit * _PART_AFTER_REMOVAL)
     except OSError:
-        return  # a full or read-only disk costs compile time, never a run
+        return  # a full or read-only disk costs compile time, but does not stop a run
 
 
 def _is_scan_due(digest: bytes, size: int, limit: float) -> bool:
-    """Whether to look at the folder after a file of `size` bytes, with a probability that is proportional to them.
+    """Whether to scan the folder after writing a file of `size` bytes, with a probability proportional to `size`.
 
-    So the bytes between two scans do not depend on how many processes write them, and no process counts for others. The
+    So the bytes between two scans do not depend on how many processes write them, and processes share no counter. The
     digest is the random number.
     """
     return size >= int.from_bytes(digest[:4]) / 2**32 * limit * _PART_BETWEEN_SCANS
 
 
 def remove_least_recently_used(directory: Path, limit: float) -> None:
-    """Remove files of a folder, the least recently used first, until the others take at most `limit` bytes.
+    """Removes files of a folder, the least recently used first, until the rest take at most `limit` bytes.
 
-    Other processes may read, write and remove files there at the same time: who misses one compiles again.
+    Other processes may read, write and remove files there at the same time: a process that misses one compiles again.
 
     Raises:
         OSError: the folder can't be read, or a file can't be removed.

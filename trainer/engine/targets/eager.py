@@ -1,4 +1,4 @@
-"""Programs of graphs that are not traced: values, numbers and where slices begin are arguments of each run."""
+"""Programs of graphs that are not traced: values, numbers and the starts of slices are arguments of each run."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from trainer.engine.targets import Run
 CACHED_PROGRAMS = 512
 
 Path = tuple[int, list[tuple[int, list[int]]]]
-"""A slice's path: its leaf's number; for each slice on the way its number and the bytes along each axis."""
+"""The path to a slice: the number of its leaf, and for each slice on the path its number and strides in bytes."""
 
 
 class Compiled(Protocol):
-    """A compiled program, whose inputs are given by their addresses."""
+    """A compiled program that takes the addresses of its inputs."""
 
     def run_at(self, inputs: Sequence[int]) -> Run: ...
 
 
 class EagerProgram:
-    """The program of all graphs whose signatures have one key. It holds on to nobody's data.
+    """The program of all graphs whose signatures have the same key. It keeps no reference to the data of any graph.
 
-    `compile` makes the program of outputs on inputs; `address` moves an input to the device's memory.
+    `compile` compiles outputs on inputs; `address` moves an input to the device's memory and returns its address.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class EagerProgram:
         self._program = compile(replaced(outputs, instead), inputs)
 
     def run(self, arguments: Arguments) -> Run:
-        """The values of the outputs of a graph with these arguments; the caller holds the pool's lock."""
+        """Returns the values of the outputs of a graph with these arguments; the caller holds the device's lock."""
         leaves, constants, slices = arguments
         address_of = self._address
         addresses = [address_of(leaf.value) for leaf in leaves]  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ class EagerProgram:
 
 
 def _without_memory(leaf: Node) -> Node:
-    """A leaf of the same shape, dtype and layout."""
+    """Returns a leaf of the same shape, dtype and layout, without the values."""
     assert leaf.value is not None
     storage = Storage(leaf.shape, leaf.dtype, name="input")
     storage.layout = leaf.value.layout
@@ -80,8 +80,8 @@ def _without_memory(leaf: Node) -> Node:
 def _place_numbers(
     constants: Sequence[Node], instead: dict[Node, Node]
 ) -> tuple[list[np.ndarray], list[tuple[Storage, np.ndarray]]]:
-    """Enter in `instead` a place in memory for each of `constants`; gives the memory, where the nth has place n, and
-    the storages that begin with it.
+    """Maps each of `constants` in `instead` to an element of a storage. Returns the flat memory for each constant, in
+    which constant n is element n, and the storages with their memory.
     """
     leaves: dict[dtypes.DType, Node] = {}
     memory = []
@@ -98,7 +98,7 @@ def _place_numbers(
 
 
 def _from_the_start(node: Node, leaves: list[Node], slices: list[Node]) -> tuple[Node, Path, Node]:
-    """A leaf, the path to slice `node`, and its equal on a leaf that begins there: slices that begin at 0."""
+    """Returns a leaf that begins at slice `node`, the path to `node`, and its equal on that leaf, sliced from 0."""
     moves = []
     while node.value is None:
         moves.append(node)

@@ -1,4 +1,4 @@
-"""The reference device: evaluates any graph with NumPy, slowly and obviously. The oracle of every other device."""
+"""The reference device: evaluates any graph with NumPy, slowly and simply. The test oracle for every other device."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from trainer.engine.targets import Device, Run
 _TINY = {
     "float32": np.finfo(np.float32).tiny,
     "bfloat16": np.finfo(np.float32).tiny,
-    "float16": 0.0,  # its subnormal numbers are ordinary ones of float32, which they are computed with as
+    "float16": 0.0,  # its subnormal numbers are normal numbers of float32, in which they are computed
     "float64": np.finfo(np.float64).tiny,
 }
 _ARITHMETIC = frozenset({"elementwise", "reduction", "contraction", "window", "index"})
 
 
 class ReferenceDevice(Device):
-    """Evaluates each node by its table entry and rounds it to its dtype, in the order in which nodes were made.
+    """Evaluates each node with its operation's reference function and rounds to its dtype, in order of creation.
 
-    `flush_subnormals` models the floating-point environment of traced programs: arithmetic takes and gives zeros (with
-    the sign kept) for subnormal numbers.
+    `flush_subnormals` models the floating-point environment of traced programs: arithmetic reads and returns subnormal
+    numbers as zeros of the same sign.
     """
 
     name = "reference"
@@ -43,7 +43,7 @@ class ReferenceDevice(Device):
         self.flush_subnormals = flush_subnormals
 
     def evaluate(self, nodes: Sequence[Node]) -> Run:
-        """The values of `nodes`, in memory of their own."""
+        """Returns the values of `nodes`, in memory of their own."""
         values = evaluate(nodes, flush_subnormals=self.flush_subnormals)
         return Run(_stored(value, node) for value, node in zip(values, nodes, strict=True))
 
@@ -52,7 +52,7 @@ class ReferenceDevice(Device):
         flush: bool = False, progress: Callable[[int, int, str], None] | None = None, shards: int | None = None,
         split: Collection[Storage] = (),
     ) -> ReferenceProgram:  # fmt: skip
-        """A program that interprets the graph each time it runs."""
+        """Returns a program that interprets the graph each time it runs."""
         layouts = [Layout.row_major(node.ndim) for node in results]
         if shards is not None:
             outputs, inputs = over_shards([*results, *(node for _, node in updates)], inputs, frozenset(split), shards)
@@ -62,7 +62,7 @@ class ReferenceDevice(Device):
 
 
 class ReferenceProgram:
-    """Interprets one graph: `run` gives results and stores updates."""
+    """Interprets one graph: `run` returns results and stores updates."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ReferenceProgram:
         outputs = [*results, *(node for _, node in updates)]
         bound = {
             node: p.buffer(node.value) for node in uncomputed(outputs) if node.value is not None and node not in inputs
-        }  # programs are bound to memory: handles may get a copy of what lies there
+        }  # programs are bound to memory: handles may get a copy of the values in it
         for storage in (*(node.attributes[0] for node in bound.values()), *(storage for storage, _ in updates)):
             storage.settled = True
         rebuilt = merged(replaced(outputs, bound))
@@ -85,12 +85,12 @@ class ReferenceProgram:
         self.flush_subnormals, self.layouts = flush_subnormals, list(layouts)
 
     def run(self, inputs: Sequence[Storage]) -> Run:
-        """Run on `inputs`, in the order and of the shapes of the leaves that the program was made for."""
+        """Runs on `inputs`, in the order and with the shapes of the leaves that the program was made for."""
         given = {node: _widened(storage).reshape(node.shape) for node, storage in zip(self.inputs, inputs, strict=True)}
         outputs = [*self.results, *(node for _, node in self.updates)]
         values = evaluate(outputs, given, flush_subnormals=self.flush_subnormals)
         results = Run(_stored(value, node) for value, node in zip(values, self.results, strict=False))
-        news = [np.array(value) for value in values[len(self.results) :]]  # a state may get another's old value
+        news = [np.array(value) for value in values[len(self.results) :]]  # a state may get another state's old value
         for (storage, node), new in zip(self.updates, news, strict=True):
             storage.write(half.stored(new, node.dtype))
         return results
@@ -99,9 +99,9 @@ class ReferenceProgram:
 def over_shards(
     outputs: Sequence[Node], inputs: Sequence[Node], storages: frozenset[Storage], count: int
 ) -> tuple[list[Node], list[Node]]:
-    """The graph of one shard as that of `count`: its outputs, and its inputs.
+    """Expands the graph of one shard to `count` shards; returns its outputs and its inputs.
 
-    Outputs that differ between shards are flat, one shard after the other. Inputs of `storages` have the values of all
+    Outputs that differ between shards are flat, one shard after the other. Inputs in `storages` hold the values of all
     shards along a new first axis.
     """
     order = topological(outputs)
@@ -133,7 +133,7 @@ def _of_shard(stack: Node, number: int) -> Node:
 
 
 def _tree(values: Sequence[Node]) -> Node:
-    """The sum of a power of two of values: a balanced tree, the lower operand first."""
+    """Sums values, a power of two in number, along a balanced tree, the lower operand first."""
     while len(values) > 1:
         values = [p.add(first, second) for first, second in zip(values[::2], values[1::2], strict=True)]
     return values[0]
@@ -142,7 +142,7 @@ def _tree(values: Sequence[Node]) -> Node:
 def evaluate(
     nodes: Sequence[Node], given: Mapping[Node, np.ndarray] | None = None, *, flush_subnormals: bool = False
 ) -> list[np.ndarray]:
-    """The values of `nodes` as arrays (16-bit floats as float32); `given` overrides the values of some nodes."""
+    """Returns the values of `nodes` as arrays (16-bit floats as float32); `given` overrides values of some nodes."""
     values: dict[Node, np.ndarray] = dict(given or {})
     order = uncomputed(nodes)
     users = Counter(source for node in order if node.value is None for source in node.inputs)
@@ -158,7 +158,7 @@ def evaluate(
             for source in () if node.value is not None else node.inputs:
                 users[source] -= 1
                 if not users[source]:
-                    del values[source]  # a whole training step would not fit otherwise
+                    del values[source]  # otherwise a whole training step would not fit in memory
     return [values[node] for node in nodes]
 
 
@@ -177,7 +177,7 @@ def _value(node: Node, arguments: list[np.ndarray], flush_subnormals: bool) -> A
 
 
 def _scanned(node: Node, arguments: list[np.ndarray], flush_subnormals: bool) -> tuple[np.ndarray, ...]:
-    """The outputs of a scan, step by step."""
+    """Evaluates a scan step by step and returns its outputs."""
     step: Step = node.attributes[0]
     length, reverse = node.attributes[1:]
     constants, carried, inputs = step.split(arguments)
@@ -204,5 +204,5 @@ def _stored(value: np.ndarray, node: Node) -> Storage:
 
 
 def _widened(storage: Storage) -> np.ndarray:
-    """The values of a storage, 16-bit floats as float32."""
+    """Returns the values of a storage, 16-bit floats as float32."""
     return half.widened(storage.view(), storage.dtype)

@@ -1,7 +1,7 @@
 """The input of an evaluation as columns: ground truths, detections, and their data set.
 
 Boxes are (x, y, width, height) in pixels and float64, as in COCO files. Images and categories are identified by the ids
-of the data set. Masks are compressed RLE, `{"size": [height, width], "counts": bytes}`, as pycocotools makes them.
+of the data set. Masks are compressed RLE, `{"size": [height, width], "counts": bytes}`, as in pycocotools.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Columns:
 
     @classmethod
     def joined(cls, parts: Sequence[Any]) -> Any:
-        """Concatenates the rows of several. A column must exist in all of them or in none."""
+        """Concatenates the rows of all parts. A column must exist in all of them or in none."""
         present = {frozenset(part._columns()) for part in parts if len(part)}
         if len(present) > 1:
             raise TrainerError(
@@ -121,7 +121,7 @@ class Detections(Columns):
     """The detections of a model, one row each: as `Truths`, with a score instead of the crowd flag.
 
     Args:
-        score: float64 [N]. Of equal scores in an image the earlier row comes first.
+        score: float64 [N]. Among equal scores in an image, the earlier row comes first.
         area: float64 [N]; `area_of` computes it as pycocotools does.
         keypoints: float64 [N, K, 3]; the third number is ignored.
     """

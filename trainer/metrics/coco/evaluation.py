@@ -78,11 +78,11 @@ class Evaluation:
     def per_class(self) -> list[dict[str, float | int | str]]:
         """A row for each category: truths, AP, AP50, AP75, APs, APm, APl, AR and so on at the highest limit.
 
-        -1 where a category has no truth in a range.
+        A value is -1 if the category has no truth in the area range.
         """
         highest = self.settings.limits[-1]
         rows = [(name, row) for name, row in self._rows() if row.limit == highest]
-        # AR100 (the highest limit's) is AR here: the only one of a category.
+        # AR100 (AR at the highest limit) is named AR here: a category has only this one.
         table: list[dict[str, float | int | str]] = []
         for index, label in enumerate(self.names):
             figures = {_without_limit(name, row): self._value(row, index) for name, row in rows}
@@ -90,9 +90,9 @@ class Evaluation:
         return table
 
     def precision_recall(self, threshold: float = 0.5) -> dict[str, dict[str, list[float]]]:
-        """Of each category with truths: recall, the best precision from there on, and the score that it takes.
+        """For each category with truths: recalls, maximum precisions at that recall or above, and scores that reach it.
 
-        The area range is the first (all), the limit the highest.
+        Uses the first area range (all) and the highest limit.
         """
         at = self._threshold(threshold)[0]
         return {
@@ -106,7 +106,7 @@ class Evaluation:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as plain data: the figures, the table of categories, and curves at overlaps of 0.5 and 0.75."""
+        """The evaluation as plain data: metrics, the table of categories, and curves at IoU thresholds 0.5 and 0.75."""
         return {
             "objects": self.settings.kind,
             "stats": self.stats,
@@ -131,7 +131,7 @@ class Evaluation:
         return [(f"AR{row.limit}" if several and row.name == "AR" else row.name, row) for row in rows]
 
     def _value(self, row: Row, category: int | None = None) -> float:
-        """The mean of what there is to measure. The numbers go in pycocotools' order, which decides the last bits."""
+        """The mean of the defined values, or -1. Their order is pycocotools', which determines the last bits."""
         area = [name for name, _ in self.settings.areas].index(row.area)
         table = self.curves.precision if row.is_precision else self.curves.recall
         values: Floats = table[..., area, self.settings.limits.index(row.limit)]
@@ -161,15 +161,15 @@ def evaluate(
     evaluator: Evaluator = "own",
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluate the detections of some images.
+    """Evaluates the detections of some images.
 
     Args:
-        settings: in place of COCO's own for this kind.
-        evaluator: `pycocotools` runs that in place of the code here: slower, the same figures.
-        progress: is handed how many detections are compared, and how many there are.
+        settings: replace COCO's own settings for this kind.
+        evaluator: `pycocotools` runs pycocotools instead of the code here: slower, with the same results.
+        progress: receives the number of detections done and the total.
 
     Raises:
-        TrainerError: for images that `scene` doesn't have, columns that are missing or don't fit.
+        TrainerError: an image is not in `scene`, or a column is missing or has the wrong shape.
     """
     settings = settings or settings_of(kind, use_categories=use_categories)
     unknown = int((~np.isin(detections.category, scene.categories)).sum())

@@ -34,7 +34,7 @@ def overlaps(data: Grouped, settings: Settings) -> Callable[[Integers, Integers,
         raise missing_column("masks")
     _check_sizes(data, ours, theirs)
     crowd = data.truths.crowd
-    is_met = np.zeros(len(theirs) + 1, np.int64)  # of each truth, whether a detection is in its group
+    is_met = np.zeros(len(theirs) + 1, np.int64)  # per truth: whether its group has a detection
     np.add.at(is_met, data.first, 1)
     np.add.at(is_met, data.first + data.count, -1)
     their_boxes, their_areas = _extents(theirs, np.cumsum(is_met)[:-1] > 0)

@@ -1,7 +1,7 @@
 """Matches detections and truths with COCO's greedy rule (`evaluateImg` of pycocotools), for all groups at once.
 
 In order of decreasing score, a detection is matched with the unmatched truth of its group with the largest overlap
-above the threshold; of equal overlaps the last. Ignored truths (crowds, and those outside the area range) come second,
+above the threshold, the last of equal ones. Ignored truths (crowds, and those outside the area range) come second,
 independent of the overlap; crowds can be matched repeatedly. A detection matched with an ignored truth, or unmatched
 and outside the area range, is ignored.
 
@@ -53,12 +53,12 @@ def match(data: Grouped, pairs: Pairs, settings: Settings) -> Matches:
 
 
 def _outside(area: Floats, ranges: Floats) -> Booleans:
-    """Bool [areas, N]."""
+    """Whether each area lies outside each range, bool [areas, N]."""
     return (area < ranges[:, :1]) | (area > ranges[:, 1:])
 
 
 def _blocks(group: Integers) -> list[tuple[int, int]]:
-    """Runs of pairs, whole groups each."""
+    """(first, last + 1) pair of each block; a block contains whole groups."""
     begins = np.append(np.flatnonzero(np.diff(group, prepend=-1)), len(group))
     cuts = np.unique(np.searchsorted(begins, np.arange(0, len(group), BLOCK)))
     edges = [*begins[cuts].tolist(), len(group)]

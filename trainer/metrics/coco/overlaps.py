@@ -51,7 +51,7 @@ def candidates(data: Grouped, settings: Settings, progress: Progress | None = No
 
 
 def _blocks(data: Grouped) -> Iterator[tuple[int, int, Integers, Integers]]:
-    """(first, last + 1) detection of a block, and its pairs: about `BLOCK`, whole detections each."""
+    """Yields (first, last + 1) detection of each block and its pairs: about `BLOCK`, all of a detection together."""
     ends = np.cumsum(data.count)
     start = 0
     while True:

@@ -93,7 +93,7 @@ class _Found:
             np.maximum.accumulate(falling, out=falling)
 
     def _at(self, needed: Integers) -> tuple[Integers, Booleans]:
-        """The true positive that reaches each recall, and whether one does: [thresholds, recalls, categories]."""
+        """The true positive that reaches each recall, and whether it exists: [thresholds, recalls, categories]."""
         reached = needed[None] < self.number[:, None, :]
         place = self.starts.reshape(self.number.shape)[:, None, :] + needed[None]
         return np.where(reached, place, 0), reached

@@ -23,14 +23,14 @@ class Form:
         return cls(tuple((key, dtype, shape) for key, (dtype, shape) in parts.items()))
 
     def runs(self) -> dict[str, int]:
-        """The element types with the bytes that their parts take together, in the order of a record."""
+        """The total size in bytes of the parts of each element type, in the order of a record."""
         sizes: dict[str, int] = {}
         for _, dtype, shape in self.fields:
             sizes[dtype] = sizes.get(dtype, 0) + math.prod(shape) * np.dtype(dtype).itemsize
         return sizes
 
     def size(self) -> int:
-        """The bytes of a record."""
+        """The size of a record in bytes."""
         return sum(aligned(size) for size in self.runs().values())
 
     def parts(self, record: np.ndarray) -> Iterator[tuple[tuple[str, str], np.ndarray]]:

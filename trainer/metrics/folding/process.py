@@ -29,7 +29,7 @@ MOST_RECORDS = 128
 LOOK_SECONDS = 0.0002
 """Seconds between checks for free space in the ring."""
 HEAR_EVERY = 50
-"""Number of these checks between checks, of 30 µs, whether the process has died."""
+"""Number of these checks between two checks that the process is alive, which take 30 µs."""
 
 TOGETHER, SEND_SECONDS = 32, 0.1
 """Records are announced in groups of this size or after this time: each message costs the loop 40 µs and wakes a
@@ -75,7 +75,7 @@ class Answer:
 
 
 class FoldingProcess:
-    """A folding process; starts with the first stream, and ends by `close` or with this process.
+    """A folding process; starts with the first stream, and ends with `close` or with this process.
 
     Args:
         ring_bytes: size of the shared memory for unread records; `put` waits while it is full.
@@ -137,7 +137,7 @@ class FoldingProcess:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is anything to fold."""
+        """Whether the process has started: a stream has been opened."""
         return self._process is not None
 
     @property
@@ -192,7 +192,7 @@ class FoldingProcess:
         return Answer(self, self._tokens)
 
     def _receive(self, timeout: float | None) -> None:
-        """Receives messages of the process; waits up to `seconds` for one."""
+        """Receives messages of the process; waits up to `timeout` seconds for one, or without limit if it is None."""
         assert self._connection is not None
         try:
             while self._connection.poll(timeout):

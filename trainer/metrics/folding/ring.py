@@ -54,7 +54,7 @@ class Ring:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the reader has noted that it failed."""
+        """Whether the reader has called `fail`."""
         return self._words[_FAILED] != 0
 
     def write(self, sources: Sequence[tuple[Source, int]], size: int) -> tuple[int, int] | None:
@@ -84,10 +84,10 @@ class Ring:
         return self._bytes[at : at + end - start]
 
     def done(self, end: int) -> None:
-        """Frees the record that ends there."""
+        """Frees the record that ends at `end`."""
         self._words[_READ] = end
         self._words[_RECORDS] += 1
 
     def fail(self) -> None:
-        """Tells the writer, at its next check, that there is an error message."""
+        """Sets the flag that the writer checks: an error message is available."""
         self._words[_FAILED] = 1

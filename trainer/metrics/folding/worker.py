@@ -9,8 +9,8 @@ It executes orders from a connection in order, and ends with it; records are in 
     ("form", number, stream, Form)          the layout of a kind of record
     ("records", [(form, start, end, at)…])  fold batches' parts
     ("record", form, bytes, at)             the same for a batch larger than the ring
-    ("values", token, stream)               → ("values", token, numbers, reports)
-    ("states", token, stream)               → ("states", token, arrays)
+    ("values", token, stream)               → ("answer", token, (numbers, reports))
+    ("states", token, stream)               → ("answer", token, arrays)
     ("restore", stream, arrays), ("reset", stream)
 
 After an error it answers ("error", pickled error or None, traceback, at), and folds nothing more.
@@ -64,7 +64,7 @@ class Worker:
             self._connection.send(("error", _pickled(error), traceback.format_exc(), self._at))
             self._ring.fail()
             with contextlib.suppress(EOFError, OSError):
-                while True:  # a writer that waits for space receives the error first
+                while True:  # keeps the connection open until a waiting writer has received the error
                     self._connection.recv_bytes()
 
     def on_packages(self, packages: list[tuple[str, str]]) -> None:

@@ -16,7 +16,7 @@ ORDER = 4
 Counts = NDArray[np.int64]
 """int64 [2 ORDER + 2]: matching n-grams of each length, all of each length, predicted words, reference words."""
 
-_MARKS = (  # mteval-v13a.pl, as sacrebleu has it
+_MARKS = (  # mteval-v13a.pl, as in sacrebleu
     (re.compile(r"([\{-\~\[-\` -\&\(-\+\:-\@\/])"), r" \1 "),
     (re.compile(r"([^0-9])([\.,])"), r"\1 \2 "),
     (re.compile(r"([\.,])([^0-9])"), r" \1 \2"),
@@ -38,7 +38,7 @@ def words_13a(text: str) -> list[str]:
 def bleu_counts(found: Sequence[Hashable], references: Sequence[Sequence[Hashable]]) -> Counts:
     """The counts of one sentence: n-grams clipped by the reference with the most occurrences.
 
-    Of several references, the one with the nearest length is used; of two equally near ones, the shorter.
+    The reference length is the one nearest to the prediction's; of two equally near ones, the shorter.
     """
     right, total = np.zeros(ORDER, np.int64), np.zeros(ORDER, np.int64)
     theirs: Counter[tuple[Hashable, ...]] = Counter()

@@ -1,8 +1,8 @@
-"""Adds two numbers that stand anywhere in a long sequence (the adding problem, Hochreiter and Schmidhuber 1997).
+"""Adds two numbers at any positions of a long sequence (the adding problem, Hochreiter and Schmidhuber 1997).
 
 The network is an IRNN (Le, Jaitly and Hinton, "A simple way to initialize recurrent networks of rectified linear
-units", 2015): ReLUs whose recurrent weights begin as the identity, so that at first every state is kept, and gradients
-pass through 200 steps without vanishing.
+units", 2015): ReLUs whose recurrent weights start as the identity, so that at first every state is preserved and
+gradients pass through 200 steps without vanishing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Adding(Task):
         return Mean(errors, batch["weight"]), sums
 
     def samples(self, batch: Batch) -> list[Sample]:
-        """The first sequences as pictures: a row of numbers above a row of marks; with the sums."""
+        """The first sequences as pictures: a row of numbers above a row of marks; captions show the sums."""
         found = self.network(batch["sequence"]).numpy()[:SHOWN]
         pairs = zip(batch["sequence"].numpy(), found, batch["value"].numpy(), strict=False)
         return [
@@ -76,7 +76,7 @@ class IRNN(nn.Module):
         self.recurrent = nn.declare((units, units), lambda generator, shape: np.eye(units))
 
     def forward(self, x: Tensor) -> Tensor:
-        steps = self.inner(engine.permute_dims(x, (1, 0, 2)))  # one product for all steps
+        steps = self.inner(engine.permute_dims(x, (1, 0, 2)))  # one matrix product for all steps
 
         def step(state: Tensor, given: Tensor) -> tuple[Tensor, None]:
             return nn.functional.relu(given + state @ self.recurrent), None

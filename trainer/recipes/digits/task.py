@@ -25,7 +25,7 @@ class Digits(Task):
     head = ("network.9.*",)
 
     def data(self) -> DataSplits:
-        """Arrays without change; images from separate files resized to one size, unless `data.transforms` is set."""
+        """Reads arrays unchanged; resizes images from separate files to one size, unless `data.transforms` is set."""
         size = self.options.size
         splits = {
             name: part if gives_batches(part) else Pipeline(part, [Resize((size, size))], self.config.seed)

@@ -1,6 +1,6 @@
 """Forecasts a time series with long short-term memory (Hochreiter and Schmidhuber 1997).
 
-The network reads the last rows of a table and predicts, for all following rows at once, how far they will be from the
+The network reads the last rows of a table and predicts, for all following rows at once, their differences from the
 last known values.
 """
 
@@ -20,7 +20,7 @@ SHOWN, HEIGHT, STEP = 4, 96, 6  # samples; their height, and the width of a row 
 
 
 class Forecast(Task):
-    """Predicts the values that follow."""
+    """Predicts the next values of a time series."""
 
     options: Options
 
@@ -71,7 +71,7 @@ class Forecast(Task):
         )
 
     def samples(self, batch: Batch) -> list[Sample]:
-        """Curves of the first target: what was known, what followed (gray), what was predicted (orange)."""
+        """Curves of the first target: known values, following values (gray), predicted values (orange)."""
         rows = np.linspace(0, len(batch["history"].numpy()) - 1, SHOWN).astype(int)
         history, future = batch["history"].numpy()[rows, :, 0], batch["future"].numpy()[rows, :, 0]
         predicted = self.network(engine.asarray(batch["history"].numpy()[rows])).numpy()[:, :, 0]

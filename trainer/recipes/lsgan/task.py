@@ -3,7 +3,8 @@
 The discriminator D learns to output b for real images x and a for generated images G(z). The generator G learns to make
 it output c:
 
-    minimize over D   1/2 E[(D(x) - b)²] + 1/2 E[(D(G(z)) - a)²] minimize over G   1/2 E[(D(G(z)) - c)²]
+    minimize over D   1/2 E[(D(x) - b)²] + 1/2 E[(D(G(z)) - a)²]
+    minimize over G   1/2 E[(D(G(z)) - c)²]
 """
 
 from __future__ import annotations
@@ -95,12 +96,12 @@ def discriminator(widths: list[int], size: int) -> nn.Sequential:
 
 
 def doubling(in_channels: int, out_channels: int) -> nn.ConvTranspose2d:
-    """[N, C, H, W] to [N, K, 2H, 2W]."""
+    """Transposed convolution from [N, C, H, W] to [N, K, 2H, 2W]."""
     return nn.ConvTranspose2d(in_channels, out_channels, 5, stride=2, padding=2, output_padding=1)
 
 
 def half_square(difference: Tensor) -> Tensor:
-    """[N] of [N, 1]."""
+    """Half the square of differences [N, 1], as [N]."""
     return 0.5 * difference[:, 0] * difference[:, 0]
 
 

@@ -1,6 +1,6 @@
 """Classifies short texts, letter by letter, with gated recurrent units (Cho et al. 2014) in both directions.
 
-Names have different lengths: batches are padded to few of them, and steps past the end of a name change nothing.
+Names have different lengths: batches are padded to a few lengths, and steps past the end of a name have no effect.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Names(Task):
         )
 
     def samples(self, batch: Batch) -> list[Sample]:
-        """Names across the batch, a line each, with the predicted class and, where that is another, the true one."""
+        """Names from the whole batch, one per line, with the predicted class and, if it differs, the true class."""
         logits = self.network(batch["tokens"], batch["length"]).numpy()
         lines, vocabulary = [], Vocabulary(self.unit, self.tokens)
         rows = list(zip(batch["tokens"].numpy(), batch["length"].numpy(), logits, batch["label"].numpy(), strict=True))

@@ -1,4 +1,4 @@
-"""The rarer appearance of nuclei, dark on bright or bright on dark, is repeated in training."""
+"""Repeats images with the rarer appearance of nuclei, dark on bright or bright on dark, in training."""
 
 from __future__ import annotations
 

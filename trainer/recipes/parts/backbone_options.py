@@ -12,7 +12,7 @@ BackboneName = Literal["resnet18", "resnet50", "mobilenet_v3_small", "convnext_t
 
 
 def backbone_field(replaced: str) -> Any:
-    """The field of an option `backbone: BackboneName | None`; `replaced` names the options without effect then."""
+    """The field of an option `backbone: BackboneName | None`; `replaced` names the options that then have no effect."""
     return Field(
         None,
         description="Standard backbone by name, with torchvision's parameter names, for pretrained weights; "

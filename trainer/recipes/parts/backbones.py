@@ -11,7 +11,7 @@ Backbone = ResNet | MobileNetV3Small | ConvNeXtTiny
 """`stages(x)` returns the features at 1/4, 1/8, 1/16 and 1/32 of the size, with `channels`."""
 
 HEADS = ("network.fc.*", "network.classifier.[23].*")
-"""The layers whose shapes depend on the number of classes, of a classifier in the attribute `network`."""
+"""The layers whose shapes depend on the number of classes, for a classifier in the attribute `network`."""
 
 
 def backbone(name: BackboneName, classes: int = 0, *, dropout: float = 0.0) -> Backbone:

@@ -11,7 +11,7 @@ def cutmix(images: Tensor, shares: Tensor, *, probability: float) -> tuple[Tenso
 
     The rectangle has the image's aspect ratio, a fraction of its area drawn from U(0, 1), which is Beta(1, 1), and a
     random center; it is clipped at the image's edges. The other image is the one at the mirrored position of the batch.
-    Callable within a training step only, whose random numbers it uses.
+    It uses the random numbers of a training step, so it can be called only there.
     """
     random, (count, _, height, width) = nn.random.active(), images.shape
     side = engine.sqrt(random.uniform("cutmix.area", (count, 1, 1, 1)))
@@ -24,6 +24,6 @@ def cutmix(images: Tensor, shares: Tensor, *, probability: float) -> tuple[Tenso
 
 
 def _within(extent: int, side: Tensor, middle: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """bool: which pixels of an axis lie within half of `side` of `middle`, both as fractions of the axis."""
+    """Whether each pixel of an axis lies within half of `side` of `middle` (fractions of the axis), bool."""
     place = (engine.arange(extent, dtype=float32).reshape(shape) + 0.5) * (1 / extent)
     return engine.abs(place - middle) < side * 0.5

@@ -66,7 +66,7 @@ class Targets:
 
     @property
     def is_positive(self) -> Tensor:
-        """bool [N, L]"""
+        """Whether a box is assigned to each location, bool [N, L]."""
         return self.classes >= 0
 
 
@@ -132,5 +132,5 @@ def detect(
 
 
 def _of_box(indices: Tensor) -> Tensor:
-    """An index for each of a box's four coordinates."""
+    """The indices, repeated for the four coordinates of a box."""
     return engine.broadcast_to(engine.expand_dims(indices, axis=-1), (*indices.shape, 4))

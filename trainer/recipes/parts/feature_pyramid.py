@@ -11,8 +11,8 @@ class FeaturePyramid(nn.Module):
     """Projects features [N, C_l, H_l, W_l] of levels, the finest first and each half as large as the one before,
     to `out_channels` at the same levels.
 
-    Each level passes a 1x1 convolution; from the coarsest on it is upsampled to the next level and added; a 3x3
-    convolution smooths the result. Parameter names are those of torchvision's `FeaturePyramidNetwork`.
+    Each level passes a 1x1 convolution; starting with the coarsest, each sum is upsampled and added to the next level;
+    a 3x3 convolution smooths the result. Parameter names are those of torchvision's `FeaturePyramidNetwork`.
     """
 
     def __init__(self, in_channels: Sequence[int], out_channels: int) -> None:

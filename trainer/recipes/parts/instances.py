@@ -26,7 +26,7 @@ SPREAD = 0.5
 class Targets:
     """The targets of pixels, each [B, H, W].
 
-    foreground: bool; heatmap: 1 at the center of an object, falling to 0 at and beyond its edge.
+    foreground: bool; heatmap: 1 at the center of an object, a Gaussian within it, 0 in the background.
     offset_y, offset_x: pixels to the object's center; radius: of a disc with its area; 0, 0 and 1 in the background.
     """
 

@@ -1,4 +1,4 @@
-"""What language models share: the data, the loss of the next tokens, and the texts that they write."""
+"""Shared parts of language models: the data, the loss of the next tokens, and the texts that they write."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from trainer.metrics import Mean, Predictions
 class LanguageTask(Task):
     """Predicts the next token of a text.
 
-    A recipe's `build` makes the `network` and calls this class's. The network maps tokens [N, L] to logits [N, L, V],
-    and continues texts with `begin`, `read` and `capacity`, as `inference.TextGeneration` takes them. Options: `prompt`
-    and `shown`, the beginning and the length of the text that is shown.
+    A recipe's `build` creates `network`, then calls `super().build()`. The network maps tokens [N, L] to logits
+    [N, L, V], and continues texts with `begin`, `read` and `capacity`, as defined by `inference.TextGeneration`.
+    Options: `prompt` and `shown`, the beginning and the length of the text that is shown.
     """
 
     network: Any
@@ -34,7 +34,7 @@ class LanguageTask(Task):
         self.optimizer = self.optimizer_for(self.network)
         writer = self.pipeline()
         self.prompt = writer.vocabulary.encode(self.options.prompt).tolist()
-        writer.check_capacity(len(self.prompt), self.options.shown)  # now, not after the first epoch
+        writer.check_capacity(len(self.prompt), self.options.shown)  # fails now, not after the first epoch
 
     def train_step(self, batch: Batch) -> dict[str, Mean]:
         loss, _ = self._next_tokens(batch)

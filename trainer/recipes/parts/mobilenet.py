@@ -10,7 +10,7 @@ from trainer.engine.nn.parameter import declare
 
 LAST, HIDDEN = 576, 1024
 ENDS = (1, 3, 8, 12)
-"""The last layer before each reduction to half the size, from a quarter on."""
+"""The last layer at each resolution: 1/4, 1/8, 1/16 and 1/32 of the size."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class MobileNetV3Small(nn.Module):
 
 
 class InvertedResidual(nn.Module):
-    """Expansion, depthwise convolution, squeeze-and-excitation and projection, with a skip connection where the shape
-    stays.
+    """Expansion, depthwise convolution, squeeze-and-excitation and projection, with a skip connection if the shape is
+    unchanged.
     """
 
     def __init__(self, in_channels: int, row: Row) -> None:

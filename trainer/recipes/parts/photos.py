@@ -1,4 +1,4 @@
-"""What classifiers of photos share: the data, CutMix, predictions averaged over mirror images, and samples."""
+"""Shared parts of photo classifiers: the data, CutMix, predictions averaged over mirror images, and samples."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SHOWN = 2  # photos per class
 class PhotoTask(Task):
     """Classifies photos.
 
-    A recipe's `build` makes `normalize` and the `network`, from images [N, 3, H, W] to logits [N, classes], and calls
-    this class's. Option: `cutmix`, the probability of a rectangle of another photo.
+    A recipe's `build` creates `normalize` and `network`, from images [N, 3, H, W] to logits [N, classes], then calls
+    `super().build()`. Option: `cutmix`, the probability that a rectangle of another photo is pasted.
     """
 
     network: Any

@@ -10,7 +10,7 @@ SLOPE = 0.2
 WIDEST = 8
 """Maximum number of channels, as a multiple of those of the first level."""
 DROPPING_LEVELS = 3
-"""Number of innermost decoder levels with dropout, the noise that gives one input several outputs."""
+"""Number of decoder levels with dropout after the innermost one: the noise that gives one input several outputs."""
 
 
 class Pix2PixGenerator(nn.Module):
@@ -19,7 +19,7 @@ class Pix2PixGenerator(nn.Module):
     `depth` 4x4 convolutions that halve the size, then as many transposed convolutions that double it, with skip
     connections between equal sizes. With 256 pixels and a depth of 8 the bottleneck is one pixel.
 
-    The paper's batch norm over batches of one image, in training and afterwards, is instance norm: it needs no
+    The paper's batch norm over batches of one image, in training and inference, equals instance norm, which needs no
     statistics of other images. As in the authors' code, the outermost and the innermost convolution have no norm.
     """
 

@@ -30,7 +30,7 @@ class UNet(nn.Module):
         reduction: 1, or a power of two by which the first convolutions reduce the image. 2 costs a quarter of 1;
             outputs can be upsampled.
         backbone: replaces the contracting path by a network with features at 1/4 of the size and coarser, whose
-            reduction is 4; the first of `widths`, one less than its features, are then those of the expanding path.
+            reduction is 4; the expanding path then uses the first of `widths`, one fewer than the backbone's features.
 
     Raises:
         TrainerError: there are fewer `widths` than the backbone needs, or the reduction is not a power of two.
@@ -91,7 +91,7 @@ class UNet(nn.Module):
 
 
 def stem(in_channels: int, width: int, reduction: int) -> nn.Sequential:
-    """Two convolutions; with a reduction, one per halving, each to twice the channels, and one more."""
+    """Two convolutions; with a reduction, one per halving with channels doubling up to `width`, and one more."""
     halvings = reduction.bit_length() - 1
     if reduction != 1 << halvings:
         raise TrainerError("the reduction of a U-Net must be a power of two", found=reduction, expected="1, 2, 4, …")

@@ -76,13 +76,13 @@ def read_map_tiles(root: Path, opening: Opening) -> dict[str, MapTiles]:
 
 
 def usable_corners(mask: np.ndarray) -> list[tuple[int, int]]:
-    """(top, left) of each tile of a mask [H, W] that passes the rule."""
+    """(top, left) of each tile of a mask [H, W] that `shows_enough`."""
     height, width = mask.shape
     grid = [(top, left) for top in range(0, height - SIZE + 1, SIZE) for left in range(0, width - SIZE + 1, SIZE)]
     return [(top, left) for top, left in grid if shows_enough(mask[top : top + SIZE, left : left + SIZE])]
 
 
 def shows_enough(square: np.ndarray) -> bool:
-    """Whether nearly all pixels are labeled, and not nearly all as one class."""
+    """Whether at most 5 % of the pixels are unlabeled, and at most 85 % have the same class."""
     shares = np.bincount(square.ravel(), minlength=IGNORED + 1) / square.size
     return bool(shares[IGNORED] <= MOST_UNLABELED and shares[:IGNORED].max() <= MOST_OF_ONE_CLASS)

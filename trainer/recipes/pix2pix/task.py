@@ -28,7 +28,7 @@ class Pix2Pix(Task):
     options: Options
 
     def data(self) -> DataSplits:
-        """Image pairs as they are; for a folder of photos with masks of classes, tiles with their label maps."""
+        """Reads image pairs unchanged; cuts photos with class masks into tiles, paired with their label maps."""
         splits: Mapping[str, Dataset]
         root, reader = self.data_root(), self.config.data.reader
         if reader is not None and reader.name == "pairs" and (root / CLASSES).exists():

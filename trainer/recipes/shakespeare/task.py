@@ -1,6 +1,6 @@
 """Models a text letter by letter with long short-term memory (Hochreiter and Schmidhuber 1997; Graves 2013).
 
-Every window of the text is predicted from its own beginning: the states start at zero.
+Every window of the text is predicted without the text before it: the states start at zero.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LanguageModel(nn.Module):
     """Tokens [N, L] to logits [N, L, V] of the next ones."""
 
     capacity = None
-    """States have room for a text of any length."""
+    """No limit: the states don't grow with the text."""
 
     def __init__(self, options: Options, tokens: int) -> None:
         self.embedding = nn.Embedding(tokens, options.embedding)
@@ -56,5 +56,5 @@ class LanguageModel(nn.Module):
 
 
 def by_rows(states: Any) -> States:
-    """States [layers, N, units] as [N, layers, units], and the other way round."""
+    """States [layers, N, units] as [N, layers, units], and vice versa."""
     return tuple(engine.permute_dims(state, (1, 0, 2)) for state in states)  # type: ignore[return-value]

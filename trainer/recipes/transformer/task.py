@@ -1,5 +1,5 @@
-"""Models a text letter by letter with a transformer (Vaswani et al. 2017), as GPT does: blocks of attention to earlier
-tokens, norms first, and rotary positions (Su et al. 2021).
+"""Models a text letter by letter with a transformer (Vaswani et al. 2017), as GPT does: pre-norm blocks with attention
+to earlier tokens, and rotary positions (Su et al. 2021).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LanguageModel(nn.Module):
         return self.logits(self.norm(x))
 
     def begin(self, rows: int) -> State:
-        """Room for the keys and values of `capacity` tokens in every block, and how many there are."""
+        """Empty key-value caches of `capacity` tokens for every block, and the number of tokens in them."""
         shape = (rows, len(self.blocks), self.heads, self.capacity, self.head_width)
         length = engine.zeros((rows,), dtype=engine.int32)
         return {"keys": engine.zeros(shape), "values": engine.zeros(shape), "length": length}

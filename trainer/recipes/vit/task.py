@@ -1,6 +1,6 @@
 """Classifies photos of clothes with a vision transformer (Dosovitskiy et al. 2021) trained from scratch.
 
-The photo is cut into patches, which attend to each other. The averages over the patches are classified. Photos are
+The photo is cut into patches, which attend to each other. The mean over the patches is classified. Photos are
 augmented as in the recipe `clothes`, so that both networks can be compared.
 """
 

@@ -1,6 +1,6 @@
 """The `cuda` device: compiles graphs to kernels of the target `ptx` and runs them on an NVIDIA GPU.
 
-Runs are asynchronous: reading a value waits for it, and raises what it failed of.
+Runs are asynchronous: reading a value waits for its run and raises the run's error.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from trainer.engine.targets.ptx.lowering.products import Precision
 from trainer.engine.targets.ptx.target import PtxTarget
 
 MOST_DYNAMIC_SHARED_BYTES = 8
-"""CUDA's number of the attribute of a kernel without which a launch can't give it more than 48 KiB."""
+"""CUDA's number of the kernel attribute without which a launch is limited to 48 KiB of dynamic shared memory."""
 
 CACHED_KERNELS = 4096
-"""Kernels that stay loaded; those that no program has needed for longest are forgotten."""
+"""Maximum number of loaded kernels; the least recently used are unloaded first."""
 
 
 class CudaDevice(Device):
-    """Kernels, streams and memory of one GPU; `cuda` stands in for CuPy's module of this name. `numerics`: "exact", or
-    "fast", which multiplies 16-bit floats and float32, rounded to TF32, on tensor cores.
+    """Kernels, streams and memory of one GPU; `cuda` replaces CuPy's module of this name. `numerics`: "exact", or
+    "fast", which multiplies 16-bit floats and float32 (rounded to TF32) on tensor cores.
 
     Raises:
         TrainerError: the GPU, its driver or CuPy is missing or too old.
@@ -55,9 +55,9 @@ class CudaDevice(Device):
         self._programs: OrderedDict[Any, EagerProgram] = OrderedDict()
 
     def arena(self, size: int) -> int:
-        """The address of the memory for values between launches, which all programs share: at least this large."""
+        """Returns the address of at least `size` bytes for values between launches, which all programs share."""
         if self._arena is None or self._arena.nbytes < size:
-            self._arena = None  # free the old memory first; what runs in it runs before what is given new memory there
+            self._arena = None  # free the old memory first: its pending work precedes the work on memory that reuses it
             self._arena = self.memory.take(size, "values between kernels")
         return self._arena.address
 
@@ -66,7 +66,7 @@ class CudaDevice(Device):
         flush: bool = False, progress: Callable[[int, int, str], None] | None = None, shards: int | None = None,
         split: Collection[Storage] = (),
     ) -> Step:  # fmt: skip
-        """A program for `results` that stores `updates` in place, as one graph.
+        """Returns a program for `results` that stores `updates` in place, as one CUDA graph.
 
         Raises:
             TrainerError: an operation has no kernel for GPUs.
@@ -75,7 +75,7 @@ class CudaDevice(Device):
             return self._compiled(Step, results, updates, inputs, flush, progress, shards, split)
 
     def evaluate(self, nodes: Sequence[Node]) -> Run:
-        """The values of `nodes`; equal graphs share a compiled program."""
+        """Returns the values of `nodes`; equal graphs share a compiled program."""
         key, arguments = signature(nodes)
         with self.lock:
             program = self._programs.get(key)
@@ -88,7 +88,7 @@ class CudaDevice(Device):
             return program.run(arguments)
 
     def exchange(self, messages: Messages) -> NcclExchange:
-        """Sums over the GPUs of several processes, by NCCL.
+        """Returns the exchange that sums over the GPUs of several processes with NCCL.
 
         Raises:
             TrainerError: CuPy has no NCCL, or the processes have different GPUs.
@@ -102,7 +102,7 @@ class CudaDevice(Device):
         return self._compiled(Program, outputs, (), inputs, True)
 
     def _address(self, storage: Storage) -> int:
-        """Where the elements are in the GPU's memory, to which they move."""
+        """Moves a storage to the GPU's memory and returns the address of its elements."""
         storage.move(self.memory)
         return int(storage.block.address)
 
@@ -124,7 +124,7 @@ class CudaDevice(Device):
     def _loaded(
         self, target: PtxTarget, launches: Sequence[Launch], progress: Callable[[int, int, str], None] | None
     ) -> list[Any]:
-        """The kernel of each launch."""
+        """Returns the kernel of each launch; loads missing ones."""
         missing = {launch.source: launch for launch in launches if launch.source not in self._functions}
         for done, (source, launch) in enumerate(missing.items()):
             if progress is not None:

@@ -1,9 +1,8 @@
-"""CUDA through CuPy: which GPUs there are, and what fails as one sentence. Nothing else imports CuPy.
+"""CUDA through CuPy: finds GPUs, and raises failures as one-sentence errors. No other module imports CuPy.
 
-Of `cupy.cuda` the device uses `runtime` (versions, properties, `memcpyAsync`), `Device`, `MemoryPool`,
+The device uses these parts of `cupy.cuda`: `runtime` (versions, properties, `memcpyAsync`), `Device`, `MemoryPool`,
 `alloc_pinned_memory`, `Stream` (with capture into a `Graph`), `Event`, and `function.Module`. With
-`TRAINER_CUDA=emulated` an object with the same interface takes its place, which executes kernels in the emulator of
-the tests.
+`TRAINER_CUDA=emulated` an object with the same interface replaces it and executes kernels in the tests' emulator.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ EMULATED = "emulated"
 EMULATOR = "tests.engine.targets.cuda.recorder"
 
 OLDEST_DRIVER = 12030
-"""The version of CUDA, as CuPy gives it, whose drivers take the version of PTX that kernels are written in."""
+"""The minimum CUDA version of a driver, in CuPy's encoding: it accepts the PTX version of the kernels."""
 
 OLDEST_CAPABILITY = (8, 0)
-"""Ampere, the first with `cp.async` and products of bfloat16."""
+"""Ampere: the first architecture with `cp.async` and bfloat16 products."""
 
 PROCESSORS = {(9, 0): "sm_90a", (10, 0): "sm_100a"}
-"""Names in PTX of processors whose own instructions kernels may use; others get what all since Ampere execute."""
+"""PTX names of processors whose specific instructions kernels may use; others get code for all GPUs since Ampere."""
 
 OTHER_PROCESSORS = "sm_80"
 _NO_DEVICE, _OLD_DRIVER = 100, 35
@@ -51,7 +50,7 @@ _FAILURES: dict[int, tuple[str, str]] = {
     701: ("a kernel needs more registers or threads than {gpu} has", "Compute it on `device: cpu`."),
     702: ("a kernel took longer on {gpu} than the system allows", "Use a GPU without a display; then resume the run."),
 }
-"""By status, which is the same in CUDA's driver and runtime: what failed, and what to do. All others: a lost GPU."""
+"""Problem and hint by status code, which is equal in CUDA's driver and runtime. Any other code means a lost GPU."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +65,15 @@ class Gpu:
 
     @property
     def device(self) -> str:
-        """The name of its device."""
+        """The name of the GPU's device."""
         return f"cuda:{self.index}" if self.index else "cuda"
 
     @contextmanager
     def used(self, doing: str, held: Callable[[], str] = str) -> Iterator[Any]:
-        """Make calls to the GPU inside the `with` block, in any thread; gives CuPy's `cuda`.
+        """Selects the GPU for calls inside the `with` block, in any thread; yields CuPy's `cuda`.
 
         Raises:
-            DeviceMemoryError: the GPU's memory is full; `held` says what is in it.
+            DeviceMemoryError: the GPU's memory is full; `held` describes its contents.
             DeviceFailure: another call failed.
         """
         try:
@@ -99,10 +98,10 @@ class Gpu:
 
 
 def open_gpu(index: int = 0, cuda: Any = None) -> Gpu:
-    """GPU number `index` by `cuda` (default: CuPy, or what `TRAINER_CUDA` asks for).
+    """Opens GPU number `index` through `cuda` (default: CuPy, or the emulator that `TRAINER_CUDA` selects).
 
     Raises:
-        TrainerError: CuPy is missing, there is no such GPU, its driver is too old, or it is older than Ampere.
+        TrainerError: CuPy is missing, the GPU does not exist or is older than Ampere, or its driver is too old.
     """
     cuda = cuda or load()
     count, version, properties = _found(cuda, index)
@@ -128,14 +127,14 @@ def open_gpu(index: int = 0, cuda: Any = None) -> Gpu:
 
 
 def available() -> list[Gpu]:
-    """All GPUs that can be used. Raises `TrainerError` where there is none, or the first can't be."""
+    """Returns all GPUs. Raises `TrainerError` if there is none, or if one of them can't be used."""
     cuda = load()
     first = open_gpu(0, cuda)
     return [first, *(open_gpu(index, cuda) for index in range(1, _found(cuda, 0)[0]))]
 
 
 def load() -> Any:
-    """`cupy.cuda`, or the recording driver with `TRAINER_CUDA=emulated`.
+    """Returns `cupy.cuda`, or the recording driver with `TRAINER_CUDA=emulated`.
 
     Raises:
         TrainerError: the package or the emulator is missing, or `TRAINER_CUDA` has an unknown value.
@@ -158,7 +157,7 @@ def _cupy() -> Any:
 
 
 def load_nccl(cuda: Any) -> Any:
-    """NCCL of CuPy's `cuda`.
+    """Returns the NCCL module of CuPy's `cuda`.
 
     Raises:
         TrainerError: CuPy finds no NCCL.
@@ -190,10 +189,10 @@ def _emulated() -> Any:
 
 
 def _found(cuda: Any, index: int) -> tuple[int, int, Any]:
-    """The number of GPUs, the version of CUDA that the driver is for, and the properties of a GPU that exists.
+    """Returns the number of GPUs, the driver's CUDA version, and the properties of the GPU (None if it is missing).
 
     Raises:
-        TrainerError: the driver is too old to tell, or fails.
+        TrainerError: the driver is too old to report them, or fails.
     """
     version = 0
     try:
@@ -222,10 +221,10 @@ def _dotted(version: int) -> str:
 
 
 def in_bytes(count: int) -> str:
-    """A number of bytes, for people."""
+    """Formats a number of bytes for messages."""
     return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
 def summary(gpus: Sequence[Gpu]) -> str:
-    """The GPUs, for people."""
+    """Describes the GPUs for messages."""
     return "; ".join(f"{gpu.device}: {gpu.name}, {gpu.memory / 2**30:.0f} GiB, {gpu.processor}" for gpu in gpus)

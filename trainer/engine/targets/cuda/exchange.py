@@ -1,10 +1,10 @@
 """Sums over the GPUs of several processes: NCCL's sends and receives, and additions by the engine's own kernel.
 
 Values are added along one balanced tree over ranks, the lower operand first: (r0 + r1) + (r2 + r3). NCCL's own sums
-promise no order, so they are not used. As MPI does it for CPUs (`learner.ranks.tree`), small values are exchanged whole
-at distances 1, 2, 4, …, large ones by halving, and the finished parts go back the same way.
+guarantee no order, so they are not used. As with MPI for CPUs (`learner.ranks.tree`), small values are exchanged whole
+at distances 1, 2, 4, …; large values are halved, and the finished parts return the same way.
 
-    compute    ▸ totals of this process's shards ▸ other work ▸ what reads the sums
+    compute    ▸ totals of this process's shards ▸ other work ▸ readers of the sums
     exchange         after the totals: pack ▸ send and receive ▸ add ▸ … ▸ unpack
 """
 
@@ -29,18 +29,18 @@ from trainer.engine.targets.cuda.memory import Allocation, CudaMemory
 from trainer.engine.targets.cuda.program import Program
 
 SMALL_BYTES = 1 << 16
-"""Values up to this size together are exchanged whole: fewer messages take less time than fewer bytes."""
+"""Values of at most this total size are exchanged whole: fewer messages take less time than fewer bytes."""
 
 UNIT = 16
-"""Parts of an array begin at a multiple of this many elements, which kernels load 16 bytes at once from."""
+"""Parts of an array begin at a multiple of this many elements, so that kernels can load 16 bytes at once."""
 
 _LABEL = "sums over processes"
 _NOT_READY = 600
-"""The status of an event whose work is not over (cudaErrorNotReady)."""
+"""The status of an event whose work has not finished (cudaErrorNotReady)."""
 
 
 class Messages(Protocol):
-    """Messages between the processes, which need no GPU: MPI's."""
+    """Messages between the processes that need no GPU: the interface of MPI's."""
 
     @property
     def rank(self) -> int: ...
@@ -48,21 +48,21 @@ class Messages(Protocol):
     def size(self) -> int: ...
 
     def from_first(self, value: Any = None) -> Any:
-        """The value that rank 0 gives."""
+        """Returns the value that rank 0 passes."""
 
     def require_same(self, facts: Mapping[str, Any], hint: str = ...) -> None:
-        """Raise if a fact is not the same in all processes."""
+        """Raises if a fact is not the same in all processes."""
 
     def gather(self, arrays: Sequence[np.ndarray], owners: Sequence[int]) -> None:
-        """Replace each flat array by that of its owner, a process."""
+        """Replaces each flat array with the array of its owner, a process."""
 
     def wait(self, is_done: Callable[[], bool]) -> None:
-        """Return once `is_done`; raise if another process is lost."""
+        """Returns once `is_done()` is true; raises if another process is lost."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """An exchange with `partner`: elements [first, last) that are kept, and those that the partner keeps."""
+    """An exchange with `partner`: the elements [first, last) that this rank keeps, and those that the partner keeps."""
 
     partner: int
     kept: tuple[int, int]
@@ -70,7 +70,7 @@ class Round:
 
 
 def rounds(rank: int, size: int, length: int, *, is_whole: bool) -> list[Round]:
-    """The exchanges of one rank of `size`, a power of two, for the sum of arrays of `length` elements."""
+    """Returns the exchanges of one of `size` ranks, a power of two, that sum arrays of `length` elements."""
     found, low, high, distance = [], 0, length, 1
     while distance < size:
         partner = rank ^ distance
@@ -87,7 +87,7 @@ def rounds(rank: int, size: int, length: int, *, is_whole: bool) -> list[Round]:
 
 
 class NcclExchange:
-    """The exchange of one GPU with those of the other processes. All processes create it together.
+    """The exchange of one GPU with the GPUs of the other processes. All processes create it together.
 
     Raises:
         TrainerError: CuPy has no NCCL, or the processes have different GPUs or versions of NCCL.
@@ -109,8 +109,8 @@ class NcclExchange:
         memory.wait_for = self._wait_for
 
     def begin(self, totals: Sequence[Storage]) -> Callable[[], None]:
-        """Begin to replace values by their sums over all processes. Work that is given to the GPU after the function
-        that this returns was called sees them.
+        """Starts to replace values with their sums over all processes. Returns a function; GPU work that is launched
+        after a call of it sees the sums.
         """
         memory = self._memory
         of_dtype: dict[DType, list[Storage]] = defaultdict(list)
@@ -138,7 +138,7 @@ class NcclExchange:
         return finish
 
     def gather(self, arrays: Sequence[np.ndarray], owners: Sequence[int]) -> None:
-        """Replace each flat array of the host by that of its owner, by the processes' messages."""
+        """Replaces each flat host array with the array of its owner, through the messages of the processes."""
         self._messages.gather(arrays, owners)
 
     def _run(self, job: _Job) -> None:
@@ -167,7 +167,7 @@ class NcclExchange:
     def _swap(
         self, partner: int, source: int, given: tuple[int, int], target: int, taken: tuple[int, int], width: int
     ) -> None:
-        """Send elements of an array that begins at `source`, and receive those of another at `target`."""
+        """Sends elements `given` of the array at `source`, and receives elements `taken` of the array at `target`."""
         nccl, communicator, stream = self._nccl, self._communicator, self._stream.ptr
         nccl.groupStart()
         try:
@@ -179,7 +179,7 @@ class NcclExchange:
             nccl.groupEnd()
 
     def _adder(self, size: int, dtype: DType) -> Program:
-        """The sum of two arrays, in which subnormal numbers count as zeros, as in the step that has all shards."""
+        """Returns a program that adds two arrays and flushes subnormal numbers, like a step with all shards does."""
         found = self._adders.get((size, dtype))
         if found is None:
             first, second = (p.buffer(Storage((size,), dtype, name="total")) for _ in range(2))
@@ -187,7 +187,7 @@ class NcclExchange:
         return found
 
     def _wait_for(self, event: Any) -> None:
-        """Wait for an event. The kernels of NCCL never end if another process is lost: then it is aborted.
+        """Waits for an event. NCCL's kernels never end if another process is lost: then NCCL is aborted.
 
         Raises:
             DeviceFailure: NCCL fails.
@@ -220,7 +220,7 @@ class NcclExchange:
 
 
 class _Job:
-    """Values of one dtype that are summed together: packed next to each other, with the memory that this takes."""
+    """Values of one dtype that are summed together: packed contiguously, with the memory for their exchange."""
 
     def __init__(self, memory: CudaMemory, messages: Messages, dtype: DType, totals: Sequence[Storage]) -> None:
         self._memory, self.dtype, self.totals = memory, dtype, totals
@@ -237,6 +237,6 @@ class _Job:
         self._blocks = [total.block for total in totals]
 
     def hand_over(self) -> None:
-        """Put the sums in the place of the totals, whose memory stays until the exchange is over."""
+        """Replaces the totals with the sums; the memory of the totals is kept until the exchange is over."""
         for total, block in zip(self.totals, self.sums, strict=True):
             total.put(block, total.layout, self._memory)

@@ -1,11 +1,11 @@
 """Memory of a GPU: blocks from CuPy's pool, and copies on three streams.
 
-compute   kernels, and copies from one place of the GPU's memory to another, in the order in which they are asked for
-copies    batches on their way to the GPU, during the step before
-reading   results on their way to the host, during the step after
+compute   kernels, and copies within the GPU's memory, in the order of the calls
+copies    batches to the GPU, during the previous step
+reading   results to the host, during the next step
 
-Memory that is let go may be taken again for work on `compute` at once. What another stream still needs, and pinned
-memory of the host, is kept until an event says that the copy has ended.
+Released memory may be reused at once for work on `compute`. Memory that another stream still needs, and pinned memory
+of the host, is kept until an event marks the end of the copy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALIGNMENT = 256
 
 
 class Allocation:
-    """Bytes of the GPU's memory, until nothing refers to them; `label` says what for."""
+    """Bytes of the GPU's memory, released when nothing refers to this object; `label` names their use."""
 
     __slots__ = ("__weakref__", "_pointer", "address", "label", "nbytes")
 
@@ -36,8 +36,8 @@ class Allocation:
 class Block:
     """`size` elements at `address`, within `allocation`.
 
-    `arrival` says where they are, or will be, on the host: a transaction and a place in it. Blocks that change have
-    none.
+    `arrival` locates their copy on the host, present or future: a transaction and the byte offset in it. Blocks that
+    change have none.
     """
 
     __slots__ = ("address", "allocation", "arrival", "dtype", "size")
@@ -53,7 +53,7 @@ class Block:
 
 
 class Ending(Fence):
-    """An event of a stream."""
+    """A fence at an event of a stream."""
 
     def __init__(self, memory: CudaMemory, event: Any, doing: str) -> None:
         self._memory, self._event, self._doing = memory, event, doing
@@ -70,7 +70,7 @@ class Ending(Fence):
 
 
 class Transaction:
-    """Copies to pinned memory of the host that begin together, and end with one event."""
+    """Copies to pinned memory of the host that begin together and end with one event."""
 
     def __init__(self, memory: CudaMemory) -> None:
         self._memory = memory
@@ -81,18 +81,18 @@ class Transaction:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it takes no more copies."""
+        """Whether the copies have begun, and no more can be added."""
         return self._ending is not None
 
     def add(self, address: int, nbytes: int, owner: Any) -> int:
-        """Add bytes that do not change any more, which `owner` keeps; gives their place in the transaction."""
+        """Adds bytes that no longer change and that `owner` keeps alive; returns their offset in the transaction."""
         place = self._nbytes
         self._parts.append((place, address, nbytes, owner))
         self._nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
         return place
 
     def begin(self) -> Ending:
-        """Begin to copy, after the work that `compute` has now, unless that is done."""
+        """Begins to copy, after the current work of `compute`, unless it has begun before."""
         if self._ending is None:
             memory, parts = self._memory, self._parts
             self._pinned, self._parts = memory.pinned(self._nbytes), []
@@ -108,7 +108,7 @@ class Transaction:
         return self._ending
 
     def array(self, place: int, block: Block) -> np.ndarray:
-        """The elements of a block, once they are there; they share the pinned memory."""
+        """Waits for the elements of a block and returns them as a view of the pinned memory."""
         self.begin().wait()
         return np.frombuffer(self._pinned, block.dtype.storage, block.size, place)
 
@@ -130,26 +130,26 @@ class CudaMemory:
     # Allocation
 
     def held(self) -> str:
-        """What holds memory, the largest first."""
+        """Lists the memory in use by label, the largest first."""
         totals: Counter[str] = Counter()
         for allocation in list(self._live):
             totals[allocation.label] += allocation.nbytes
         return ", ".join(f"{in_bytes(nbytes)} of {label}" for label, nbytes in totals.most_common())
 
     def take(self, nbytes: int, label: str) -> Allocation:
-        """At least one byte of the GPU's memory."""
+        """Allocates `nbytes` of the GPU's memory, at least one byte."""
         with self.gpu.used(f"taking {in_bytes(nbytes)} for {label}", self.held):
             allocation = Allocation(self._pool.malloc(max(1, nbytes)), nbytes, label)
         self._live.add(allocation)
         return allocation
 
     def pinned(self, nbytes: int) -> Any:
-        """Memory of the host that the GPU copies from and to."""
+        """Allocates memory of the host that the GPU copies from and to."""
         with self.gpu.used(f"pinning {in_bytes(nbytes)} of the host's memory") as cuda:
             return cuda.alloc_pinned_memory(max(1, nbytes))
 
     def keep(self, event: Any, *objects: Any) -> None:
-        """Keep memory until an event; forgets what earlier events have released."""
+        """Keeps objects until an event; releases those whose events have passed."""
         self._kept.append((event, objects))
         while self._kept and self._kept[0][0].done:
             self._kept.popleft()
@@ -173,13 +173,13 @@ class CudaMemory:
         return transaction.array(place, block)
 
     def fetch(self, block: Block) -> None:
-        """Copy a block that does not change any more to the host before the next run, with others."""
-        if self._fetched is None or self._fetched.has_begun:  # a value among the others was read early
+        """Requests a copy to the host of a block that no longer changes; it begins before the next run, with others."""
+        if self._fetched is None or self._fetched.has_begun:  # one of its values was read early
             self._fetched = Transaction(self)
         block.arrival = self._add(self._fetched, block)
 
     def begin_fetching(self) -> None:
-        """Begin to copy what `fetch` was called for."""
+        """Begins to copy the blocks that `fetch` was called for."""
         fetched, self._fetched = self._fetched, None
         if fetched is not None:
             fetched.begin()
@@ -203,13 +203,13 @@ class CudaMemory:
     # Inside of `gpu.used`
 
     def mark(self, stream: Any) -> Any:
-        """An event after all that `stream` has been given."""
+        """Records an event after all current work of `stream`."""
         event = self.gpu.cuda.Event(disable_timing=True)
         event.record(stream)
         return event
 
     def move(self, kind: int, target: int, source: int, nbytes: int, stream: Any) -> None:
-        """Copy bytes, on a stream."""
+        """Copies bytes on a stream."""
         if nbytes:
             self.gpu.cuda.runtime.memcpyAsync(target, source, nbytes, kind, stream.ptr)
 

@@ -1,10 +1,10 @@
 """Compiled programs on a GPU: launches one by one, or a step as one CUDA graph.
 
 A step's graph is captured once and replayed with one launch, so its addresses are fixed: states and the arena stay
-where they are, inputs and results have a place each. A run of it is
+where they are, and each input and result has its place. A run consists of
 
-    copies    ▸ the batch, from pinned memory to a staging place, as soon as the previous batch has left that
-    compute   ▸ staging place to the inputs' place ▸ the graph ▸ the results' place to leased memory
+    copies    ▸ the batch, from pinned memory to a staging buffer, as soon as the previous batch has left it
+    compute   ▸ staging buffer to the inputs' places ▸ the graph ▸ the results' places to leased memory
     reading   ▸ results that the host reads, in one transaction that begins before the next step
 
 and waits for nothing: the next batch is copied while the graph runs.
@@ -29,7 +29,7 @@ from trainer.engine.targets.ptx.launch import Address, Launch
 from trainer.engine.targets.ptx.target import Lowered
 
 SLOTS = 2
-"""Pinned copies of a batch: one that is copied to the GPU and one that the host fills."""
+"""Number of pinned buffers for batches: one is copied to the GPU while the host fills the other."""
 
 
 class ProgramDevice(Protocol):
@@ -39,11 +39,11 @@ class ProgramDevice(Protocol):
     lock: RLock
 
     def arena(self, size: int) -> int:
-        """The address of the memory for values between launches: at least this large."""
+        """Returns the address of at least `size` bytes for values between launches."""
 
 
 class Program:
-    """Kernels on given buffers. `run_at` launches them one by one. `layouts` are those of the results."""
+    """Kernels on given buffers. `run_at` launches them one by one. `layouts` are the layouts of the results."""
 
     def __init__(
         self, device: ProgramDevice, lowered: Lowered, functions: Sequence[Any], inputs: Sequence[Node],
@@ -83,7 +83,7 @@ class Program:
         self._moves = -1
 
     def run_at(self, addresses: Sequence[int]) -> Run:
-        """Run on inputs that lie at these addresses of the GPU's memory."""
+        """Runs on inputs at these addresses of the GPU's memory."""
         memory = self.device.memory
         blocks = [memory.allocate(buffer.size, buffer.dtype) for buffer in self.results]
         with memory.gpu.used("running kernels"):
@@ -91,7 +91,7 @@ class Program:
         return self._run_of(blocks)
 
     def launch_at(self, inputs: Sequence[int], results: Sequence[int], stream: Any) -> None:
-        """Launch the kernels on a stream, with inputs and results at these addresses. Inside of `gpu.used`."""
+        """Launches the kernels on a stream, with inputs and results at these addresses; call inside `gpu.used`."""
         self._bind()
         for places, address in zip((*self._inputs, *self._results), (*inputs, *results), strict=True):
             _place(places, address)
@@ -111,7 +111,7 @@ class Program:
         return run
 
     def _bind(self) -> bool:
-        """Take the addresses of the arena, of states and of captured values; gives whether one has changed."""
+        """Updates the addresses of the arena, states and captured values; returns whether one has changed."""
         memory, changed = self.device.memory, False
         arena = self.device.arena(self.memory.size)
         if self._arena != arena:
@@ -129,7 +129,7 @@ class Program:
 
 
 class Step(Program):
-    """A traced step: its launches as one graph. `captures` counts how often it was captured."""
+    """A traced step: its launches as one graph. `captures` is the number of times it was captured."""
 
     captures = 0
 
@@ -155,7 +155,7 @@ class Step(Program):
         self._runs = 0
 
     def run(self, inputs: Sequence[Storage]) -> Run:
-        """Run on `inputs`, which are copied before this returns; waits for nothing that the last run needs."""
+        """Runs on `inputs`, which are copied before this returns; does not wait for the previous run."""
         with self.device.lock:
             return self._run(inputs)
 
@@ -204,7 +204,7 @@ class Step(Program):
         self._graph, self.captures = graph, self.captures + 1
 
     def _fill(self, storages: Sequence[Storage | None]) -> Any:
-        """Write the inputs that are on the host to pinned memory; gives it, or None where there are none."""
+        """Writes the inputs that are on the host to pinned memory; returns it, or None without such inputs."""
         if not any(storage is not None for storage in storages):
             return None
         memory, number = self.device.memory, self._runs % SLOTS
@@ -222,7 +222,7 @@ class Step(Program):
         return pinned
 
     def _send(self, cuda: Any, pinned: Any, places: Sequence[int]) -> None:
-        """Copy inputs from pinned memory to their places, by the staging place."""
+        """Copies inputs from pinned memory through the staging buffer to their places."""
         memory = self.device.memory
         parts = [(self._input_offsets[place], self._input_sizes[place]) for place in places]
         memory.copies.wait_event(self._staging_is_free)
@@ -240,7 +240,7 @@ class Step(Program):
 
 
 def _place(places: Sequence[tuple[np.ndarray, int]], address: int) -> bool:
-    """Enter an address in kernels' arguments; gives whether it is another one."""
+    """Writes an address to the arguments of kernels; returns whether it has changed."""
     changed = False
     for argument, offset in places:
         changed |= argument[0] != address + offset
@@ -249,7 +249,7 @@ def _place(places: Sequence[tuple[np.ndarray, int]], address: int) -> bool:
 
 
 def _offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where arrays of these sizes begin that lie one after the other, and the size of all."""
+    """Returns the offsets of arrays of these sizes, stored one after the other, and the total size."""
     offsets, total = [], 0
     for size in sizes:
         offsets.append(total)

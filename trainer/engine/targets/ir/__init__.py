@@ -1,1 +1,1 @@
-"""Writing LLVM IR, for any target: functions, bodies of kernels, mathematics, and how partial results combine."""
+"""Writes LLVM IR for any target: functions, kernel bodies, mathematics, and the combination of partial results."""

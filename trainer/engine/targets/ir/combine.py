@@ -1,7 +1,7 @@
-"""How two partial results of a reduction become one; the same code for lanes, blocks and both orientations.
+"""Combines partial results of a reduction; the same code serves lanes, blocks and both orientations.
 
-A partial result is a list of vectors: one of values, and for argmax and argmin also their int64
-positions. 16-bit floats accumulate in float32 and are rounded when they are stored.
+A partial result is a list of vectors: one of values, and for argmax and argmin also one of their int64 positions.
+16-bit floats accumulate in float32 and are rounded when they are stored.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _LAST_POSITION = 2**63 - 1
 
 @dataclass(frozen=True)
 class Accumulator:
-    """The running value of one output on some lanes: `operation` as in `spec.Reduction`, `dtype` of what is reduced.
+    """The running value of one output on some lanes: `operation` as in `spec.Reduction`, `dtype` of the elements.
 
-    Lanes are combined here only where there are LANES of them.
+    Only an accumulator of LANES lanes can fold its lanes.
     """
 
     operation: str
@@ -44,7 +44,7 @@ class Accumulator:
 
     @property
     def result(self) -> DType:
-        """The dtype of what `final` returns."""
+        """The dtype of the value that `final` returns."""
         return int64 if self.tracks_position else self.working
 
     @property
@@ -53,7 +53,7 @@ class Accumulator:
         return [compute_type(self.working, self.lanes), *([vector("i64", self.lanes)] if self.tracks_position else [])]
 
     def identity(self) -> list[str]:
-        """The partial result of no elements."""
+        """Returns the partial result of no elements."""
         dtype, greatest = self.working, self.operation in ("max", "argmax")
         if self.operation in ("sum", "prod"):
             value: float = 0 if self.operation == "sum" else 1
@@ -66,13 +66,13 @@ class Accumulator:
         return [constant(dtype, value), *([splat("i64", str(_LAST_POSITION))] if self.tracks_position else [])]
 
     def combine(self, writer: Writer, a: list[str], b: list[str]) -> list[str]:
-        """The partial result of both; for floats in this order."""
+        """Combines two partial results; for floats in this order."""
         if not self.tracks_position:
             return [combined(writer, _PAIRWISE[self.operation], self.working, a[0], b[0], self.lanes)]
         return self._chosen(writer, self._better(writer, a, b), b, a)
 
     def _better(self, writer: Writer, a: list[str], b: list[str]) -> str:
-        """Lanes where b's element goes before a's: NaN before all, then the extreme one, then the earlier one."""
+        """Lanes where b's element wins over a's: NaN wins, then the extreme value, then the earlier position."""
         kind, greatest = self.types[0], self.operation == "argmax"
         both, either = (functools.partial(self._logical, writer, name) for name in ("and", "or"))
         earlier = writer.value(f"icmp slt {vector('i64', self.lanes)} {b[1]}, {a[1]}")
@@ -89,12 +89,12 @@ class Accumulator:
         return either(either(beyond, both(same, earlier)), first_nan)
 
     def take(self, writer: Writer, partial: list[str], value: str, positions: str, mask: str | None) -> list[str]:
-        """`partial` with a new element on every lane of `mask`; `positions` are int64 lanes, "" where not tracked."""
+        """Adds a new element to `partial` on every lane of `mask`; `positions` are int64 lanes, "" if not tracked."""
         both = self.combine(writer, partial, self._taken(writer, value, positions))
         return both if mask is None else self._chosen(writer, mask, both, partial)
 
     def _taken(self, writer: Writer, value: str, positions: str) -> list[str]:
-        """The partial result of one element on every lane."""
+        """Returns the partial result of one element on every lane."""
         return [value, positions] if self.tracks_position else [value]
 
     def _chosen(self, writer: Writer, mask: str, new: list[str], old: list[str]) -> list[str]:
@@ -104,7 +104,7 @@ class Accumulator:
         ]
 
     def fold_lanes(self, writer: Writer, partial: list[str]) -> list[str]:
-        """Combine lanes (l, l+8), (l, l+4), (l, l+2), (l, l+1); lane 0 holds the result."""
+        """Combines lanes (l, l+8), (l, l+4), (l, l+2), (l, l+1); lane 0 holds the result."""
         distance = LANES // 2
         while distance:
             lanes = [(lane + distance) % LANES for lane in range(LANES)]
@@ -115,7 +115,7 @@ class Accumulator:
         return partial
 
     def fold_list(self, writer: Writer, partials: list[list[str]]) -> list[str]:
-        """As `fold_lanes`, of LANES partial results, lane by lane."""
+        """Combines LANES partial results lane by lane, in the order of `fold_lanes`."""
         distance = LANES // 2
         while distance:
             partials = [self.combine(writer, partials[lane], partials[lane + distance]) for lane in range(distance)]
@@ -130,16 +130,16 @@ class Accumulator:
         return writer.value(f"{name} {self._mask} {a}, {b}")
 
     def final(self, partial: list[str]) -> str:
-        """The output's value: the position, or the value itself."""
+        """Returns the output's value: the position, or the value itself."""
         return partial[-1]
 
 
 class Moments(Accumulator):
-    """Sums of d and d², where d is an element's distance from a pivot: enough for mean and deviations.
+    """Sums of d and d², where d is an element's distance from a pivot: they give the mean and the deviations.
 
     The pivot is the mean of the block's middle 16 elements, so little cancels in `deviations`, however far from zero
-    the mean is: (mean - pivot)² is at most n/16 of the variance of a block of n, n/256 where one element is an outlier.
-    The first 16 would often come near that: they are a picture's upper edge, which padding sets apart from the rest.
+    the mean is: (mean - pivot)² is at most n/16 of the variance of a block of n, n/256 if one element is an outlier.
+    The first 16 elements would often approach that: they are an image's upper edge, which padding makes different.
     """
 
     def __post_init__(self) -> None:
@@ -156,15 +156,15 @@ class Moments(Accumulator):
         return [constant(self.dtype, 0)] * 2
 
     def combine(self, writer: Writer, a: list[str], b: list[str]) -> list[str]:
-        """The sums of both."""
+        """Adds the sums of both."""
         return [writer.value(f"fadd {kind} {x}, {y}") for kind, x, y in zip(self.types, a, b, strict=True)]
 
     def _taken(self, writer: Writer, value: str, positions: str) -> list[str]:
-        """The partial result of one distance from the pivot on every lane."""
+        """Returns the partial result of one distance from the pivot on every lane."""
         return [value, writer.value(f"fmul {self.types[0]} {value}, {value}")]
 
     def result_of(self, writer: Writer, operation: str, partial: list[str], pivot: str, count: str) -> str:
-        """mean = pivot + s1 / n, or deviations = s2 - s1 · (s1 / n), held at 0 where rounding would go below."""
+        """Returns mean = pivot + s1 / n, or deviations = s2 - s1 · (s1 / n), at least 0 despite rounding."""
         kind = self.types[0]
         share = writer.value(f"fdiv {kind} {partial[0]}, {count}")
         if operation == "mean":

@@ -1,13 +1,13 @@
 """Renders the body of a kernel, a list of `spec.Instruction`, on vectors of a fixed number of virtual lanes.
 
 The body is always written for `LANES` lanes, whatever the dtype and the machine, and LLVM splits them; so no result
-depends on the width of the host's registers. A value in a body has the *compute* type of its dtype: bool is i1,
-bfloat16 and float16 are floats that have been rounded to them, complex numbers are the bits of
-both parts, the real one in the lower half, all others are themselves. `widen` and `narrow` convert
-from and to the *memory* type (bool i8, bfloat16 and float16 i16).
+depends on the width of the host's registers. A value in a body has the *compute* type of its dtype: bool is i1;
+bfloat16 and float16 are float, with values rounded to the dtype; complex numbers are integers that hold the bits of
+both parts, the real part in the lower half; all other dtypes keep their type. `widen` and `narrow` convert from and to
+the *memory* type (bool i8, bfloat16 and float16 i16).
 
-Conversions: float to integer truncates towards zero, saturates at the integer's range, and NaN gives 0; float to bool
-is "not equal to zero"; anything to bfloat16 or float16 goes through float32.
+Conversions: float to integer truncates toward zero, saturates at the integer's range, and NaN gives 0; float to bool
+is "not equal to zero"; any dtype is converted to bfloat16 or float16 through float32.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def compute_type(dtype: DType, lanes: int = LANES) -> str:
 
 
 def memory_type(dtype: DType, lanes: int = LANES) -> str:
-    """The LLVM vector type in which values of `dtype` lie in memory."""
+    """The LLVM vector type in which values of `dtype` are stored in memory."""
     return vector(MEMORY[dtype.name], lanes)
 
 
 def lanes_of(dtype: DType) -> int:
-    """Elements of a vector of 64 bytes: an accumulator of the contractions, on every host."""
+    """The number of elements of a 64-byte vector, which is an accumulator of the contractions on every host."""
     return 64 // dtype.itemsize
 
 
@@ -66,12 +66,12 @@ def constant(dtype: DType, value: float) -> str:
 
 
 def _half(value: float, dtype: DType) -> float:
-    """The number of a 16-bit `dtype` nearest to a Python number, through float32."""
+    """Rounds a Python number to a 16-bit `dtype`, through float32."""
     return float(half.rounded(np.asarray(to_float32(value), np.float32), dtype))
 
 
 def widen(writer: Writer, value: str, dtype: DType, lanes: int = LANES) -> str:
-    """From the memory type to the compute type."""
+    """Converts from the memory type to the compute type."""
     memory = memory_type(dtype, lanes)
     if dtype.name == "bool":
         return writer.value(f"icmp ne {memory} {value}, {splat('i8', '0')}")
@@ -86,7 +86,7 @@ def widen(writer: Writer, value: str, dtype: DType, lanes: int = LANES) -> str:
 
 
 def narrow(writer: Writer, value: str, dtype: DType, lanes: int = LANES) -> str:
-    """From the compute type to the memory type; a value of 16 bits has been rounded before."""
+    """Converts from the compute type to the memory type; 16-bit floats must be rounded already."""
     memory = memory_type(dtype, lanes)
     if dtype.name == "bool":
         return writer.value(f"zext {vector('i1', lanes)} {value} to {memory}")
@@ -102,14 +102,14 @@ def narrow(writer: Writer, value: str, dtype: DType, lanes: int = LANES) -> str:
 
 
 def round_to_half(writer: Writer, value: str, dtype: DType, lanes: int = LANES) -> str:
-    """Floats rounded to a `dtype` of 16 bits (F16C and every NEON have instructions for float16)."""
+    """Rounds floats to a 16-bit `dtype` (F16C and every NEON have instructions for float16)."""
     if dtype.name == "bfloat16":
         return round_to_bfloat16(writer, value, lanes)
     return widen(writer, narrow(writer, value, dtype, lanes), dtype, lanes)
 
 
 def round_to_bfloat16(writer: Writer, value: str, lanes: int = LANES) -> str:
-    """Floats rounded to the nearest bfloat16, ties to even; NaN stays NaN."""
+    """Rounds floats to the nearest bfloat16, ties to even; NaN stays NaN."""
     f = Floats(writer, "float", lanes)
     bits = f.to_bits(value)
     odd = f.integer_operation("and", f.integer_operation("lshr", bits, f.whole(16)), f.whole(1))
@@ -123,12 +123,12 @@ def round_to_bfloat16(writer: Writer, value: str, lanes: int = LANES) -> str:
 
 @dataclass
 class Step(Vectors):
-    """One instruction while it is rendered: operations on its arguments' type."""
+    """One instruction while it is rendered, with operations on the type of its arguments."""
 
     instruction: Instruction
     arguments: list[Instruction]
     values: list[str]
-    """The arguments' values."""
+    """The values of the arguments."""
 
     @property
     def dtype(self) -> DType:
@@ -144,7 +144,7 @@ class Step(Vectors):
         return Integers(self.writer, self.element, self.lanes, self.dtype.kind == "int")
 
     def emit(self, operation: str, *values: str) -> str:
-        """`operation` on `values`, or on the arguments."""
+        """Emits `operation` on `values`, or on the arguments if there are none."""
         return self.operation(operation, *(values or self.values))
 
     def constant(self, value: float) -> str:
@@ -203,7 +203,7 @@ def _rounding(intrinsic: str) -> Renderer:
 
 
 def _truth(s: Step, position: int) -> str:
-    """The argument as i1: not equal to zero."""
+    """Converts an argument to i1: not equal to zero."""
     dtype, value = s.arguments[position].dtype, s.values[position]
     if dtype.kind == "bool":
         return value
@@ -226,7 +226,7 @@ def _classify(predicate: str, limit: float, for_integer: bool) -> Renderer:
 
 
 def _extremum(greater: bool) -> Renderer:
-    """NaN wins; of equal operands (zeros of both signs) the first."""
+    """Maximum or minimum: NaN wins; the first of equal operands (zeros of both signs) wins."""
 
     def render(s: Step) -> str:
         a, b = s.values
@@ -246,7 +246,7 @@ def _extremum(greater: bool) -> Renderer:
 def _by_kind(
     for_float: Callable[[Floats, str, str], str], for_integer: Callable[[Integers, str, str], str]
 ) -> Renderer:
-    """Functions of two arguments that are written for floats and for integers."""
+    """A function of two arguments that is written for floats and for integers."""
 
     def render(s: Step) -> str:
         a, b = s.values
@@ -256,7 +256,7 @@ def _by_kind(
 
 
 def _shift(operation: str) -> Renderer:
-    """Shifts; a count outside the width shifts everything out (an arithmetic shift leaves the sign)."""
+    """A shift; a count outside the width shifts all bits out (an arithmetic shift leaves the sign)."""
 
     def render(s: Step) -> str:
         width = 8 * s.dtype.itemsize
@@ -271,7 +271,7 @@ def _shift(operation: str) -> Renderer:
 
 
 def _where(s: Step) -> str:
-    """Bits are chosen, as integers: of `a < b ? a : b` on floats LLVM makes a minimum, which flushes subnormals."""
+    """Selects bits as integers: LLVM turns `a < b ? a : b` on floats into a minimum, which flushes subnormals."""
     condition = _truth(s, 0)
     if not s.dtype.is_float:
         return s.select(condition, s.values[1], s.values[2])
@@ -281,7 +281,7 @@ def _where(s: Step) -> str:
 
 
 def cast(writer: Writer, value: str, source: DType, target: DType, lanes: int = LANES) -> str:
-    """Between compute types; rounds to `target` (to 16 bits as well)."""
+    """Converts between compute types; rounds to `target`, including 16-bit floats."""
     if source == target:
         return value
     start, end = compute_type(source, lanes), compute_type(target, lanes)
@@ -313,7 +313,7 @@ def _cast(s: Step) -> str:
 
 
 def _complex(s: Step) -> str:
-    """The bits of both parts side by side."""
+    """Packs the bits of both parts into one integer."""
     whole, half_bits = Integers(s.writer, COMPUTE[s.instruction.dtype.name], s.lanes, False), s.floats.bits
     real, imaginary = (
         s.writer.value(f"zext {half_bits} {s.floats.to_bits(value)} to {whole.type}") for value in s.values
@@ -324,14 +324,14 @@ def _complex(s: Step) -> str:
 
 
 def _part(s: Step, shift: int) -> str:
-    """The lower or the upper half of the bits."""
+    """Extracts the lower or the upper half of the bits."""
     bits = s.emit("lshr", s.values[0], s.constant(shift * 4 * s.dtype.itemsize)) if shift else s.values[0]
     f = Floats(s.writer, COMPUTE[s.instruction.dtype.name], s.lanes)
     return f.from_bits(s.writer.value(f"trunc {s.type} {bits} to {f.bits}"))
 
 
 def _nextafter(s: Step) -> str:
-    """One step in the order of floats as integers; from zero to the smallest number of b's sign."""
+    """Moves a by one step toward b in the order of the bits; zero moves to the smallest number of b's sign."""
     f, (a, b) = s.floats, s.values
     bits_a, bits_b = f.to_bits(a), f.to_bits(b)
     sign, rest = f.whole(-(1 << 8 * s.dtype.itemsize - 1)), f.whole((1 << 8 * s.dtype.itemsize - 1) - 1)
@@ -431,11 +431,11 @@ _EXACT_IN_16_BITS = frozenset(
 def render_body(
     writer: Writer, instructions: Sequence[Instruction], operand_values: Sequence[str], lanes: int = LANES
 ) -> list[str]:
-    """Write `instructions` and return the value of each, in its dtype's compute type.
+    """Writes `instructions` and returns the value of each, in its dtype's compute type.
 
-    `operand_values[i]` is what the instruction ("load", (i,)) stands for: a vector of the compute type of its dtype.
-    No instruction traps or touches memory, so lanes behind a mask may hold anything. Raises `ValueError` for an
-    operation that is not in the table.
+    `operand_values[i]` is the value of the instruction ("load", (i,)): a vector of the compute type of its dtype.
+    No instruction traps or touches memory, so masked lanes may hold any value. Raises `ValueError` for an operation
+    that is not in the table.
     """
     values: list[str] = []
     for instruction in instructions:
@@ -457,7 +457,7 @@ def render_body(
 
 
 def combined(writer: Writer, operation: str, dtype: DType, a: str, b: str, lanes: int = LANES) -> str:
-    """One element-wise operation on two values of `dtype`."""
+    """Writes one element-wise operation on two values of `dtype` and returns its result."""
     body = [
         Instruction("load", (), dtype, (0,)),
         Instruction("load", (), dtype, (1,)),

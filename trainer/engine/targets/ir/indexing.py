@@ -1,8 +1,8 @@
-"""Reading and combining at computed positions: gather, take_along and their transposes as one loop nest.
+"""Reads and combines elements at computed positions: gather, take_along and their transposes as one loop nest.
 
-It runs over the space of the *dense* array (the output of a gather, the updates of a scatter), in which an index array
-says where along one axis of the *table* an element lies. An index outside the axis is clamped when reading and dropped
-when combining, so no index touches memory outside the table.
+It runs over the space of the *dense* array (the output of a gather, the updates of a scatter). For each element, an
+index array gives its position along one axis of the *table*. An index outside the axis is clamped when reading and
+dropped when combining, so no index touches memory outside the table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMBINING = {"scatter_add": "add", "scatter_prod": "multiply", "scatter_max": "m
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """One such loop nest. `sizes` is the dense array's shape; all strides are in elements, along its dimensions.
+    """One indexing loop nest. `sizes` is the dense array's shape; all strides are in elements, along its dimensions.
 
     `table_strides` are 0 along dimensions that select a position on the axis (those of gather's indices, or the axis of
     take_along). A scatter clears the table first.
@@ -42,7 +42,7 @@ class Indexing:
 
     @classmethod
     def of(cls, work: Work) -> Self:
-        """The loop nest of an item, whose operands are read and written as they lie."""
+        """Returns the loop nest of an item, whose operands are read and written with their strides."""
         (values, indices), target, name = work.reads, work.writes[0], work.spec.operation.name
         scatters, along = name.startswith("scatter"), name.endswith("along")
         table, dense = (target, values) if scatters else (values, target)
@@ -58,7 +58,7 @@ class Indexing:
         dtype: DType, index_dtype: DType, *,
         table_strides: Sequence[int], index_strides: Sequence[int], dense_strides: Sequence[int],
     ) -> Self:  # fmt: skip
-        """dense = table.take(indices, axis), of shape table[:axis] + indices + table[axis+1:]; or, `along` the axis,
+        """dense = table.take(indices, axis), of shape table[:axis] + indices + table[axis+1:]; or, with `along`,
         numpy.take_along_axis(table, indices, axis), of the indices' shape. The transpose of either combines the dense
         array with a cleared table, in row-major order of the indices.
         """
@@ -74,7 +74,7 @@ class Indexing:
 
     @property
     def combining(self) -> tuple[int, ...]:
-        """The dimensions along which the elements of a scatter may meet at one place of the table."""
+        """The dimensions along which several elements of a scatter may be combined at one position of the table."""
         if self.operation == "gather":
             return ()
         return tuple(axis for axis, size in enumerate(self.sizes) if self.table_strides[axis] == 0 and size != 1)

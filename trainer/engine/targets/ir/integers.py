@@ -6,7 +6,7 @@ from trainer.engine.targets.ir.vectors import Integers
 from trainer.engine.targets.ir.writer import Writer, vector
 
 _SMALLEST = {"i8": -(2**7), "i16": -(2**15), "i32": -(2**31), "i64": -(2**63)}
-_EXACT_FLOAT = {"i8": "float", "i16": "float", "i32": "double"}  # holds every quotient's whole part exactly
+_EXACT_FLOAT = {"i8": "float", "i16": "float", "i32": "double"}  # holds the integer part of every quotient exactly
 _PHILOX_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _PHILOX_WEYL = (0x9E3779B9, 0xBB67AE85)
 _PHILOX_ROUNDS = 10
@@ -30,7 +30,7 @@ def remainder(v: Integers, a: str, b: str) -> str:
 
 
 def _divide(v: Integers, a: str, b: str) -> tuple[str, str, str]:
-    """(truncated quotient, its remainder, divisor made safe: 1 where it would trap)."""
+    """Returns (truncated quotient, its remainder, safe divisor: 1 where the division would trap)."""
     writer = v.writer
     unsafe = v.operation("icmp eq", b, v.constant(0))
     if v.signed:
@@ -39,7 +39,7 @@ def _divide(v: Integers, a: str, b: str) -> tuple[str, str, str]:
         unsafe = v.logical("or", unsafe, v.logical("and", minus_one, smallest))
     safe = v.select(unsafe, v.constant(1), b)
     prefix = "s" if v.signed else "u"
-    if v.element in _EXACT_FLOAT:  # vectors have no integer division, but a wider float's is exact enough
+    if v.element in _EXACT_FLOAT:  # vectors have no integer division, but division in a wider float is exact enough
         wide = vector(_EXACT_FLOAT[v.element], v.lanes)
         dividend, divisor = (writer.value(f"{prefix}itofp {v.type} {value} to {wide}") for value in (a, safe))
         exact = writer.value(f"fdiv {wide} {dividend}, {divisor}")
@@ -50,7 +50,7 @@ def _divide(v: Integers, a: str, b: str) -> tuple[str, str, str]:
 
 
 def _signs_differ(v: Integers, rest: str, divisor: str) -> str:
-    """Lanes whose remainder is not 0 and has another sign than the divisor: there the floor is one lower."""
+    """Lanes whose remainder is not 0 and differs in sign from the divisor: the floor is one lower in them."""
     crossed = v.operation("icmp slt", v.operation("xor", rest, divisor), v.constant(0))
     return v.logical("and", v.operation("icmp ne", rest, v.constant(0)), crossed)
 
@@ -62,12 +62,12 @@ def _zero_where_zero(v: Integers, b: str, value: str) -> str:
 def random_bits(
     writer: Writer, lanes: int, key: tuple[str, str], index: str, counter: tuple[str, str], word: int
 ) -> str:
-    """One of `random_words`."""
+    """Returns item `word` of `random_words`."""
     return random_words(writer, lanes, key, index, counter)[word]
 
 
 def random_words(writer: Writer, lanes: int, key: tuple[str, str], index: str, counter: tuple[str, str]) -> list[str]:
-    """The four output words of Philox 4x32-10 at (index low, index high, counter), as i32 lanes.
+    """Returns the four output words of Philox 4x32-10 at (index low, index high, counter), as i32 lanes.
 
     J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011). `index` is i64 lanes, the rest i32 lanes.
     """
@@ -89,9 +89,9 @@ def random_words(writer: Writer, lanes: int, key: tuple[str, str], index: str, c
 
 
 def _multiply_wide(narrow: Integers, value: str, multiplier: int) -> tuple[str, str]:
-    """(high, low) halves of the 64-bit products of i32 lanes and a constant.
+    """Returns the (high, low) halves of the 64-bit products of i32 lanes and a constant.
 
-    Of an even number of lanes, even and odd ones are multiplied in place, as 64-bit lanes.
+    If the number of lanes is even, even and odd lanes are multiplied in place, as 64-bit lanes.
     """
     if narrow.lanes % 2:
         whole = Integers(narrow.writer, "i64", narrow.lanes, signed=False)

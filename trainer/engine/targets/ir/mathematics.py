@@ -1,9 +1,9 @@
 """Exponentials, logarithms and related functions on vectors, from polynomials: a kernel calls no mathematics library.
 
 Each function takes `Floats` (which emits) and value names, and returns a value name. Infinities, NaN, signed zero and
-overflow follow C99's annex F. The coefficients are minimax fits (Remez, 60 digits) over the reduced range; the largest
-error found over a dense sweep of all exponents, in units in the last place of the result, is listed for each name in
-`MAXIMUM_ULP`, which the tests verify.
+overflow follow C99's annex F. The coefficients are minimax fits (Remez, 60 digits) over the reduced range.
+`MAXIMUM_ULP` lists for each function the largest error found in a dense sweep of all exponents, in units in the last
+place of the result; the tests verify it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SQRT_HALF_BITS = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCD}
 _ONE_BITS = {"float": 0x3F800000, "double": 0x3FF0000000000000}
 _EXP_RANGE = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
 _SMALLEST_EXPONENT = {"float": -87.336, "double": -708.396}
-"""Below it e**x is subnormal."""
+"""Below this x, e**x is subnormal."""
 _EXPM1_LOW = {"float": -18.0, "double": -40.0}
 _SMALLEST_NORMAL = {"float": 2.0**-126, "double": 2.0**-1022}
 
@@ -58,7 +58,7 @@ _LOG = {
     ),
 }  # fmt: skip
 # erf(c + d) in d for the sixteen c = 0, 1/4, ... and |d| <= 1/8 (least squares in units of the result, each coefficient
-# rounded before the next was fitted); at c = 0 less d itself. The last piece reaches 1 at _ERF_LIMIT.
+# rounded before the next was fitted); at c = 0 without d itself. The last piece reaches 1 at _ERF_LIMIT.
 _ERF_PIECES = (
     (0.111142114, 0.0809914768, 0.010534321, -0.0524892434, -0.0686337203, -0.0470736697, -0.014991032, 0.00644455664,
      0.0130051579, 0.0106403967, 0.00613094633, 0.00277341274, 0.00102722272, 0.000318467326, 8.3716368e-05,
@@ -95,13 +95,13 @@ _ERF_LARGE_LOGARITHM = (
 _ERF_BEND = 1.0
 _ERF_LIMIT = {"float": 3.875 - 2.0**-22, "double": 6.0}
 _TANH_LIMIT = {"float": 20.0, "double": 40.0}
-"""Of twice the argument: beyond it tanh rounds to 1."""
+"""Limit of twice the argument, above which tanh rounds to 1."""
 _LOGISTIC_HIGH = {"float": 20.0, "double": 40.0}
-"""Beyond it logistic rounds to 1."""
+"""Limit of the argument, above which logistic rounds to 1."""
 
 
 def round_to_integer(f: Floats, x: str, factor: float) -> tuple[str, str]:
-    """round(x * factor) as a float and as an integer, by adding 1.5 * 2**mantissa; |x * factor| < 2**(mantissa - 2)."""
+    """Rounds x * factor to a float and an integer, by adding 1.5 * 2**mantissa; |x * factor| < 2**(mantissa - 2)."""
     magic = 1.5 * 2.0**f.mantissa
     shifted = f.fma(x, f.constant(factor), f.constant(magic))
     nearest = f.subtract(shifted, f.constant(magic))
@@ -109,13 +109,13 @@ def round_to_integer(f: Floats, x: str, factor: float) -> tuple[str, str]:
 
 
 def small_integer_to_float(f: Floats, k: str) -> str:
-    """An integer vector with |k| < 2**(mantissa - 2) as floats; the conversion AVX2 lacks for 64 bits."""
+    """Converts an integer vector with |k| < 2**(mantissa - 2) to floats; AVX2 lacks this conversion for 64 bits."""
     magic = f.constant(1.5 * 2.0**f.mantissa)
     return f.subtract(f.from_bits(f.integer_operation("add", k, f.to_bits(magic))), magic)
 
 
 def _clamp(f: Floats, x: str, low: float | None, high: float | None) -> str:
-    """x within [low, high]; NaN stays."""
+    """Clamps x to [low, high]; NaN stays."""
     if low is not None:
         x = f.select(f.compare("olt", x, f.constant(low)), f.constant(low), x)
     if high is not None:
@@ -124,12 +124,12 @@ def _clamp(f: Floats, x: str, low: float | None, high: float | None) -> str:
 
 
 def _biased(f: Floats, offset: int = 0) -> str:
-    """What added to n leaves n + offset, with an exponent's bias, in the lowest bits; n + offset: a normal exponent."""
+    """The constant that, added to n, leaves n + offset, a normal exponent, plus the bias in the lowest bits."""
     return f.constant(1.5 * 2.0**f.mantissa + f.bias + offset)
 
 
 def _reduced_expm1(f: Floats, x: str, biased: str, tail: str | None = None) -> tuple[str, str]:
-    """(e**r - 1, 2**(n + offset)) with x + tail = n ln 2 + r, |r| <= ln(2) / 2, and `biased` for that offset."""
+    """Returns (e**r - 1, 2**(n + offset)) for x + tail = n ln 2 + r, |r| <= ln(2) / 2, and the `biased` of offset."""
     shifted = f.fma(x, f.constant(_LOG2_E), biased)
     scale = f.from_bits(f.integer_operation("shl", f.to_bits(shifted), f.whole(f.mantissa)))
     high, low = LN2[f.element]
@@ -141,14 +141,14 @@ def _reduced_expm1(f: Floats, x: str, biased: str, tail: str | None = None) -> t
     square, series = f.multiply(r, r), f.horner(r, _EXP[f.element])
     if f.element == "float" or tail is not None:
         return f.fma(square, series, r), scale
-    lost = f.fma(minus, f.constant(low), f.subtract(head, r))  # what r was rounded by, which n = 1 doubles
+    lost = f.fma(minus, f.constant(low), f.subtract(head, r))  # the rounding error of r, which n = 1 doubles
     return f.add(r, f.fma(square, series, lost)), scale
 
 
 def exp(f: Floats, x: str, tail: str | None = None) -> str:
     """e**(x + tail), with |tail| far below one; rounds to subnormal results, then 0.
 
-    The powers of two reach further than the normal exponents, so a part of them is multiplied by at the end.
+    The powers of two exceed the range of normal exponents, so a part of the power is multiplied at the end.
     """
     negative, kept = f.compare("olt", x, f.constant(0.0)), _kept_back(f)
     biased = f.select(negative, _biased(f, kept), _biased(f, -kept))
@@ -158,9 +158,9 @@ def exp(f: Floats, x: str, tail: str | None = None) -> str:
 
 
 def exp_of_difference(f: Floats, x: str) -> str:
-    """e**x for x below 88 (float64: 709), as differences from a maximum are; 0 where that is subnormal.
+    """e**x for x below 88 (float64: 709), such as differences from a maximum; 0 where the result is subnormal.
 
-    The bits are those of `exp`, for two thirds of its instructions.
+    The bits are equal to those of `exp`, for two thirds of its instructions.
     """
     reduced, scale = _reduced_expm1(f, x, _biased(f))
     is_subnormal = f.compare("olt", x, f.constant(_SMALLEST_EXPONENT[f.element]))
@@ -182,7 +182,7 @@ def expm1(f: Floats, x: str) -> str:
 
 
 def split_exponent(f: Floats, x: str) -> tuple[str, str]:
-    """(k, m) with x = 2**k m and sqrt(1/2) <= m < sqrt(2), for x > 0; subnormal x as well."""
+    """Returns (k, m) with x = 2**k m and sqrt(1/2) <= m < sqrt(2), for x > 0, including subnormal x."""
     tiny = f.compare("olt", x, f.constant(_SMALLEST_NORMAL[f.element]))
     shift = f.mantissa + 2
     bits = f.to_bits(f.select(tiny, f.multiply(x, f.constant(2.0**shift)), x))
@@ -240,28 +240,28 @@ def log1p(f: Floats, x: str) -> str:
 
 
 def _log_special(f: Floats, x: str, result: str, pole: str) -> str:
-    """Replaces the lanes where x is infinite, at the pole (-inf), or below it or NaN (NaN)."""
+    """Replaces lanes of special x: infinity (inf), the pole (-inf), below the pole or NaN (NaN)."""
     result = f.select(f.compare("oeq", x, f.constant(float("inf"))), x, result)
     result = f.select(f.compare("oeq", x, f.constant(float(pole))), f.constant(float("-inf")), result)
     return f.select(f.compare("ult", x, f.constant(float(pole))), f.constant(float("nan")), result)
 
 
 def tanh(f: Floats, x: str) -> str:
-    """t / (2 + t) with t = expm1(2 |x|), and the sign of x: where t is large, its error hardly counts."""
+    """t / (2 + t) with t = expm1(2 |x|) and the sign of x: the error of a large t hardly affects the result."""
     one = f.constant(1.0)
     doubled = f.multiply(f.unary("fabs", x), f.constant(2.0))
     reduced, scale = _reduced_expm1(f, _clamp(f, doubled, None, _TANH_LIMIT[f.element]), _biased(f, -1))
-    half = f.fma(scale, reduced, f.subtract(scale, f.constant(0.5)))  # of t
+    half = f.fma(scale, reduced, f.subtract(scale, f.constant(0.5)))  # half of t
     total = f.add(half, one)
     lost = f.select(f.compare("olt", half, one), f.subtract(half, f.subtract(total, one)), f.constant(0.0))
     return f.copysign(_corrected(f, f.divide(half, total), lost), x)
 
 
 def logistic(f: Floats, x: str) -> str:
-    """1 / (1 + e**-x), above and below the bar times a power of two, so that e**-x can't overflow.
+    """1 / (1 + e**-x), with numerator and denominator times a power of two so that e**-x can't overflow.
 
-    e**-x is 2**n (1 + r), so the divisor is 1 + 2**n, which is exact while both count, plus 2**n r: it is rounded once
-    and needs no correction. Only 1 + 2**n with one bit too many loses its 1, which r then takes.
+    e**-x is 2**n (1 + r), so the denominator is 1 + 2**n, which is exact while both terms matter, plus 2**n r: it is
+    rounded once and needs no correction. Only if 1 + 2**n has one bit too many, it loses its 1, which r then includes.
     """
     kept, lost = _kept_back(f), f.mantissa + 1
     clamped = _clamp(f, x, _EXP_RANGE[f.element][0], _LOGISTIC_HIGH[f.element])
@@ -273,22 +273,22 @@ def logistic(f: Floats, x: str) -> str:
 
 
 def _corrected(f: Floats, quotient: str, lost: str) -> str:
-    """t / (1 + t) where 1 + t lost `lost` by rounding, so that its reciprocal is 1 - quotient."""
+    """Corrects t / (1 + t) if rounding 1 + t lost `lost`; the reciprocal of 1 + t is 1 - quotient."""
     return f.fma(f.negate(quotient), f.fma(f.negate(lost), quotient, lost), quotient)
 
 
 def erf(f: Floats, x: str) -> str:
     """The error function.
 
-    float32: a polynomial around the nearest quarter, whose coefficients are looked up. Two polynomials to choose from
-    take more arithmetic than a gelu that runs at the memory's speed has time for.
-    float64: a polynomial below 1, above it 1 - erfc, as the exponential of one.
+    float32: a polynomial around the nearest quarter, with coefficients from a table. Selecting between two
+    polynomials takes more arithmetic than a memory-bound gelu has time for.
+    float64: a polynomial below 1; above it 1 - erfc, with erfc as the exponential of a polynomial.
     """
     t = f.unary("fabs", x)
     clamped = _clamp(f, t, None, _ERF_LIMIT[f.element])
     if f.element == "float":
         quarters = f.constant(1.5 * 2.0 ** (f.mantissa - 2))
-        shifted = f.add(clamped, quarters)  # ends in the number of quarters
+        shifted = f.add(clamped, quarters)  # its lowest bits are the number of quarters
         d = f.subtract(clamped, f.subtract(shifted, quarters))
         *slopes, values = (f.lookup(table, f.to_bits(shifted)) for table in _ERF_PIECES)
         slope = slopes[0]

@@ -1,6 +1,7 @@
 """x**y for floats, and integer powers by squaring.
 
-float32 goes through float64, which leaves half a unit; float64 carries the logarithm as a sum of two doubles.
+float32 is computed in float64, with an error of half a unit in the last place; float64 represents the logarithm as a
+sum of two doubles.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _double(f: Floats, size: str, y: str) -> str:
 
 
 def _two_sum(f: Floats, a: str, b: str) -> tuple[str, str]:
-    """a + b as a rounded sum and its error, for |a| >= |b| or a = 0."""
+    """Returns a + b as a rounded sum and its error, for |a| >= |b| or a = 0."""
     total = f.add(a, b)
     return total, f.subtract(b, f.subtract(total, a))
 
@@ -63,7 +64,7 @@ def _two_product(f: Floats, a: str, b: str) -> tuple[str, str]:
 
 
 def _precise_log(f: Floats, x: str) -> tuple[str, str]:
-    """log(x) as a sum of two, about 2**-66 relative; (-inf, 0) at 0 and (inf, 0) at infinity."""
+    """Returns log(x) as a sum of two, relative error about 2**-66; (-inf, 0) at 0 and (inf, 0) at infinity."""
     k, mantissa = split_exponent(f, x)
     one = f.constant(1.0)
     fraction = f.subtract(mantissa, one)
@@ -99,7 +100,7 @@ def _precise_log(f: Floats, x: str) -> tuple[str, str]:
 
 
 def integer_power(v: Integers, x: str, y: str) -> str:
-    """x**y modulo the width by squaring; a negative exponent gives 0, or +-1 where |x| = 1."""
+    """x**y modulo 2**width, by squaring; a negative exponent gives 0, or +-1 where |x| = 1."""
     kind, one, zero = v.type, v.constant(1), v.constant(0)
 
     def build(inner: Writer) -> None:
@@ -121,7 +122,7 @@ def integer_power(v: Integers, x: str, y: str) -> str:
     if not v.signed:
         return v.writer.call(kind, name, (kind, x), (kind, y))
     negative = v.operation("icmp slt", y, zero)
-    # for |x| = 1 the reciprocal is x itself, so only the parity of y counts; other x have none
+    # for |x| = 1 the reciprocal is x itself, so only the parity of y matters; other x have no integer reciprocal
     exponent = v.select(negative, v.operation("and", y, one), y)
     result = v.writer.call(kind, name, (kind, x), (kind, exponent))
     is_unit = v.logical("or", v.operation("icmp eq", x, one), v.operation("icmp eq", x, v.constant(-1)))

@@ -1,7 +1,7 @@
-"""Exact remainders and floored quotients of floats, step for step as NumPy's divmod, so that they agree bit for bit.
+"""Exact remainders and floored quotients of floats, with the steps of NumPy's divmod, so that they agree bit for bit.
 
 The remainder of a large quotient takes several divisions, each of which removes as many bits as the mantissa has;
-so it is a helper function with a loop that most vectors leave after one turn.
+so it is a helper function with a loop, which most vectors leave after one iteration.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def floor_divide(f: Floats, a: str, b: str) -> str:
 
 
 def _crossed(f: Floats, truncated: str, b: str) -> str:
-    """Lanes whose truncated remainder is not 0 and has another sign than b."""
+    """Lanes whose truncated remainder is not 0 and differs in sign from b."""
     zero = f.constant(0.0)
     differs = f.logical("xor", f.compare("olt", truncated, zero), f.compare("olt", b, zero))
     return f.logical("and", f.compare("one", truncated, zero), differs)
 
 
 def _truncated_remainder(f: Floats, a: str, b: str) -> str:
-    """C's fmod: exact, with a's sign. float32 goes through float64, where its quotients can't overflow."""
+    """C's fmod: exact, with a's sign. float32 is computed in float64, where its quotients can't overflow."""
     wide = vector("double", f.lanes)
     parameters = [(wide, "%a"), (wide, "%b")]
     name = f"truncated_remainder_{f.lanes}"
@@ -53,7 +53,7 @@ def _truncated_remainder(f: Floats, a: str, b: str) -> str:
 
 
 def _write_loop(writer: Writer, lanes: int) -> None:
-    """Subtracts whole multiples of |b|: rest - trunc(rest / |b|) |b| is exact, however the quotient was rounded."""
+    """Subtracts integer multiples of |b|: rest - trunc(rest / |b|) |b| is exact for any rounding of the quotient."""
     f = Floats(writer, "double", lanes)
     start, divisor = f.unary("fabs", "%a"), f.unary("fabs", "%b")
     far = f.multiply(divisor, f.constant(2.0**1023))

@@ -1,6 +1,6 @@
-"""Sort keys: unsigned integers that are in the order in which the elements come, made of their bits alone.
+"""Sort keys: unsigned integers in the order of the elements, computed from the bits of the elements.
 
-No arithmetic on floats is involved, so subnormal numbers are told apart where arithmetic flushes them.
+No float arithmetic is involved, so subnormal numbers are distinguished even where arithmetic flushes them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from trainer.engine.targets.ir.vectors import splat
 from trainer.engine.targets.ir.writer import Writer, vector
 
 _FLOAT_FORMATS = {"float64": (64, 52), "float32": (32, 23), "bfloat16": (16, 7), "float16": (16, 10)}
-"""Bits in all and of the fraction."""
+"""The total number of bits, and the number of fraction bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of elements of `dtype`. NaN is greater than any number; zeros of both signs are equal, unless they are
-    `signed_zeros`: then -0 is less than 0, and a key stands for one element (all NaN are one).
+    """The keys of elements of `dtype`. NaN is greater than any number; zeros of both signs are equal, except with
+    `signed_zeros`: then -0 is less than 0, and a key represents one element (all NaN are one).
     """
 
     dtype: DType
@@ -36,7 +36,7 @@ class Keys:
         return f"i{self.width}"
 
     def encode(self, writer: Writer, bits: str, lanes: int = 1) -> str:
-        """The key of an element's bits, or the keys of a vector of them."""
+        """Returns the key for the bits of an element, or the keys for a vector of them."""
         step = _Step(writer, self.element, lanes)
         if self.dtype.is_float:
             width, fraction = _FLOAT_FORMATS[self.dtype.name]
@@ -45,14 +45,14 @@ class Keys:
             bits = step.select("ugt", size, greatest >> fraction << fraction, greatest, bits)
             if not self.signed_zeros:
                 bits = step.select("eq", size, 0, 0, bits)
-            is_negative = step("ashr", bits, self.width - 1)  # all ones or none
+            is_negative = step("ashr", bits, self.width - 1)  # all ones or all zeros
             bits = step("xor", bits, step("or", is_negative, self._top))
         elif self.dtype.kind == "int":
             bits = step("xor", bits, self._top)
         return step("xor", bits, -1) if self.descending else bits
 
     def decode(self, writer: Writer, key: str, lanes: int = 1) -> str:
-        """The bits of the element that a key stands for."""
+        """Returns the bits of the element that a key represents."""
         step = _Step(writer, self.element, lanes)
         if self.descending:
             key = step("xor", key, -1)
@@ -68,7 +68,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Instructions on an integer, or on vectors of `lanes`; Python's integers are constants."""
+    """Writes instructions on an integer, or on vectors of `lanes`; Python integers are constants."""
 
     writer: Writer
     element: str

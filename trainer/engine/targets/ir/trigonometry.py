@@ -1,4 +1,4 @@
-"""Sine and cosine over the whole range: Cody-Waite reduction, and Payne-Hanek for arguments it can't reduce.
+"""Sine and cosine over the whole range: Cody-Waite reduction, and Payne-Hanek for arguments too large for it.
 
 The reduction is a helper function of the module, since its rare path loops over lanes.
 """
@@ -17,7 +17,7 @@ _HALF_PI = {
     "float": (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
     "double": (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
 }
-_DIRECT_LIMIT = {"float": 2.0**17, "double": 2.0**20}  # above, the three terms leave too few bits
+_DIRECT_LIMIT = {"float": 2.0**17, "double": 2.0**20}  # above it, the three terms leave too few bits
 
 # (sin(r) / r - 1) / r**2 and (cos(r) - 1 + r**2 / 2) / r**4 in r**2, for |r| <= pi / 4
 _SINE = {
@@ -44,8 +44,8 @@ _TWO_OVER_PI_BITS = (
 )  # fmt: skip
 
 
-# (atan(r) / r - 1) / r**2 in r**2, for |r| <= tan(pi / 8): a polynomial (Chebyshev nodes), and for float64 a quotient
-# of two (Moshier, Cephes 2.8)
+# (atan(r) / r - 1) / r**2 in r**2, for |r| <= tan(pi / 8): for float32 a polynomial (Chebyshev nodes), for float64 a
+# quotient of two polynomials (Moshier, Cephes 2.8)
 _ARCTANGENT = (
     -0.0645730197429657, 0.1074567586183548, -0.14264175295829773, 0.1999954879283905, -0.3333333134651184,
 )  # fmt: skip
@@ -63,7 +63,7 @@ _TAN_PI_8 = 0.41421356237309503
 def atan2(f: Floats, y: str, x: str) -> str:
     """The angle of (x, y) in radians, with C99's values at zeros and infinities.
 
-    The smaller of |x| and |y| divided by the larger is in [0, 1]; above tan(pi / 8) what is left after pi / 4 is taken.
+    The smaller of |x| and |y| divided by the larger is in [0, 1]; above tan(pi / 8), the angle is reduced by pi / 4.
     """
     zero, one = f.constant(0.0), f.constant(1.0)
     half_pi, low = _HALF_PI[f.element][:2]
@@ -73,7 +73,7 @@ def atan2(f: Floats, y: str, x: str) -> str:
     ratio = f.select(f.compare("oeq", large, small), one, f.divide(small, large))  # both may be infinite
     ratio = f.select(f.compare("oeq", large, zero), zero, ratio)
     lost = f.divide(f.fma(f.negate(ratio), large, small), f.multiply(large, f.fma(ratio, ratio, one)))
-    lost = f.select(f.compare("ord", lost, lost), lost, zero)  # by the quotient's rounding; NaN at zeros and infinities
+    lost = f.select(f.compare("ord", lost, lost), lost, zero)  # to the quotient's rounding; NaN at zeros and infinities
     is_high = f.compare("ogt", ratio, f.constant(_TAN_PI_8))
     turned = f.divide(f.subtract(ratio, one), f.add(ratio, one))
     r = f.select(is_high, turned, ratio)
@@ -83,7 +83,7 @@ def atan2(f: Floats, y: str, x: str) -> str:
     else:
         tail = f.divide(f.horner(z, _ARCTANGENT_ABOVE), f.horner(z, _ARCTANGENT_BELOW))
     tail = f.fma(f.multiply(z, tail), r, lost)
-    # what is taken in the end, pi / 4, pi / 2 or pi, less or more: k pi / 4 + s (r + tail)
+    # undo the reductions by pi / 4, pi / 2 and pi: the angle is k pi / 4 + s (r + tail)
     is_left = f.writer.value(f"icmp slt {f.bits} {f.to_bits(x)}, zeroinitializer")
     steps = f.select(is_high, one, zero)
     steps = f.select(is_steep, f.subtract(f.constant(2.0), steps), steps)
@@ -133,7 +133,7 @@ def _bit(f: Floats, value: str, bit: int) -> str:
 
 
 def _reduce(f: Floats, x: str) -> tuple[str, str, str]:
-    """(high, low, quadrant): x = quadrant * pi / 2 + high + low, |high| <= pi / 4 and a little."""
+    """Returns (high, low, quadrant): x = quadrant * pi / 2 + high + low, with |high| at most slightly above pi / 4."""
     result = f"{{ {f.type}, {f.type}, {f.bits} }}"
 
     def build(writer: Writer) -> None:
@@ -202,7 +202,7 @@ def _write_reduction(f: Floats, result: str) -> None:
 
 
 def _huge_reduction(f: Floats, x: str) -> tuple[str, str, str]:
-    """(high, low, quadrant) of one element."""
+    """Returns (high, low, quadrant) of one element."""
     writer = f.writer
     wide = writer.value(f"fpext float {x} to double") if f.element == "float" else x
     scalar = "{ double, double, i64 }"
@@ -229,7 +229,7 @@ def _return(writer: Writer, result: str, kinds: Sequence[str], values: Sequence[
 
 
 def _write_payne_hanek(writer: Writer) -> None:
-    """x * 2/pi modulo 4 in fixed point with 190 bits behind the point, for finite |x| >= 2**17.
+    """Writes the reduction for finite |x| >= 2**17: x * 2/pi modulo 4 in fixed point with 190 fractional bits.
 
     M. Payne and R. Hanek, Radian reduction for trigonometric functions, SIGNUM Newsletter 18 (1983).
     """
@@ -240,8 +240,8 @@ def _write_payne_hanek(writer: Writer) -> None:
     exponent = v(f"and i64 {v(f'lshr i64 {bits}, 52')}, 2047")
     fraction = v(f"and i64 {bits}, {(1 << 52) - 1}")
     mantissa = v(f"or i64 {fraction}, {1 << 52}")
-    # x = mantissa * 2**(exponent - 1075); the first digit of 2/pi that counts has weight 2**1 after scaling, one
-    # word of zeros precedes the digits
+    # x = mantissa * 2**(exponent - 1075); the first relevant digit of 2/pi has weight 2**1 after scaling; one word of
+    # zeros precedes the digits
     position = v(f"sub i64 {exponent}, {1075 + 2 - 64}")
     first = v(f"lshr i64 {position}, 6")
     offset = v(f"zext i64 {v(f'and i64 {position}, 63')} to i256")
@@ -282,7 +282,7 @@ def _write_payne_hanek(writer: Writer) -> None:
 
 
 def _multiply_words(writer: Writer, digits: str, factor: str) -> str:
-    """The low 192 bits of a 192-bit number times a 64-bit one, by products of 64 bits with 128-bit results."""
+    """Returns the low 192 bits of a 192-bit number times a 64-bit one, from 64-bit products with 128-bit results."""
     v = writer.value
     wide = v(f"zext i64 {factor} to i128")
     total = "0"

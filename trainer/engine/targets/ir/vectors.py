@@ -1,8 +1,8 @@
-"""Operations on vectors of integers, and strict IEEE ones on vectors of float or double, so that approximations read as
+"""Operations on integer vectors, and strict IEEE operations on float or double vectors, so that approximations read as
 formulas.
 
-No operation on floats carries a fast-math flag: what is written is what is rounded. `fma` is a single rounding and is
-only used where it is written, never contracted.
+No float operation has a fast-math flag: LLVM rounds exactly the operations that are written. `fma` rounds once and is
+used only where it is written; LLVM contracts no other operations to it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def float_literal(value: float, element: str) -> str:
 
 
 def to_float32(value: float) -> float:
-    """A Python float rounded to float32; beyond its range an infinity."""
+    """Rounds a Python float to float32; a value beyond its range becomes infinite."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
@@ -139,9 +139,10 @@ class Floats(Vectors):
         return total
 
     def estrin(self, x: str, coefficients: tuple[float, ...]) -> str:
-        """The same polynomial, neighboring terms joined in pairs: a few products more, and half the way through.
+        """The same polynomial by Estrin's scheme, which joins neighboring terms in pairs: it takes a few more products
+        and half the latency.
 
-        A loop's vectors overlap only as far as the processor's window reaches, which a long way through stalls.
+        Iterations of a loop overlap only within the processor's reorder window, where a long latency stalls.
         """
         terms = [self.constant(coefficient) for coefficient in reversed(coefficients)]
         while len(terms) > 1:
@@ -151,7 +152,7 @@ class Floats(Vectors):
         return terms[0]
 
     def lookup(self, table: Sequence[float], index: str) -> str:
-        """table[index & 15] of sixteen floats; the lanes are a power of two."""
+        """Looks up table[index & 15] in sixteen floats; the number of lanes is a power of two."""
         kind, bits = vector("float", 16), vector("i32", 16)
         entries = ", ".join(f"float {float_literal(value, 'float')}" for value in table)
         parts = []

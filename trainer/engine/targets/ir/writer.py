@@ -1,8 +1,8 @@
 """Writes the text of LLVM IR: one function and its module, with loops in static single assignment.
 
-Values are handed around as strings: a name such as "%v12", or a constant such as "splat (i32 1)". An integer operand of
-the arithmetic is a Python `int` (known while rendering) or a `str` (an i64 register); arithmetic on two known integers
-happens while rendering, so that a template may pass either and the text holds only what depends on the run.
+A value is a string: a name such as "%v12", or a constant such as "splat (i32 1)". An integer operand of the arithmetic
+is a Python `int` (known while rendering) or a `str` (an i64 register). Arithmetic on two known integers happens while
+rendering, so a template may pass either, and the text holds only arithmetic that depends on the run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Typed = tuple[str, str]
 Integer = int | str
 
 _METADATA = "!0 = !{}\n!1 = !{i32 1}\n"
-"""What `!invariant.load` and `!nontemporal` refer to."""
+"""The metadata that `!invariant.load` and `!nontemporal` refer to."""
 
 _MANGLED = {"float": "f32", "double": "f64", "ptr": "p0"}
 
@@ -28,7 +28,7 @@ def vector(element: str, lanes: int) -> str:
 
 
 def mangled(type_name: str) -> str:
-    """How a type is spelled in an intrinsic's name: "<16 x float>" is "v16f32"."""
+    """Returns the spelling of a type in an intrinsic's name: "<16 x float>" is "v16f32"."""
     if type_name.startswith("<"):
         lanes, element = type_name[1:-1].split(" x ")
         return f"v{lanes}{mangled(element)}"
@@ -37,7 +37,7 @@ def mangled(type_name: str) -> str:
 
 @dataclass
 class Loop:
-    """An open loop: its index, the values it carries, and in `next` their successors, then the last values."""
+    """An open loop: its index, its carried values, and in `next` their successors, after the loop the last values."""
 
     index: Integer
     carried: list[str]
@@ -58,22 +58,22 @@ class Writer:
     # Instructions and blocks.
 
     def fresh(self, hint: str) -> str:
-        """A name not used before in this function, without the leading %."""
+        """Returns a name not used before in this function, without the leading %."""
         self._counter += 1
         return f"{hint}{self._counter}"
 
     def emit(self, line: str) -> None:
-        """One instruction without a result."""
+        """Writes one instruction without a result."""
         self.lines.append(f"  {line}")
 
     def value(self, expression: str, hint: str = "v") -> str:
-        """One instruction; returns the name of its result."""
+        """Writes one instruction; returns the name of its result."""
         name = f"%{self.fresh(hint)}"
         self.lines.append(f"  {name} = {expression}")
         return name
 
     def label(self, name: str) -> None:
-        """Begin the basic block `name`; the block before must have ended with a branch."""
+        """Begins the basic block `name`; the block before must have ended with a branch."""
         self.lines.append(f"{name}:")
         self.block = name
 
@@ -84,13 +84,13 @@ class Writer:
         self.emit(f"br i1 {condition}, label %{then}, label %{otherwise}")
 
     def intrinsic(self, name: str, result: str, *arguments: Typed) -> str:
-        """Call `llvm.<name>`, mangled types included in `name`; returns the result's name, "" for void."""
+        """Calls `llvm.<name>`, where `name` includes the mangled types; returns the result's name, "" for void."""
         parameters = ", ".join(kind.split(" align ")[0] for kind, _ in arguments)
         self._declarations[name] = f"declare {result} @llvm.{name}({parameters})"
         return self.call(result, f"llvm.{name}", *arguments)
 
     def call(self, result: str, function: str, *arguments: Typed) -> str:
-        """Call a function of this module."""
+        """Calls a function of this module."""
         text = f"call {result} @{function}({', '.join(f'{kind} {value}' for kind, value in arguments)})"
         if result == "void":
             self.emit(text)
@@ -98,29 +98,29 @@ class Writer:
         return self.value(text)
 
     def run(self, function: str, pointers: Sequence[str], integers: Sequence[Integer] = ()) -> None:
-        """Call a void function of this module that takes pointers, then integers."""
+        """Calls a void function of this module that takes pointers, then integers."""
         arguments = [("ptr", pointer) for pointer in pointers]
         self.call("void", function, *arguments, *(("i64", str(value)) for value in integers))
 
     def apply(self, name: str, kind: str, *operands: str) -> str:
-        """Call an intrinsic whose operands and result are of one type: fma, smax, fabs, ..."""
+        """Calls an intrinsic whose operands and result are of one type: fma, smax, fabs, ..."""
         return self.intrinsic(f"{name}.{mangled(kind)}", kind, *((kind, operand) for operand in operands))
 
     def lookup(self, kind: str, table: str, bits: str, index: str) -> str:
-        """table[index & 15] of sixteen floats, which `targets.cpu.lookups` spells for the machine the code is for."""
+        """Looks up table[index & 15] in sixteen floats; `targets.cpu.lookups` implements it for the target machine."""
         self._declarations["lookup16"] = f"declare {kind} @lookup16({kind}, {bits})"
         return self.call(kind, "lookup16", (kind, table), (bits, index))
 
     def opaque(self, kind: str, value: str) -> str:
-        """`value`, whose making LLVM no longer looks into.
+        """Hides from LLVM how `value` is computed.
 
-        Loop strength reduction compares every pair of address formulas: nine pointers that it can see through cost
+        Loop strength reduction compares every pair of address formulas: nine pointers with visible formulas cost
         forty milliseconds of compile time, and give no faster code.
         """
         return self.value(f"freeze {kind} {value}")
 
     def shuffle(self, kind: str, a: str, b: str, lanes: Sequence[int]) -> str:
-        """The named lanes of `a` and `b`, both of type `kind`, one behind the other."""
+        """Selects `lanes` from `a` followed by `b`, both of type `kind`."""
         order = ", ".join(f"i32 {lane}" for lane in lanes)
         return self.value(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{order}>")
 
@@ -130,9 +130,9 @@ class Writer:
         self, name: str, result: str, parameters: Sequence[Typed], build: Callable[[Writer], None],
         attributes: str = "nounwind",
     ) -> str:  # fmt: skip
-        """Define the internal function `name` once per module; `build` writes its blocks. Returns `name`."""
+        """Defines the internal function `name` once per module; `build` writes its blocks. Returns `name`."""
         if name not in self._definitions:
-            self._definitions[name] = ""  # its place, before those of what it calls
+            self._definitions[name] = ""  # reserves its place before the functions that it calls
             inner = type(self)(self)
             build(inner)
             if result == "void":
@@ -143,20 +143,20 @@ class Writer:
         return name
 
     def function(self, name: str, parameters: Sequence[Typed], build: Callable[[Writer], None]) -> str:
-        """Define the internal void function `name` once per module, a call wherever it is used."""
+        """Defines the internal void function `name` once per module; calls of it are not inlined."""
         return self.helper(name, "void", parameters, build, "noinline nounwind")
 
     def constant(self, name: str, text: str) -> str:
-        """Define the module's constant `name` (`text` = type and initializer) once; returns the reference "@name"."""
+        """Defines the module's constant `name` (`text` = type and initializer) once; returns the reference "@name"."""
         self._definitions[f"constant {name}"] = f"@{name} = internal unnamed_addr constant {text}, align 64"
         return f"@{name}"
 
     def table(self, name: str, words: Sequence[int], element: str = "i64") -> str:
-        """Define a constant array of integers; returns the reference "@name"."""
+        """Defines a constant array of integers; returns the reference "@name"."""
         return self.constant(name, f"[{len(words)} x {element}] [{', '.join(f'{element} {word}' for word in words)}]")
 
     def module(self, name: str, *, scratch: bool = False) -> str:
-        """The finished module, exporting `void name(ptr arguments, i64 task)`, and with `scratch` a pointer to it."""
+        """Returns the finished module, which exports `void name(ptr arguments, i64 task[, ptr scratch])`."""
         self.emit("ret void")
         parameters = "ptr noalias %arguments, i64 %task" + (", ptr noalias %scratch" if scratch else "")
         function = f"define void @{name}({parameters}) nounwind {{\n" + "\n".join(self.lines) + "\n}"
@@ -190,7 +190,7 @@ class Writer:
         return self.value(f"mul nsw i64 {left}, {right}", "i")
 
     def divide(self, left: Integer, right: Integer) -> tuple[Integer, Integer]:
-        """Quotient and remainder of a non-negative `left` by a positive `right`."""
+        """Returns quotient and remainder of a non-negative `left` by a positive `right`."""
         if isinstance(left, int) and isinstance(right, int):
             return left // right, left % right
         if right == 1:
@@ -198,7 +198,7 @@ class Writer:
         return self.value(f"udiv i64 {left}, {right}", "i"), self.value(f"urem i64 {left}, {right}", "i")
 
     def unravel(self, number: Integer, *extents: Integer) -> list[Integer]:
-        """The places of a row-major `number` along axes, of which `extents` are all but the first."""
+        """Splits a row-major `number` into positions along axes; `extents` are those of all axes but the first."""
         places: list[Integer] = []
         for extent in reversed(extents):
             number, place = self.divide(number, extent)
@@ -218,26 +218,26 @@ class Writer:
         return self.value(f"select i1 {holds}, i64 {left}, i64 {right}", "i")
 
     def share(self, number: Integer, size: Integer, total: Integer) -> tuple[Integer, Integer]:
-        """Where the part `number` of `total` cut into parts of `size` begins and ends."""
+        """Returns the begin and end of part `number`, when `total` is cut into parts of `size`."""
         first = self.multiply(number, size)
         return first, self.minimum(self.add(first, size), total)
 
     def pointer(self, base: str, offset: Integer, element: str) -> str:
-        """The address `offset` elements of type `element` past `base`."""
+        """Returns the address `offset` elements of type `element` past `base`."""
         return base if offset == 0 else self.value(f"getelementptr {element}, ptr {base}, i64 {offset}", "p")
 
     def argument(self, word: int, kind: str = "ptr") -> str:
-        """Word `word` of the kernel's argument block."""
+        """Loads word `word` of the kernel's argument block."""
         return self.value(f"load {kind}, ptr {self.pointer('%arguments', word, 'i64')}", "a")
 
     # Loops and branches.
 
     @contextmanager
     def loop(self, start: Integer, stop: Integer, step: int = 1, carried: Sequence[Typed] = ()) -> Iterator[Loop]:
-        """A counted loop over [start, stop); `carried` lists (type, first value). After it `next` holds the last
+        """A counted loop over [start, stop); `carried` lists (type, first value). After the loop, `next` holds the last
         values.
 
-        A loop whose bounds are known and that runs once leaves no trace; one with unknown bounds is guarded.
+        A loop with known bounds that runs once is written without branches; a loop with unknown bounds is guarded.
         """
         known = isinstance(start, int) and isinstance(stop, int)
         if known and not int(start) < int(stop):
@@ -272,7 +272,7 @@ class Writer:
 
     @contextmanager
     def when(self, condition: str, name: str = "") -> Iterator[None]:
-        """A block that runs where `condition` (an i1) holds; `name` says in the text what it does."""
+        """A block that runs if `condition` (an i1) holds; `name` describes it in its labels."""
         inside, after = (
             self.fresh(hint) for hint in ((f"{name}.then.", f"{name}.after.") if name else ("then", "end"))
         )
@@ -284,18 +284,18 @@ class Writer:
 
     @contextmanager
     def unless(self, condition: str) -> Iterator[None]:
-        """A block that runs where `condition` doesn't hold."""
+        """A block that runs if `condition` doesn't hold."""
         with self.when(self.value(f"xor i1 {condition}, true", "c")):
             yield
 
     def cut(
         self, index: Integer, total: Integer, tile: int, totals: Sequence[int] = (), last_differs: bool = False
     ) -> Iterator[tuple[int, bool]]:
-        """Yield each size that the tile starting at `index` may have, inside the branch where it has it, and whether
-        it is the last.
+        """Yields each possible size of the tile at `index`, inside the branch for that size, and whether it is the last
+        tile.
 
-        A `total` that is a register takes one of the values `totals`. `last_differs`: a last tile of full size is
-        told apart.
+        A `total` that is a register takes one of the values `totals`. `last_differs`: a last tile of full size has its
+        own branch.
         """
         if isinstance(total, int):
             last = (total - 1) // tile * tile
@@ -320,7 +320,7 @@ class Writer:
                 yield size, size < tile
 
     def places(self, index: Integer, possible: Sequence[int]) -> Iterator[int]:
-        """Yield each value that `index` may have, inside the branch where it has it."""
+        """Yields each value that `index` may have, inside the branch for that value."""
         for place in possible:
             if len(possible) == 1 or index == place:
                 yield place
@@ -330,17 +330,17 @@ class Writer:
 
 
 def internal(text: str, name: str) -> str:
-    """The module `text` whose exported function `name` only its own module sees."""
+    """Returns the module `text` with its exported function `name` made internal."""
     return text.replace(f"define void @{name}(", f"define internal void @{name}(", 1)
 
 
 def joined(texts: Iterable[str]) -> str:
-    """One module of several, which may share helpers: it has each item once."""
+    """Merges modules, which may share helpers, into one that has each item once."""
     return "\n".join(dict.fromkeys(item for text in texts for item in _items(text)))
 
 
 def _items(text: str) -> list[str]:
-    """The definitions, declarations and metadata of a module."""
+    """Returns the definitions, declarations and metadata of a module."""
     items: list[str] = []
     is_open = False
     for line in text.splitlines():
