@@ -18,18 +18,18 @@ Color = tuple[int, int, int]
 COLORS: tuple[Color, ...] = (
     (0, 158, 115), (230, 159, 0), (86, 180, 233), (204, 121, 167), (240, 228, 66), (213, 94, 0), (0, 114, 178),
 )  # fmt: skip
-"""The palette of Okabe and Ito, which is distinguishable with color blindness."""
+"""The Okabe-Ito palette, whose colors are distinguishable with color blindness."""
 
 NO_CLASS = 255
 STRENGTH, WRONG_STRENGTH = 0.5, 0.75
-"""Opacity of a mask, and of the pixels that a prediction has wrong."""
+"""Opacity of a mask, and of wrongly predicted pixels."""
 
 WRONG_COLOR: Color = (213, 40, 40)
 
 
 @dataclass(frozen=True)
 class Layers:
-    """What is drawn over a picture; `errors`: errors are colored rather than classes."""
+    """The layers drawn over a picture; with `errors`, colors show errors instead of classes."""
 
     boxes: bool = True
     masks: bool = True
@@ -57,10 +57,10 @@ def annotate(
     pixels: Pixels, annotations: Mapping[str, Any], mask: Pixels | None, size: tuple[int, int], layers: Layers, *,
     colors: Sequence[Color] = (), wrong: NDArray[np.bool_] | None = None,
 ) -> None:  # fmt: skip
-    """Draw masks and boxes into `pixels`, a picture of `size` (height, width) scaled to another size.
+    """Draws masks and boxes into `pixels`, a picture of `size` (height, width) scaled to another size.
 
     Args:
-        colors: of the objects, instead of those of their classes.
+        colors: colors of the objects, in place of their class colors.
         wrong: pixels of the mask that differ from the ground truth.
     """
     colors = colors if layers.errors else ()
@@ -116,7 +116,7 @@ def legend_of(annotations: Mapping[str, Any], mask: Pixels | None, glyphs: Glyph
 
 
 def objects_of(annotations: Mapping[str, Any]) -> list[Annotated]:
-    """The objects that a sample's JSON has: its boxes or, without any, the bounding boxes of its masks."""
+    """The objects in a sample's JSON: its boxes or, without boxes, the bounding boxes of its masks."""
     boxes = boxes_of(annotations)
     if boxes:
         return boxes
@@ -131,7 +131,7 @@ def objects_of(annotations: Mapping[str, Any]) -> list[Annotated]:
 
 
 def boxes_of(annotations: Mapping[str, Any]) -> list[Annotated]:
-    """The boxes that a sample's JSON has; those of another form are left out."""
+    """The boxes in a sample's JSON; malformed boxes are left out."""
     classes, scores = _listed(annotations, "classes"), _listed(annotations, "scores")
     return [
         _annotated(annotations, index, box, classes, scores)
@@ -150,7 +150,7 @@ def _annotated(
 
 
 def outline(pixels: Pixels, edges: list[int], color: Color) -> None:
-    """Draw the border of a box into the picture, as far as it lies inside."""
+    """Draws the border of a box into the picture, clipped to the picture."""
     rows, columns = pixels.shape[:2]
     left, right = (min(max(edge, 0), columns - 1) for edge in (edges[0], edges[2] - 1))
     top, bottom = (min(max(edge, 0), rows - 1) for edge in (edges[1], edges[3] - 1))
@@ -161,9 +161,9 @@ def outline(pixels: Pixels, edges: list[int], color: Color) -> None:
 
 
 def run_lengths_of(region: Any) -> Pixels | None:
-    """The mask (1 inside, uint8 [H, W]) that COCO's run lengths describe; None for invalid ones.
+    """The mask (1 inside, uint8 [H, W]) of COCO run lengths; None if they are invalid.
 
-    The lengths run down the columns, the first outside: https://cocodataset.org/#format-data.
+    The runs go down the columns, and the first one is outside: https://cocodataset.org/#format-data.
     """
     if not isinstance(region, dict):
         return None
@@ -186,7 +186,7 @@ def _regions(annotations: Mapping[str, Any]) -> Iterator[tuple[int, Pixels]]:
 
 
 def _mask_classes(annotations: Mapping[str, Any], mask: Pixels) -> list[tuple[int, str]]:
-    """(number, name) of the classes of a mask that are drawn: all but the background and pixels without a class."""
+    """The drawn classes of a mask as (number, name): all except the background and pixels without a class."""
     names = [str(name) for name in _listed(annotations, "class_names")]
     first = 1 if not names or names[0].lower() == "background" else 0
     numbers = (number for number in np.unique(mask).tolist() if first <= number < NO_CLASS)
@@ -194,7 +194,7 @@ def _mask_classes(annotations: Mapping[str, Any], mask: Pixels) -> list[tuple[in
 
 
 def _color(annotations: Mapping[str, Any], index: int) -> Color:
-    """The color of the object's class: by its place in `class_names` or, without them, in this picture's classes."""
+    """The color of the object's class, by its index in `class_names` or, without them, in this picture's classes."""
     classes = [str(name) for name in _listed(annotations, "classes")]
     if index >= len(classes):
         return COLORS[index % len(COLORS)]
@@ -209,7 +209,7 @@ def _edges(item: Annotated, size: tuple[int, int], shown: tuple[int, ...]) -> li
 
 
 def resized(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """The nearest value of the mask [h, w] for each pixel of a picture of `shape` [H, W, …]."""
+    """The mask [h, w] resized to a picture of `shape` [H, W, …], with the nearest value for each pixel."""
     rows = (np.arange(shape[0]) + 0.5) * mask.shape[0] / shape[0]
     columns = (np.arange(shape[1]) + 0.5) * mask.shape[1] / shape[1]
     return mask[rows.astype(int)][:, columns.astype(int)]

@@ -1,4 +1,4 @@
-"""Lines as a terminal takes them, for what is drawn before Textual is there."""
+"""Terminal escape sequences for lines that are drawn before Textual is imported."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def color_system_of(environment: Mapping[str, str]) -> ColorSystem:
 
 
 def place(lines: Iterable[tuple[int, int, Line]], palette: Palette, colors: ColorSystem, *, on_empty: bool) -> str:
-    """What writes lines at a column and a line each; `on_empty` ones, where nothing stands yet, without their blanks.
+    """Returns the text that writes each line at its column and row; on an empty screen, unstyled blanks are skipped.
 
-    Half a screen is blanks, and a terminal takes 4 KB at a time.
+    Half of a screen is blank, and a terminal takes 4 KB at a time.
     """
     written = list[str]()
     current = ""
@@ -56,7 +56,7 @@ def place(lines: Iterable[tuple[int, int, Line]], palette: Palette, colors: Colo
 
 @lru_cache(256)
 def codes_of(style: str, colors: ColorSystem) -> str:
-    """A style of the palette (`bold reverse #3aa655`) as the parameters of SGR."""
+    """The SGR parameters of a palette style (`bold reverse #3aa655`)."""
     codes = []
     for word in style.split():
         if word in _ATTRIBUTES:

@@ -68,8 +68,7 @@ class Dashboard(App[str], inherit_bindings=False):
 
     Args:
         feed: the run.
-        owner: this dashboard belongs to the command that started the run: it closes after a stop that was requested
-            here.
+        owner: whether the command that started the run owns this dashboard: it closes after a stop requested here.
         look_after: called about once a second.
         environment: the terminal's environment (TERM, LC_ALL, …).
         pictures: how samples are shown.
@@ -117,9 +116,9 @@ class Dashboard(App[str], inherit_bindings=False):
         self._made: set[str] = set()
 
     def get_default_screen(self) -> Screen[None]:
-        """The overview at the bottom of the stack, laid out for this terminal from its first frame on.
+        """The overview at the bottom of the stack, laid out for this terminal from its first frame.
 
-        The run is read on first: a worker that has just started has advanced since then.
+        The run is read again first: a worker that has just started has advanced since the last read.
         """
         self.feed.poll(FIRST_READ_SECONDS)
         overview = Overview(self)
@@ -129,9 +128,9 @@ class Dashboard(App[str], inherit_bindings=False):
         return overview
 
     def on_mount(self) -> None:
-        """Draw once; expensive work comes after the first frame.
+        """Defers expensive work until after the first frame.
 
-        A key that opens another screen before the first refresh would prevent the callback: hence the timer.
+        The timer is needed because a key that opens another screen before the first refresh prevents the callback.
         """
         self.call_after_refresh(self._after_first_frame)
         asyncio.get_running_loop().call_later(FIRST_FRAME_SECONDS, self._after_first_frame)
@@ -150,7 +149,7 @@ class Dashboard(App[str], inherit_bindings=False):
         )
 
     def advance(self) -> float:
-        """Read on; draw if it is time; close after a stop that was requested here.
+        """Reads new records, draws if a frame is due, and closes after a stop that was requested here.
 
         Returns:
             Seconds until the next call.
@@ -180,14 +179,14 @@ class Dashboard(App[str], inherit_bindings=False):
         return BEHIND_SECONDS if is_behind else pause
 
     def draw(self) -> None:
-        """Draw the current state of the run on every screen of the stack."""
+        """Draws the current state of the run on every screen of the stack."""
         frame = self.frame()
         for screen in self.screen_stack:
             if isinstance(screen, RunScreen | Dialogue):
                 screen.show(frame)
 
     def draw_soon(self) -> None:
-        """Draw for the mouse, which reports more often than frames are allowed."""
+        """Draws for the mouse at a limited rate: the mouse reports more often than frames are allowed."""
         if self._is_drawing_soon:
             return
         wait = self._pointer_drawn_at + pause_between_motions(self.environment) - self._loop_time()
@@ -198,31 +197,31 @@ class Dashboard(App[str], inherit_bindings=False):
             asyncio.get_running_loop().call_later(wait, self._draw_for_pointer)
 
     def set_timer(self, *arguments: Any, **options: Any) -> Timer:
-        """Textual's one-shot timer, which also fires if the system delays it by more than its interval.
+        """Creates Textual's one-shot timer, which here also fires if the system delays it by more than its interval.
 
-        Textual skips late timers. One of 8 ms follows each resize of the terminal: after a skipped one, no further
-        resize was handled.
+        Textual skips late timers. It sets one of 8 ms after each resize of the terminal: after a skipped timer, no
+        further resize was handled.
         """
         timer = super().set_timer(*arguments, **options)
         timer._skip = False
         return timer
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        """Write the changed cells of an update."""
+        """Writes the changed cells of an update."""
         super()._display(screen, NarrowUpdate(renderable) if isinstance(renderable, ChopsUpdate) else renderable)
 
     def say(self, message: str) -> None:
-        """Show a message in the last line for a few seconds."""
+        """Shows a message in the last line for a few seconds."""
         self._message, self._message_until = message, self.feed.clock() + MESSAGE_SECONDS
         self.draw()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The command palette lists the key table."""
+        """Yields the global actions of the key table for the command palette."""
         for action in actions_of("everywhere"):
             if action.in_palette:
                 yield SystemCommand(action.label.capitalize(), action.help, getattr(self, f"action_{action.name}"))
 
-    # --- actions: one for each row of the key table; those of screens are made of `SCREENS` below -------
+    # --- actions: one for each row of the key table; those of screens are created from `SCREENS` below --
 
     def action_previous_run(self) -> None:
         self._show_neighbor(-1)
@@ -280,16 +279,16 @@ class Dashboard(App[str], inherit_bindings=False):
         self._scroll(lambda screen: 1_000_000)
 
     def enter_text(self, title: str, text: str, on_change: Callable[[str], None]) -> None:
-        """Let the user type a line; `on_change` receives it after each letter."""
+        """Lets the user type a line; `on_change` receives it after each letter."""
         self.push_screen(TextEntry(self, title, text, on_change))
 
     def follow(self, root: Path) -> None:
-        """Switch to another run."""
+        """Switches to another run."""
         self._move_to(root)
         self.show_screen("overview")
 
     def show_run(self, number: int) -> None:
-        """Show another watched run on the current screen."""
+        """Shows another watched run on the current screen."""
         self._move_to(self.feed.watched[number % len(self.feed.watched)])
         if self._scope() == "config":
             self.show_screen("config")
@@ -312,11 +311,11 @@ class Dashboard(App[str], inherit_bindings=False):
         self.feed.read_preview()
 
     def leave(self, how: str) -> None:
-        """End the dashboard for a reason from outside: `terminated` by a signal, `hung_up` without a terminal."""
+        """Ends the dashboard for an external reason: `terminated` by a signal, `hung_up` without a terminal."""
         self.exit(how)
 
     def interrupt_worker(self) -> str:
-        """Send the worker an interrupt, as a second Ctrl-C does; returns a message."""
+        """Sends the worker an interrupt, as a second Ctrl-C does; returns a message."""
         self.asked_to_stop = True
         return self.feed.interrupt()
 
@@ -330,10 +329,10 @@ class Dashboard(App[str], inherit_bindings=False):
             ask()
         self.is_first = False
         if self.first_frame is not None:
-            gc.freeze()  # imported modules stay: the collector need not visit them
+            gc.freeze()  # imported modules stay, so the collector can skip them
             gc.enable()
         self.feed.read_preview()
-        # in parallel with the next frames: the first chart would wait for NumPy, most of a second where cores are busy
+        # in parallel with the next frames: the first chart would wait for NumPy, most of a second if cores are busy
         asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "trainer.tui.plot")
         self._drawn_at = 0.0
         if self._scope() == "overview":  # a key may have chosen another screen by now
@@ -344,9 +343,9 @@ class Dashboard(App[str], inherit_bindings=False):
         self.run_worker(self._keep_advancing())
 
     async def _keep_advancing(self) -> None:
-        """Read and draw until the app ends.
+        """Reads and draws until the app ends.
 
-        Without a timer of Textual, which never fires if the system delays it by more than its interval.
+        It uses no Textual timer, which never fires if the system delays it by more than its interval.
         """
         while True:
             self._wake.clear()
@@ -403,19 +402,19 @@ class Dashboard(App[str], inherit_bindings=False):
             self.say(self.feed.request(what))
 
     def _scope(self) -> Scope:
-        """The scope of the screen that is on top, or below a dialogue."""
+        """The scope of the top screen, or of the screen below a dialogue."""
         screens = [screen for screen in self._screen_stack if isinstance(screen, RunScreen)]
         return screens[-1].scope if screens else "overview"
 
     def show_screen(self, name: str) -> None:
-        """Show the screen of this name, one of `SCREENS`."""
+        """Shows the screen with this name, one of `SCREENS`."""
         if name == "config":
             self._config = tuple(self.feed.config_text().splitlines())
         if name != self._scope():
             if len(self.screen_stack) > 1:
                 self.pop_screen()
             if name != Overview.scope:
-                if name not in self._made:  # made once: its choices stay
+                if name not in self._made:  # created once, so that its choices stay
                     self._made.add(name)
                     self.install_screen(screen_named(name)(self), name)
                 self.push_screen(name)
@@ -436,7 +435,7 @@ for _name in SCREENS:
 
 
 def _driver_class() -> type | None:
-    """The driver of this package for POSIX terminals; elsewhere, and in a browser, that of Textual."""
+    """This package's driver for POSIX terminals; None elsewhere and in a browser, where Textual uses its own."""
     if "TEXTUAL_DRIVER" in os.environ:
         return None
     try:

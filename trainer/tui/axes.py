@@ -6,7 +6,7 @@ import math
 
 
 def step_range(last: float) -> float:
-    """The right end of the step axis for a run at step `last`: a round number, of which at least 8/9 is filled."""
+    """The right end of the step axis for a run at step `last`: a round number; above step 8, at least 8/9 is used."""
     if last <= 8:
         return 8.0
     rough = last / 8
@@ -18,7 +18,7 @@ def step_range(last: float) -> float:
 def value_range(low: float, high: float, parts: int = 4) -> tuple[float, float]:
     """A range around [low, high] whose ends are round numbers; never empty.
 
-    Ends are multiples of 1, 2 or 5 times a power of ten, of about the span divided by `parts`.
+    The ends are multiples of a unit of about the span divided by `parts`: 1, 2 or 5 times a power of ten.
     """
     if not (math.isfinite(low) and math.isfinite(high)):
         return 0.0, 1.0
@@ -34,7 +34,7 @@ def value_range(low: float, high: float, parts: int = 4) -> tuple[float, float]:
 def ticks(low: float, high: float, count: int) -> list[float]:
     """At least `count` round numbers in [low, high], in order: multiples of the largest 1, 2 or 5 times a power of ten.
 
-    At most about two and a half times as many.
+    The list has at most about two and a half times `count` numbers.
     """
     count = max(2, count)
     power = 10.0 ** math.ceil(math.log10(high - low))
@@ -48,7 +48,7 @@ def ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def log_ticks(low: float, high: float, count: int) -> list[float]:
-    """The ticks of a logarithmic axis between 10**low and 10**high: the powers of ten, or more where those are few.
+    """The ticks of a logarithmic axis between 10**low and 10**high: the powers of ten, or more if those are too few.
 
     Returns:
         The values, not their logarithms.

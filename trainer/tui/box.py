@@ -1,4 +1,4 @@
-"""A box around the lines of a panel, drawn as lines too, so that a new title repaints the title alone."""
+"""A box around the lines of a panel, also drawn as lines, so that a new title repaints only the title."""
 
 from __future__ import annotations
 

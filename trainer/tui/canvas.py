@@ -1,4 +1,4 @@
-"""Characters and roles by cell, on which charts are painted."""
+"""A grid of cells with characters and roles, on which charts are painted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trainer.tui.text import Span
 
 BRAILLE = 0x2800
-"""The character without dots, from which those with dots are counted."""
+"""The code point of the Braille character without dots; the characters with dots follow it."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Canvas:
 
     @classmethod
     def blank(cls, rows: int, columns: int, start: float, end: float, bottom: float, top: float) -> Canvas:
-        """Nothing but blanks."""
+        """A canvas of blanks."""
         characters = np.full((rows, columns), ord(" "), np.uint32)
         return cls(characters, np.zeros((rows, columns), np.int64), ["text"], start, end, bottom, top)
 
@@ -38,7 +38,7 @@ class Canvas:
         return replace(self, characters=self.characters.copy(), roles=self.roles.copy(), names=list(self.names))
 
     def paint(self, cells: NDArray[np.uint32], role: str) -> None:
-        """Lay the cells that are not 0 over the canvas; dots of the same role join."""
+        """Paints the nonzero cells over the canvas; dots of the same role are combined."""
         drawn, number = cells != 0, self._number(role)
         joined = drawn & (self.roles == number) & (self.characters >= BRAILLE) & (cells >= BRAILLE)
         self.characters[joined] |= cells[joined]
@@ -47,11 +47,11 @@ class Canvas:
         self.roles[over] = number
 
     def mark(self, row: int, column: int, glyph: str, role: str) -> None:
-        """Put one character."""
+        """Writes one character."""
         self.characters[row, column], self.roles[row, column] = ord(glyph), self._number(role)
 
     def column_of(self, step: float) -> int:
-        """The column of a step; outside of the canvas where the step is not shown."""
+        """The column of a step; outside of the canvas if the step is not shown."""
         return int((step - self.start) / (self.end - self.start) * self.characters.shape[1])
 
     def _number(self, role: str) -> int:

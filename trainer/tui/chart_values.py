@@ -16,13 +16,13 @@ from trainer.tui.ranges import FENCE, LOG_FENCE, full_range, robust_range, tails
 from trainer.tui.raster import Floats, running_average
 
 LOG_PARTS = 8
-"""The ends of a logarithmic axis are rounded less: half a decade of nothing is much of a chart."""
+"""The ends of a logarithmic axis are rounded less: half an empty decade is a large part of a chart."""
 
 DECADES = 1.3
-"""A chart that may choose its scale has a logarithmic one if its values span this many powers of ten."""
+"""An automatic scale is logarithmic if the chart's values span this many powers of ten."""
 
 MAX_PLOTS = 32
-"""More than a screen shows."""
+"""Maximum number of remembered charts, more than a screen shows."""
 
 Item = TypeVar("Item")
 
@@ -32,7 +32,7 @@ _scales: OrderedDict[tuple[object, ...], tuple[Chart, bool]] = OrderedDict()
 
 
 def identity(chart: Chart) -> tuple[object, ...]:
-    """What a chart's drawing depends on but for its cross-hair, which moves while everything else stands still."""
+    """The values that a chart's drawing depends on, except for its cross-hair, which moves while the rest stays."""
     window = chart.window._replace(cursor=None)
     layers = tuple((layer.look, layer.role, layer.mark, id(layer.series), layer.series.version)
                    for layer in chart.layers)  # fmt: skip
@@ -42,7 +42,7 @@ def identity(chart: Chart) -> tuple[object, ...]:
 def remembered(
     memory: OrderedDict[tuple[object, ...], Item], key: tuple[object, ...], make: Callable[[], Item]
 ) -> Item:
-    """The item of a key, made at its first use; the least recently used ones are dropped."""
+    """The item of a key, created at its first use; the least recently used items are dropped."""
     if key not in memory:
         memory[key] = make()
         while len(memory) > MAX_PLOTS:
@@ -52,7 +52,7 @@ def remembered(
 
 
 def resolved(chart: Chart) -> Chart:
-    """The chart with its scale decided, where it may choose: logarithmic if its values span DECADES powers of ten."""
+    """The chart with an automatic scale resolved: logarithmic if its values span DECADES powers of ten."""
     if chart.log_scale is not None:
         return chart
     _, is_log = remembered(_scales, identity(chart), lambda: (chart, _spans_decades(chart)))
@@ -70,7 +70,7 @@ def _spans_decades(chart: Chart) -> bool:
 
 
 def labeled(chart: Chart) -> list[Layer]:
-    """One layer of each name: the line rather than the points, the running average rather than the values."""
+    """One layer for each name: the line rather than the points, the running average rather than the values."""
     found: dict[str, Layer] = {}
     for layer in chart.layers:
         known = found.get(layer.name)
@@ -89,7 +89,7 @@ def shown_steps(chart: Chart) -> tuple[float, float]:
 
 
 def values_at(chart: Chart, step: float) -> list[tuple[Layer, float]]:
-    """The value of each line at the last of its steps up to `step`, without lines that begin later."""
+    """The value of each line at its last step up to `step`; lines that begin later are left out."""
     found = []
     for layer in chart.layers:
         value = None if layer.look == "points" else value_at(layer, chart, step)
@@ -107,7 +107,7 @@ def value_at(layer: Layer, chart: Chart, step: float) -> float | None:
 
 
 def values_of(layer: Layer, chart: Chart) -> tuple[Floats, Floats]:
-    """Steps and values of a layer, logarithms on a logarithmic scale. Views: do not keep them."""
+    """Steps and values of a layer, logarithms on a logarithmic scale. They are views: do not keep them."""
     x, y = np.asarray(layer.series.steps), _smoothed(layer, chart.window.smoothing)
     if chart.log_scale:
         y = np.log10(y, out=np.full(len(y), np.nan), where=y > 0)
@@ -115,12 +115,12 @@ def values_of(layer: Layer, chart: Chart) -> tuple[Floats, Floats]:
 
 
 def finite(values: Floats, layer: Layer, chart: Chart) -> Floats:
-    """The finite ones of a layer's values; no copy where all are known to be finite."""
+    """The finite values of a layer; not a copy if all are known to be finite."""
     return values[np.isfinite(values)] if layer.series.not_finite or chart.log_scale else values
 
 
 def scaled(value: float, chart: Chart) -> float:
-    """A value's height on the axis; nan where a logarithmic scale has none."""
+    """A value's position on the axis; nan if it has none on a logarithmic scale."""
     return value if not chart.log_scale else math.log10(value) if value > 0 else math.nan
 
 
@@ -133,7 +133,7 @@ def _smoothed(layer: Layer, smoothing: Smoothing) -> Floats:
 
 
 def limits_of(chart: Chart, start: float, end: float) -> tuple[float, float]:
-    """The values at the bottom and at the top."""
+    """The values at the bottom and at the top of the chart."""
     return remembered(_limits, (identity(chart), start, end), lambda: (chart, _found_limits(chart, start, end)))[1]
 
 

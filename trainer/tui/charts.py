@@ -1,4 +1,4 @@
-"""Which of a run's metrics each chart shows, decided from the names that tasks report."""
+"""Selects the metrics of each chart, by the names that tasks report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LESS_IS_BETTER = ("loss", "error", "perplexity", "mae", "mse", "rmse", "fid", "d
 
 
 class Layer(NamedTuple):
-    """One series in one look. `raw` is drawn behind the smoothed line of the same series; `points` are dots.
+    """One series drawn in one style. `raw` is drawn behind the smoothed line of the same series; `points` are dots.
 
     `mark` is a letter at the last point, which identifies the series without color.
     """
@@ -30,12 +30,12 @@ Smoothing = Literal["0.9", "0.99", "none"]
 
 
 class Window(NamedTuple):
-    """Which steps and values charts show, and the step of the cross-hair; the same for all charts of a screen.
+    """The steps and values that charts show, and the step of the cross-hair; the same for all charts of a screen.
 
     Attributes:
-        start, end: the steps at the edges; an end of None is the run's last step.
+        start, end: the steps at the edges; an end of None follows the run's last step.
         cursor: the step of the cross-hair, None without one.
-        is_robust: the range of values leaves out outliers, which get a marker at the edge.
+        is_robust: the range of values excludes outliers, which get a marker at the edge.
     """
 
     start: float = 0.0
@@ -49,12 +49,12 @@ WHOLE = Window()
 
 
 class Chart(NamedTuple):
-    """What a chart shows, painted in the order of the layers.
+    """The content of a chart, painted in the order of the layers.
 
     Attributes:
         best: the step and the value to mark.
         log_scale: None: logarithmic if the values span a factor of 20.
-        unit: what the horizontal axis counts.
+        unit: the unit of the horizontal axis.
     """
 
     title: str
@@ -66,13 +66,13 @@ class Chart(NamedTuple):
 
     @property
     def version(self) -> tuple[object, ...]:
-        """Changes exactly when the drawing would."""
+        """A value that changes exactly when the drawing changes."""
         layers = ((layer.name, layer.series.version) for layer in self.layers)
         return (self.title, self.best, self.log_scale, self.window, *layers)
 
 
 def better(name: str) -> Literal["min", "max"]:
-    """Whether a metric is better small or large, decided from its name."""
+    """Whether a smaller or a larger value of a metric is better, decided from its name."""
     return "min" if any(word in name for word in LESS_IS_BETTER) else "max"
 
 
@@ -119,7 +119,7 @@ def primary_metric(view: View) -> str | None:
 
 
 def best_of(view: View, name: str) -> tuple[float, float] | None:
-    """Step and value of the best validation: of the primary metric, that of the best checkpoint."""
+    """Step and value of the best validation; for the primary metric, those of the best checkpoint."""
     series = view.series["valid", name]
     if view.best_step is not None and name == primary_metric(view):
         at_checkpoint = series.at(view.best_step)
@@ -146,9 +146,9 @@ def _line_with_points(label: str, series: Series, role: str) -> list[Layer]:
 
 
 def metric_charts(view: View, text: str = "", window: Window = WHOLE, *, log_scale: bool | None = None) -> list[Chart]:
-    """A chart for each metric with `text` in its name: training smoothed, over it other splits and averaged weights.
+    """A chart for each metric with `text` in its name: smoothed training values, other splits and averaged weights.
 
-    With a `log_scale` of None losses and learning rates choose their scale, and other metrics have a linear one.
+    With a `log_scale` of None, the scale of losses and learning rates is automatic, and that of other metrics linear.
     """
     groups: dict[str, list[tuple[str, str, Series]]] = {}
     for (split, name), series in view.series.items():

@@ -1,4 +1,4 @@
-"""Several runs next to each other: each metric, and the differences of configurations and environments."""
+"""Compares several runs: each metric, and the differences between configurations and environments."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Comparison:
 
     Attributes:
         metrics: by "split/name", a reading for each run; None for a run without the metric.
-        config, environment: by dotted key, the value in each run (`ABSENT` for a run without the key); keys with
-            different values alone.
+        config, environment: by dotted key, the value in each run (`ABSENT` for a run without the key); only keys with
+            different values.
     """
 
     names: tuple[str, ...]
@@ -46,7 +46,7 @@ class Comparison:
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
-    """The runs next to each other, in their order."""
+    """Compares the runs, in the given order."""
     names = sorted(dict.fromkeys(name for run in runs for name in run.metrics), key=_splits_in_order)
     return Comparison(
         names=tuple(run.name for run in runs),
@@ -77,7 +77,7 @@ def _differences(trees: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...
 
 
 def leaves(tree: Mapping[str, Any], at: str = "") -> list[tuple[str, Any]]:
-    """(dotted key, value) of everything but mappings, and of empty mappings."""
+    """(dotted key, value) of all values except nonempty mappings."""
     pairs: list[tuple[str, Any]] = []
     for key, value in tree.items():
         dotted = f"{at}{key}"

@@ -1,4 +1,4 @@
-"""One sentence on how a run is doing, and what to change: a pure function of what is known of the run."""
+"""One sentence on the state of a run, and what to change: a pure function of the run's view and status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainer.tui.status import FAILED, LOST, PAUSED, SILENT, Status
 from trainer.tui.view import View
 
 DATA_WAIT = 0.2
-"""Share of the time from which waiting for data is worth a change."""
+"""Minimum share of the time spent waiting for data that calls for a change."""
 
 RECENT = 50
 """Values of a metric that count as recent."""
@@ -24,13 +24,13 @@ SPIKE = 10.0
 """A gradient norm this many times its recent median is a risk."""
 
 RISE = 2.0
-"""A training loss this many times its minimum has left it."""
+"""A training loss more than this many times its minimum is a risk."""
 
 WORSE = 0.02
-"""Relative rise of a validation loss above its best from which the model overfits."""
+"""Relative rise of the validation loss above its best value that counts as overfitting."""
 
 VALIDATIONS = 3
-"""Validations after the best one before a sentence is made of them."""
+"""Minimum number of validations after the best one for a diagnosis."""
 
 PATIENCE = 5
 """Validations without improvement that count as a plateau."""
@@ -44,7 +44,7 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(view: View, status: Status) -> Diagnosis | None:
-    """The most important thing to know; None before there is anything."""
+    """The most important finding; None while no rule applies."""
     for rule in RULES:
         found = rule(view, status)
         if found is not None:
@@ -78,7 +78,7 @@ def _not_finite(view: View, status: Status) -> Diagnosis | None:
 
 
 def _over(view: View, status: Status) -> Diagnosis | None:
-    """How a run that is over ended up."""
+    """The run is over: its best result, and overfitting."""
     if not status.is_over:
         return None
     parts = []
@@ -137,7 +137,7 @@ def _overfitting(view: View, status: Status) -> Diagnosis | None:
 
 
 def _plateau(view: View, status: Status) -> Diagnosis | None:
-    """The metric that chooses checkpoints stands still."""
+    """The metric that chooses checkpoints no longer improves."""
     best = _best(view)
     if best is None:
         return None
@@ -166,7 +166,7 @@ def _progress(view: View, status: Status) -> Diagnosis | None:
 
 
 def _starting(view: View, status: Status) -> Diagnosis | None:
-    """What is in progress before the first step."""
+    """The phase in progress before the first step."""
     active = [phase for phase in view.phases.values() if phase.is_active]
     if not active or status.is_over:
         return None
@@ -178,7 +178,7 @@ def _starting(view: View, status: Status) -> Diagnosis | None:
 RULES: Sequence[Callable[[View, Status], Diagnosis | None]] = (
     _worker, _not_finite, _over, _paused, _nan_risk, _data, _overfitting, _plateau, _progress, _starting,
 )  # fmt: skip
-"""In the order of their importance."""
+"""The rules, the most important first."""
 
 
 def _losses(view: View) -> list[tuple[str, Series]]:

@@ -1,4 +1,4 @@
-"""The terminal driver: draws before it asks anything, speaks plain ASCII where it must, ends with its terminal."""
+"""The terminal driver: draws before it queries the terminal, writes ASCII without UTF-8, ends with its terminal."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ DELETE_ALL = "\x1b_Ga=d,d=A,q=2\x1b\\"
 
 
 class DashboardDriver(LinuxDriver):
-    """Textual's driver, with its question (synchronised output) and the mouse put off until `ask_terminal`.
+    """Textual's driver; its query (synchronized output) and the mouse are deferred until `ask_terminal`.
 
-    A terminal that is slow to answer, or that prints questions which it does not know, then does so below a frame.
-    Sizes come by SIGWINCH alone: a terminal that reports them in band would report the mouse in pixels, an event for
-    each.
+    A terminal that answers slowly, or that prints unknown queries, then does so below a frame. Sizes come from SIGWINCH
+    only: a terminal that reports them in band would also report the mouse in pixels, with an event for each pixel.
 
-    A terminal that is gone (its window was closed, the connection was lost) ends the dashboard: Textual would read its
-    end of file over and over, and wait for ever for what it writes. A SIGTERM ends it, too, which gives the terminal
-    back.
+    The dashboard ends when its terminal is gone (the window was closed, the connection was lost): Textual would read
+    the end of file over and over, and wait forever for its writes. A SIGTERM also ends it and restores the terminal.
     """
 
     _app: Dashboard
@@ -43,7 +41,7 @@ class DashboardDriver(LinuxDriver):
         self._file = _Output(sys.__stderr__, self._say_gone)  # type: ignore[assignment, arg-type]
 
     def start_application_mode(self) -> None:
-        """Take the terminal over."""
+        """Takes over the terminal."""
         super().start_application_mode()
         if threading.current_thread() is threading.main_thread():
             self._loop.add_signal_handler(signal.SIGHUP, self._app.leave, "hung_up")
@@ -53,16 +51,16 @@ class DashboardDriver(LinuxDriver):
             self.attrs_before = before
 
     def stop_application_mode(self) -> None:
-        """Give the terminal back, without a picture left on it."""
+        """Restores the terminal and deletes kitty's pictures on it."""
         if self._app.pictures == "kitty":
             self.write(DELETE_ALL)
         super().stop_application_mode()
 
     def run_input_thread(self) -> None:
-        """Read keys until the dashboard ends, or the terminal."""
+        """Reads keys until the dashboard ends or the terminal is gone."""
         try:
             super().run_input_thread()
-        except OSError:  # how some systems say that the terminal is gone
+        except OSError:  # some systems report a missing terminal this way
             self._end_of_input.terminal_is_gone = True
         if self._end_of_input.terminal_is_gone:
             self._say_gone()
@@ -81,13 +79,13 @@ class DashboardDriver(LinuxDriver):
             self.follow_pointer(False)
 
     def ask_terminal(self) -> None:
-        """Ask what the terminal supports, and for the mouse; called once the first frame is out."""
+        """Queries what the terminal supports and enables the mouse; called after the first frame is written."""
         self._is_asked = True
         super()._request_terminal_sync_mode_support()
         self._enable_mouse_support()
 
     def follow_pointer(self, is_followed: bool) -> None:
-        """Have every motion of the mouse reported, or only those with a button held: clicks, drags and the wheel."""
+        """Requests every motion of the mouse, or only motions with a button held: clicks, drags and the wheel."""
         if self._mouse and self._is_asked:
             self.write("\x1b[?1000h\x1b[?1006h" + ("\x1b[?1003h" if is_followed else "\x1b[?1003l\x1b[?1002h"))
             self.flush()
@@ -98,18 +96,18 @@ class DashboardDriver(LinuxDriver):
             self.flush()
 
     def write(self, data: str) -> None:
-        """Write to the terminal; without UTF-8 every other character has an ASCII one in its place."""
+        """Writes to the terminal; without UTF-8, ASCII replaces every other character."""
         first = self._app.first_frame
         if data == ENTER and first is not None and first.is_drawn:
-            return  # it is there already, and some terminals would clear it
+            return  # the alternate screen is already on, and some terminals would clear it
         super().write(to_ascii(data) if self.ascii_only else data)
 
 
 class _EndOfInput(threading.Event):
-    """Returns whether Textual's input loop has to end: on request, or because the terminal is gone.
+    """An event that ends Textual's input loop: set on request, or when the terminal is gone.
 
-    The loop's thread and the one that ends it ask at the same time, which one poll object between them refuses (and
-    Textual would pass over that, and wait for the loop for ever).
+    The loop's thread and the thread that ends it check at the same time, which a shared poll object does not allow (and
+    Textual would ignore that and wait for the loop forever).
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -118,30 +116,30 @@ class _EndOfInput(threading.Event):
         self._descriptor = descriptor
 
     def is_set(self) -> bool:
-        """Whether to end."""
+        """Whether the input loop has to end."""
         if not self.terminal_is_gone:
             poll = select.poll()
-            poll.register(self._descriptor, 0)  # a hang-up is reported even though nothing is asked for
+            poll.register(self._descriptor, 0)  # a hang-up is reported even without a requested event
             self.terminal_is_gone = any(state & (select.POLLHUP | select.POLLERR) for _, state in poll.poll(0))
         return super().is_set() or self.terminal_is_gone
 
 
 class _Output:
-    """The terminal to write to. Once it is gone, one callback reports it and further output is dropped."""
+    """The output to the terminal. Once the terminal is gone, one callback reports it and further output is dropped."""
 
     def __init__(self, file: TextIO, say_gone: Callable[[], None]) -> None:
         self._file, self._say_gone, self._is_gone = file, say_gone, False
 
     def write(self, text: str) -> None:
-        """Write some text."""
+        """Writes text."""
         self._unless_gone(lambda: self._file.write(text))
 
     def flush(self) -> None:
-        """See that it is on the screen."""
+        """Flushes the written text."""
         self._unless_gone(self._file.flush)
 
     def fileno(self) -> int:
-        """The terminal's descriptor."""
+        """The terminal's file descriptor."""
         return self._file.fileno()
 
     def _unless_gone(self, act: Callable[[], object]) -> None:

@@ -14,7 +14,7 @@ from trainer.tui.annotations import NO_CLASS, Annotated, objects_of, resized
 from trainer.tui.pictures import Sample
 
 OVERLAP = 0.5
-"""Intersection over union from which a box of the same class is correct, as in AP50."""
+"""Minimum intersection over union (IoU) of a correct box of the same class, as in AP50."""
 
 CORRECT, WRONG, MISSED = (0, 158, 115), (213, 40, 40), (240, 170, 0)
 
@@ -28,7 +28,7 @@ CLASSIFIED = re.compile(r"predicted (?P<prediction>.+?)(?:, true (?P<truth>.+))?
 
 @dataclass(frozen=True)
 class Compared:
-    """A prediction and its ground truth with their errors in color, and the words below each."""
+    """A prediction and its ground truth with their errors in color, and the caption of each."""
 
     prediction: Sample
     truth: Sample
@@ -54,7 +54,7 @@ def paired(events: Sequence[SampleEvent]) -> list[tuple[SampleEvent, ...]]:
 
 
 def compare_samples(prediction: Sample, truth: Sample) -> Compared | None:
-    """The errors of a prediction; None where the two have nothing in common."""
+    """The errors of a prediction; None if the two samples have nothing to compare."""
     if prediction.mask is not None and truth.mask is not None:
         return _compare_masks(prediction, truth)
     found, right = objects_of(prediction.annotations), objects_of(truth.annotations)
@@ -82,7 +82,7 @@ def _compare_masks(prediction: Sample, truth: Sample) -> Compared:
 
 
 def match(found: Sequence[Annotated], right: Sequence[Annotated]) -> tuple[list[bool], list[bool]]:
-    """Which predictions are correct and which objects were found: greedily by score, each object once."""
+    """Returns which predictions are correct and which objects are matched: greedily by score, each object once."""
     correct, matched = [False] * len(found), [False] * len(right)
     if not found or not right:
         return correct, matched
@@ -98,7 +98,7 @@ def match(found: Sequence[Annotated], right: Sequence[Annotated]) -> tuple[list[
 
 
 def intersection_over_union(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of boxes [N, 4] and [M, 4] (left, top, right, bottom), float64 [N, M]."""
+    """Intersection over union of boxes [N, 4] and [M, 4] (left, top, right, bottom), float64 [N, M]."""
     corner = np.maximum(left[:, None, :2], right[None, :, :2])
     far = np.minimum(left[:, None, 2:], right[None, :, 2:])
     shared = np.prod(np.clip(far - corner, 0, None), axis=2)
@@ -107,6 +107,6 @@ def intersection_over_union(left: NDArray[np.float64], right: NDArray[np.float64
 
 
 def is_error(caption: str) -> bool | None:
-    """Whether the caption of a classified image names another class than the true one; None for other captions."""
+    """Whether the caption of a classified image names a class other than the true one; None for other captions."""
     found = CLASSIFIED.fullmatch(caption)
     return None if found is None else found["truth"] not in (None, found["prediction"])

@@ -1,4 +1,4 @@
-"""The dashboard's access to a run: reads its directory in limited time, sends it requests.
+"""The dashboard's access to a run: reads its directory in limited time and sends it requests.
 
 Nothing here draws, and nothing else in this package reads or writes the run.
 """
@@ -40,7 +40,7 @@ PREVIEW_BYTES = 4 << 20
 """A longer event file is sampled first, so that charts cover the whole run while it is read (about 4 µs per line)."""
 
 MAX_SAMPLES_IN_MEMORY = 64
-"""Samples in memory: more than a screen shows."""
+"""Maximum number of samples in memory, more than a screen shows."""
 
 LOCK_SECONDS = 1.0
 ACKNOWLEDGE_SECONDS = 5.0
@@ -58,13 +58,13 @@ class Feed:
     """Follows one run.
 
     Args:
-        root: the run directory; it may still be empty of events.
+        root: the run directory; it may not have events yet.
         clock: the time in seconds since 1970.
         is_read_only: no requests are sent.
         watched: all runs watched together, including this one; empty: this run alone.
 
     Raises:
-        TrainerError: there is no such directory.
+        TrainerError: the directory does not exist.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Feed:
         self._samples: dict[str, Sample | None] = {}
 
     def continue_from(self, pending: PendingRun) -> None:
-        """Show the phases of a run that has just got its directory, until its first records are there."""
+        """Shows the pending run's phases until the first records of the run arrive."""
         self.complete.phases.update(pending.view.phases)
 
     @cached_property
@@ -104,7 +104,7 @@ class Feed:
         return Siblings(self.paths, self.watched)
 
     def moved_to(self, root: Path) -> Feed:
-        """A feed of another run, with the same list of other runs if it is known; this feed is closed."""
+        """Closes this feed and returns a feed of another run, with the same list of other runs if it is known."""
         other = Feed(root, self.clock, is_read_only=self.is_read_only, watched=self.watched)
         siblings = self.__dict__.pop("siblings", None)
         self.close()
@@ -114,7 +114,7 @@ class Feed:
 
     @property
     def view(self) -> View:
-        """The run as far as it has been read; a sampled one until a long event file has been read to its end."""
+        """The run as read so far; a sampled preview until a long event file has been read to its end."""
         return self._preview if self._preview is not None else self.complete
 
     @property
@@ -128,7 +128,7 @@ class Feed:
         return not self._events.at_end and self._events.size > 0
 
     def poll(self, max_seconds: float) -> None:
-        """Read on, for at most about `max_seconds`."""
+        """Reads new records, for at most about `max_seconds`."""
         now = self.clock()
         for record in self._events.poll(max_seconds):
             self.complete.apply(record)
@@ -145,11 +145,11 @@ class Feed:
 
     @property
     def worker_time(self) -> float:
-        """The time on the worker's machine in seconds since 1970, by which records are stamped."""
+        """The time on the worker's machine in seconds since 1970, the clock of the records' timestamps."""
         return self._monitor.clock_of(self.view.host, self.clock())
 
     def _log_loss(self, now: float) -> None:
-        """Log once, below the last lines, that the worker is gone without an end."""
+        """Logs once, below the last lines, that the worker is gone without an end event."""
         is_lost = self._has_caught_up and self.status() == LOST
         if is_lost and not self._has_logged_loss:
             beat = None if self.lock is None else datetime.fromtimestamp(self.lock.heartbeat)
@@ -165,7 +165,7 @@ class Feed:
         return f"the training process {self.lock.pid}{elsewhere}"
 
     def _read_output(self, now: float) -> None:
-        """Read what the worker printed and, after a failure, its traceback."""
+        """Reads the worker's output and, after a failure, its traceback."""
         for line in self._log.poll():
             self.complete.say(now, "output", line)
         end = self.complete.end
@@ -175,7 +175,7 @@ class Feed:
                 self.complete.say(now, "output", line)
 
     def read_preview(self) -> bool:
-        """Sample a long event file over its whole length; returns whether the file was long."""
+        """Samples a long event file over its whole length; returns whether the file was long."""
         if self._events.size - self._events.bytes_read < PREVIEW_BYTES:
             return False
         preview = View(self.paths.name, leading=self.complete.leading)
@@ -185,19 +185,19 @@ class Feed:
         return True
 
     def status(self) -> Status:
-        """The state of the run now; a run without a worker may have an end that has not been read yet."""
+        """The current state of the run; READING while a run without a worker may have an unread end event."""
         status = status_of(self.view, self.lock, self.clock())
         return READING if status == LOST and not self._has_caught_up and self._preview is None else status
 
     def why_over(self) -> str | None:
-        """Why the run takes no requests any more; None while it takes them."""
+        """The reason why the run no longer accepts requests; None while it accepts them."""
         status = self.status()
         if not status.is_over:
             return None
         return f"{self._worker()} is gone" if status == LOST else f"the run is over ({status.word.lower()})"
 
     def request(self, what: str) -> str:
-        """Send a request to the worker; returns a message, also for a refused request."""
+        """Sends a request to the worker; returns a message, also for a refused request."""
         if (why := self.why_over()) is not None:
             return f"can't {what}: {why}"
         if self.is_read_only:
@@ -223,7 +223,7 @@ class Feed:
         return f"{self.sent.what}: requested"
 
     def interrupt(self) -> str:
-        """Send SIGINT to the worker, as Ctrl-C in its own terminal does; returns a message."""
+        """Sends SIGINT to the worker, as Ctrl-C in its own terminal does; returns a message."""
         if self.is_read_only:
             return "this dashboard is read-only"
         lock = read_lock(self.paths)
@@ -239,7 +239,7 @@ class Feed:
 
     def sample(self, event: SampleEvent) -> Sample | None:
         """The content of a sample's file; None if it is missing, damaged or outside of the run directory."""
-        from trainer.tui.pictures import read_sample  # NumPy comes with it
+        from trainer.tui.pictures import read_sample  # imports NumPy
 
         if event.file not in self._samples:
             while len(self._samples) >= MAX_SAMPLES_IN_MEMORY:
@@ -257,12 +257,12 @@ class Feed:
             return None
 
     def config_text(self) -> str:
-        """The resolved configuration of the latest attempt, with the origin of each value; empty at first."""
+        """The resolved configuration of the latest attempt, with the origin of each value; empty without an attempt."""
         attempt = self.paths.last_attempt
         return self.paths.config(attempt).read_text(encoding="utf-8", errors="replace") if attempt else ""
 
     def close(self) -> None:
-        """Close the files."""
+        """Closes the files."""
         self._events.close()
         if "siblings" in self.__dict__:
             self.siblings.close()

@@ -1,4 +1,4 @@
-"""The first frame, drawn before Textual is imported: that takes 200 ms of a processor, and this 20.
+"""The first frame, drawn before Textual is imported: the import takes 200 ms of processor time, the frame 20 ms.
 
     with FirstFrame(source, environment) as first:  the overview is on the terminal
         wait for a worker, calling first.refresh()  where the run has no directory yet; clocks go on, Ctrl-C interrupts
@@ -7,7 +7,7 @@
         import Textual, calling first.refresh()
         run the app(first)                          its driver calls first.hand_over(): the terminal is Textual's
 
-It is the same frame that the app draws first, so that nobody sees the change.
+The app draws the same frame first, so that the change is invisible.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from trainer.tui.pending_run import PendingRun
 from trainer.tui.text import Line, printable
 
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
-"""The alternate screen."""
+"""Escape sequences that enter and leave the alternate screen."""
 
 REFRESH_SECONDS = 0.2
 PATIENCE_SECONDS = 0.1
-"""Seconds that the frame waits for the first phase of a run that has just made its directory."""
+"""Seconds that the frame waits for the first phase of a run that has just created its directory."""
 
 _SIGNALS = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung_up"}
 
 
 class LeftEarly(BaseException):  # not an Exception: libraries catch those while they are imported
-    """A signal came before Textual could handle it; the argument is the result of the dashboard."""
+    """A signal arrived before Textual could handle it; the argument is the result of the dashboard."""
 
 
 class FirstFrame:
     """The overview of a run on the terminal until a driver takes over, or the context ends.
 
     Args:
-        source: the run, which is read on for each frame, or what is known of it before it is there.
+        source: the run, read again for each frame, or a pending run without a directory yet.
         environment: the terminal's environment.
         message: the first message of the last line.
         patience: seconds that the frame waits for a run without any phase yet.
 
     Attributes:
-        has_charts: charts are drawn; NumPy is imported for that.
+        has_charts: whether charts are drawn, which imports NumPy.
     """
 
     has_charts = False
@@ -88,17 +88,17 @@ class FirstFrame:
             try:
                 self._keep_input(interrupts=isinstance(self._source, PendingRun))
                 self.refresh()
-            except BaseException:  # a signal, too: without an entered context nobody calls `__exit__`
+            except BaseException:  # also a signal: Python does not call `__exit__` if `__enter__` raises
                 self.__exit__()
                 raise
         return self
 
     def say(self, output: bytes) -> None:
-        """Let the last line of what a process has printed so far be the message."""
+        """Shows the last line of a process's output so far as the message."""
         self._message = printable(output.decode("utf-8", "replace").strip().rpartition("\n")[2])
 
     def follow(self, feed: Feed, message: str = "") -> None:
-        """Go on with the run itself, now that it is there; from now on Ctrl-C is a key that Textual reads."""
+        """Switches to the run itself, once its directory exists; from then on Ctrl-C is a key that Textual reads."""
         if isinstance(self._source, PendingRun):
             feed.continue_from(self._source)
         self._source, self._message, self._patience = feed, message, PATIENCE_SECONDS
@@ -124,9 +124,9 @@ class FirstFrame:
         return bool(self._drawn)
 
     def refresh(self) -> None:
-        """Draw what has changed, if it was drawn some time ago.
+        """Draws the changed lines, at most once in REFRESH_SECONDS.
 
-        A worker that has just made its directory reports a phase at once: the frame waits a little for it.
+        A worker that has just created its directory reports a phase immediately: the frame waits a little for it.
         """
         now = time.monotonic()
         if not self._stands or (self._drawn and now - self._drawn_at < REFRESH_SECONDS):
@@ -145,24 +145,24 @@ class FirstFrame:
         changed = [line for line in lines if line not in self._drawn]
         head = "" if self._drawn else f"{ENTER}\x1b[?25l\x1b[H\x1b[2J"
         text = head + place(changed, self._palette, self._colors, on_empty=not self._drawn)
-        self._drawn = set(lines)  # before it is written: a signal in between must not keep `__exit__` from leaving
+        self._drawn = set(lines)  # set before the write: after a signal in between, `__exit__` must still leave
         self._write(text)
 
     def show_long_run(self) -> None:
-        """Of a run that takes seconds to read, draw charts of samples already: the app has them much later."""
+        """Draws charts from sampled records of a run that takes seconds to read: the app has its charts much later."""
         if self._stands and self._source.read_preview():
             importlib.import_module("trainer.tui.plot")
             self.has_charts, self._drawn_at = True, 0.0
             self.refresh()
 
     def hand_over(self) -> list[Any] | None:
-        """Leave the terminal as it is to a driver; the attributes (termios) to give it back with, at the first call."""
+        """Leaves the terminal to a driver as it is; the first call returns the termios attributes to restore it."""
         attributes, self._attributes = self._attributes, None
         self._stands, self._drawn = False, set()
         return attributes
 
     def _keep_input(self, *, interrupts: bool) -> None:
-        """Do not show what is typed: Textual reads it later. Ctrl-C, too, unless it interrupts."""
+        """Disables echo and keeps typed keys for Textual, which reads them later; also Ctrl-C unless it interrupts."""
         with suppress(termios.error):
             raw = termios.tcgetattr(_input())
             if self._attributes is None:
@@ -174,13 +174,13 @@ class FirstFrame:
     def _write(self, text: str) -> None:
         output = sys.__stderr__  # where Textual writes
         assert output is not None
-        with suppress(OSError):  # the terminal is gone: its driver finds out
+        with suppress(OSError):  # the terminal is gone: the driver detects it
             output.write(to_ascii(text) if self._glyphs is ASCII else text)
             output.flush()
 
 
 def is_possible() -> bool:
-    """Whether there is a terminal that is ours alone: not a page of a browser, not another thread's."""
+    """Whether this process owns a terminal: not in a browser, and only on the main thread."""
     if "TEXTUAL_DRIVER" in os.environ or threading.current_thread() is not threading.main_thread():
         return False
     return sys.__stdin__ is not None and sys.__stdin__.isatty() and sys.__stderr__ is not None

@@ -1,4 +1,4 @@
-"""The data from which a panel draws itself once."""
+"""The data for one drawing of a panel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class WatchedRun(NamedTuple):
-    """One of several runs that are watched at once; `status` is a summary's word, empty while it is not known."""
+    """One of several runs that are watched together; `status` is the word of its summary, empty while unknown."""
 
     letter: str
     name: str
@@ -30,7 +30,7 @@ class Frame(NamedTuple):
         run: the directory of the run.
         watched: the runs that are watched together, if there are several.
         now: seconds since 1970, by the clock of the worker's machine.
-        heartbeat: seconds since the worker was last known to live; None without a worker.
+        heartbeat: seconds since the worker was last known to be alive; None without a worker.
         message: the answer to the last request; empty without one.
         share_read: share of the event file that the view covers, 0 to 1.
         scroll: number of lines by which the text is scrolled from its start.
@@ -38,7 +38,7 @@ class Frame(NamedTuple):
         config: lines of the resolved configuration, on the screen that shows them.
         screen: the screen on which the frame is drawn.
         has_color: the terminal shows colors.
-        is_first: the first frame on the terminal: drawing that costs time waits for the next frame.
+        is_first: this is the first frame on the terminal; slow drawing waits for the next frame.
     """
 
     view: View
@@ -59,7 +59,7 @@ class Frame(NamedTuple):
 
 
 def frame_of(feed: Feed | PendingRun, *, glyphs: Glyphs, **rest: Any) -> Frame:
-    """A run as it stands now; `rest` are further fields of the frame."""
+    """The current frame of a run; `rest` are further fields of the frame."""
     lock = feed.lock
     return Frame(
         view=feed.view,

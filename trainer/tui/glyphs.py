@@ -10,7 +10,7 @@ _TERMINALS_WITHOUT_BRAILLE = frozenset({"linux", "dumb", "vt52", "vt100", "vt102
 
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""Of runs that are shown together."""
+"""The letters of runs that are shown together."""
 
 
 class Glyphs(NamedTuple):
@@ -118,9 +118,9 @@ ASCII = Glyphs(
 
 
 def choose_glyphs(environment: Mapping[str, str]) -> Glyphs:
-    """The set this terminal can show, from its environment alone: a terminal is never asked before the first frame.
+    """The set this terminal can show, from its environment only: the terminal is not queried before the first frame.
 
-    With no locale set at all UTF-8 is assumed, as Python does (PEP 538); `LC_ALL=C` asks for ASCII.
+    Without a locale, UTF-8 is assumed, as in Python (PEP 538); `LC_ALL=C` selects ASCII.
     """
     if environment.get("TERM", "") in _TERMINALS_WITHOUT_BRAILLE:
         return ASCII
@@ -146,5 +146,5 @@ _TO_ASCII = str.maketrans({character: ascii for ascii, characters in _LOOKALIKES
 
 
 def to_ascii(text: str) -> str:
-    """Text of a terminal without UTF-8: every other character has an ASCII one in its place."""
+    """The text for a terminal without UTF-8: ASCII replaces every other character."""
     return text if text.isascii() else text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")

@@ -1,6 +1,6 @@
 """Pictures in pixels on terminals that support them: kitty graphics and sixel, on request and never by probing.
 
-kitty: https://sw.kovidgoyal.net/kitty/graphics-protocol; sixel: the VT340's manual, as xterm, foot, WezTerm, … have it.
+kitty: https://sw.kovidgoyal.net/kitty/graphics-protocol; sixel: the VT340 manual, as in xterm, foot, WezTerm, …
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from trainer.tui.forms import Form
 
 Pixels = NDArray[np.uint8]
 CHUNK = 4096
-"""Characters of base64 that kitty takes at once."""
+"""Maximum number of base64 characters in one escape sequence of kitty."""
 
 SIXEL_COLORS = 128
 BAND = 6
-"""Rows of pixels in a row of sixels."""
+"""Pixel rows in one row of sixels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +37,13 @@ class Placed:
 
     @property
     def place(self) -> tuple[int, int, int, int]:
-        """The rectangle."""
+        """The rectangle: column, row, columns, rows."""
         return self.column, self.row, self.columns, self.rows
 
 
 @dataclass
 class Hanging:
-    """The pictures on the terminal, and the output that replaces them: changed ones alone."""
+    """The pictures on the terminal, and the output that replaces only the changed ones."""
 
     form: Form
     _shown: dict[tuple[object, ...], tuple[int, Placed]] = field(default_factory=dict)
@@ -55,11 +55,11 @@ class Hanging:
         return [picture for name, (_, picture) in self._shown.items() if name not in kept]
 
     def show(self, pictures: Sequence[Placed], overwritten: Sequence[tuple[int, int, int, int]] = ()) -> str:
-        """What to write for these and no others to be shown.
+        """Returns the output after which exactly these pictures are shown.
 
         Args:
-            overwritten: rectangles (column, row, columns, rows) in which text has been written since: a sixel picture
-                is gone there.
+            overwritten: rectangles (column, row, columns, rows) where text has been written since, which removes
+                sixel pictures.
         """
         text = self.take_down(self.stale(pictures))
         if self.form == "sixel":
@@ -74,16 +74,16 @@ class Hanging:
         return text
 
     def clear(self) -> str:
-        """What to write for none to be shown. Sixel pictures go as text is written over them."""
+        """Returns the output that removes all pictures. Sixel pictures disappear when text is written over them."""
         return self.take_down([picture for _, picture in self._shown.values()])
 
     def known(self, key: tuple[object, ...], column: int, row: int) -> Placed | None:
-        """The picture of this key that is shown here."""
+        """The picture of this key that is shown at this cell, or None."""
         at = (picture for _, picture in self._shown.values() if picture.key == key)
         return next((picture for picture in at if picture.place[:2] == (column, row)), None)
 
     def take_down(self, pictures: Iterable[Placed]) -> str:
-        """What to write for these to be gone."""
+        """Returns the output that removes these pictures."""
         numbers = [self._shown.pop(_name(picture))[0] for picture in pictures]
         return "".join(f"\x1b_Ga=d,d=I,i={number},q=2\x1b\\" for number in numbers) if self.form == "kitty" else ""
 
@@ -94,7 +94,7 @@ class Hanging:
 
 
 def kitty(pixels: Pixels, number: int, columns: int, rows: int) -> str:
-    """The escape sequences that show a picture at the cursor, scaled to some cells; the cursor stays."""
+    """The escape sequences that show a picture at the cursor, scaled to `columns` by `rows` cells; the cursor stays."""
     from PIL import Image
 
     file = io.BytesIO()
@@ -125,7 +125,7 @@ def sixel(pixels: Pixels) -> str:
 
 
 def _band(numbers: NDArray[np.uint8]) -> str:
-    """Six rows of pixels: for each color the columns in which it has some, one color over the other."""
+    """Six rows of pixels as sixels: for each color the columns that contain it, one color over the other."""
     weights = (1 << np.arange(len(numbers))).astype(np.uint8)
     return "$".join(
         f"#{color}" + _run_lengths(((numbers == color) * weights[:, None]).sum(axis=0, dtype=np.uint8) + 63)
@@ -143,7 +143,7 @@ def _run_lengths(codes: NDArray[np.uint8]) -> str:
 
 
 def _at(picture: Placed, text: str) -> str:
-    """Written at the picture's upper left cell; the cursor comes back."""
+    """The output that writes `text` at the picture's upper left cell and restores the cursor."""
     return f"\x1b7\x1b[{picture.row + 1};{picture.column + 1}H{text}\x1b8"
 
 

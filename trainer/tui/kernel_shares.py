@@ -10,9 +10,9 @@ from trainer.rundir import AutotuneEvent, StepEvent
 
 @dataclass(frozen=True)
 class Shares:
-    """A step's time in milliseconds, and the shares of it (0 to 1): by key of a tuned kernel, and by name of others.
+    """A step's time in milliseconds, and its shares (0 to 1): by key for tuned kernels, and by name for the others.
 
-    `elsewhere` has the keys and names of kernels that are in programs other than a training step.
+    `elsewhere` has the keys and names of kernels in programs other than a training step.
     """
 
     ms: float
@@ -31,15 +31,15 @@ class Shares:
 
 
 def name_of(event: AutotuneEvent) -> str:
-    """The name of a kernel among those without a decision."""
+    """The name that identifies a kernel without a decision."""
     return f"{event.operation} {event.shape}"
 
 
 def shares_of(steps: Iterable[StepEvent]) -> Shares:
-    """The shares in the programs that update states, each counted once; an evaluation is no part of a step.
+    """The shares in the programs that update states, each counted once; an evaluation is not part of a step.
 
     Args:
-        steps: the latest of each program.
+        steps: the latest event of each program.
     """
     steps = list(steps)
     training = [step for step in steps if step.updates]

@@ -15,7 +15,7 @@ Scope = Literal[
 
 
 class Action(NamedTuple):
-    """One action of the user."""
+    """One user action."""
 
     name: str
     keys: tuple[str, ...]
@@ -217,7 +217,7 @@ def actions_of(scope: Scope) -> Iterator[Action]:
 
 
 def key_name(key: str) -> str:
-    """A key as it is written: `?`, `Esc`, `Ctrl-C`."""
+    """A key as it is displayed: `?`, `Esc`, `Ctrl-C`."""
     if key in _KEY_NAMES:
         return _KEY_NAMES[key]
     for prefix, name in (("ctrl+", "Ctrl-"), ("shift+", "Shift-")):

@@ -16,9 +16,9 @@ MIN_TEXT_WIDTH = 10
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its title, and whether its cells are aligned right, as numbers.
+    """A column: its title, and whether its cells are right-aligned numbers.
 
-    Where room is short, columns of the highest `rank` are left out first, then texts are cut. `most` is the maximum
+    If space is short, columns with the highest `rank` are left out first, then texts are cropped. `most` is the maximum
     width.
     """
 
@@ -32,7 +32,7 @@ class Column:
 class Row:
     """A row: the texts of its cells, and the keys that sort them.
 
-    `role` is its color, `mark` stands before it, `item` is the object that the row is about.
+    `role` is its color, `mark` stands before it, `item` is the object that the row describes.
     """
 
     cells: tuple[str, ...]
@@ -44,26 +44,26 @@ class Row:
 
 @dataclass(frozen=True)
 class TableState:
-    """What the user has chosen: the row under the cursor, the sorting column (-1: none), and the direction."""
+    """The user's choices: the row under the cursor, the sorting column (-1: none), and the direction."""
 
     selected: int = 0
     column: int = -1
     is_reversed: bool = False
 
     def moved(self, by: int, rows: int) -> TableState:
-        """The cursor moved down by some rows, within the rows that exist."""
+        """The state with the cursor moved down `by` rows, within the number of `rows`."""
         return replace(self, selected=min(max(0, rows - 1), max(0, self.selected + by)))
 
     def sorted_by_next(self, columns: int) -> TableState:
-        """Sorted by the next column; after the last, in the original order."""
+        """The state sorted by the next column; after the last column, in the original order."""
         return replace(self, column=self.column + 1 if self.column + 1 < columns else -1, is_reversed=False)
 
     def sorted_by(self, column: int) -> TableState:
-        """Sorted by a column; in the other direction if it sorts already."""
+        """The state sorted by a column; in the other direction if that column already sorts."""
         return replace(self, column=column, is_reversed=column == self.column and not self.is_reversed)
 
     def clicked(self, at: tuple[int | None, int | None]) -> TableState:
-        """With the row selected, or sorted by the column, that `place_in_table` returned."""
+        """The state after a click: with the row selected, or sorted by the column, that `place_in_table` returned."""
         row, column = at
         if row is not None:
             return replace(self, selected=row)
@@ -71,7 +71,7 @@ class TableState:
 
 
 def ordered(rows: Sequence[Row], state: TableState) -> list[Row]:
-    """The rows as the state sorts them; those without a value last, in either direction."""
+    """The rows in the order of the state; rows without a value come last in both directions."""
     listed = list(rows)
     if listed and 0 <= state.column < len(listed[0].keys):
         has: list[Row] = []
@@ -125,7 +125,7 @@ def place_in_table(
 def _laid_out(
     columns: Sequence[Column], rows: Sequence[Row], state: TableState, width: int, height: int
 ) -> tuple[list[Row], int, list[int], int]:
-    """The rows in their order, the width of their marks, that of each column, and the first row shown."""
+    """The rows in order, the width of their marks, the width of each column, and the first row shown."""
     listed, room = ordered(rows, state), height - 1
     margin = max((len(row.mark) + 1 for row in listed if row.mark), default=0)
     first = min(max(0, state.selected - room // 2), max(0, len(listed) - room))
@@ -149,7 +149,7 @@ def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[
             break
         widths[index] = 0
     over = sum(widths) + 2 * sum(map(bool, widths)) - width
-    while over > 0:  # numbers stay whole: the widest text is cut
+    while over > 0:  # numbers stay complete: the widest text is cropped
         texts = [
             index for index, column in enumerate(columns) if not column.is_number and widths[index] > MIN_TEXT_WIDTH
         ]

@@ -1,4 +1,4 @@
-"""Following `log.txt`: what the worker printed, from its last lines on."""
+"""Follows `log.txt`, the worker's output, from its last lines on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LogTail:
         self._rest = b""
 
     def poll(self) -> list[str]:
-        """The lines added since the last poll, at most CHUNK_BYTES, safe to print, without empty ones."""
+        """The nonempty lines added since the last poll, at most CHUNK_BYTES, safe to print."""
         try:
             with open(self.path, "rb") as file:
                 size = file.seek(0, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""The parts of the overview, and where each stands: data for its screen and for the first frame alike."""
+"""The parts of the overview and their places: data for both its screen and the first frame."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from trainer.tui.panels.samples import Read
 
 WIDE_COLUMNS, NORMAL_COLUMNS, TALL_ROWS = 120, 80, 20
-"""From this width on the body has three charts in a row; below the other sizes it shows one pane at a time."""
+"""Width from which the body has three charts in a row; width and height below which it shows one pane at a time."""
 
 MIN_CHART_HEIGHT = 6
 CHART_ROWS = 12
-"""A chart of this height leaves room for a second row of charts."""
+"""The body has a second row of charts if each row has at least this height."""
 
 MAX_SHARE = 3
 """A pane has at most this many rows for each line in it."""
@@ -41,7 +41,7 @@ Place = tuple[int, int, int, int]
 
 
 class Content(NamedTuple):
-    """How much each pane of the body has to show: lines, or whether there is anything."""
+    """The amount of content of each pane of the body: the number of lines, or whether it has any."""
 
     phases: int = 0
     metrics: int = 0
@@ -52,7 +52,7 @@ class Content(NamedTuple):
 
     @classmethod
     def of(cls, view: View) -> Content:
-        """The content of a run as it stands."""
+        """The current content of a run."""
         metrics = len(metric_names(view))
         return cls(
             phase_lines(view), metrics + 1 if metrics else 0, system_lines(view), len(view.log), bool(view.samples),
@@ -61,7 +61,7 @@ class Content(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A box of the body, as `Panel` takes it."""
+    """A box of the body: arguments of `Panel`."""
 
     name: str
     draw: Callable[[Frame, int, int], list[Line]]
@@ -110,7 +110,7 @@ def is_small(width: int, height: int) -> bool:
 
 
 def body_places(width: int, height: int, content: Content) -> dict[str, Place]:
-    """Where each box of the body stands, from its corner: phases, metrics and system; charts and samples; the log.
+    """The place of each box, relative to the body: phases, metrics and system; charts and samples; the log.
 
     A box without content is left out, and none is much taller than its content: charts take the remaining rows.
     """
@@ -147,7 +147,7 @@ FIXED_WIDTHS = {"phases": (28, 36), "system": (23, 30)}
 
 
 def _in_columns(names: Sequence[str], x: int, width: int, y: int, height: int) -> dict[str, Place]:
-    """Boxes next to each other: those of a fixed width have it, the others share the rest."""
+    """The places of boxes next to each other: boxes of a fixed width keep it, the others share the rest."""
     fixed = [FIXED_WIDTHS[name][width >= WIDE_COLUMNS] if name in FIXED_WIDTHS else None for name in names]
     if None not in fixed and fixed:
         fixed[0] = None
@@ -156,7 +156,7 @@ def _in_columns(names: Sequence[str], x: int, width: int, y: int, height: int) -
 
 
 def places(width: int, height: int, content: Content) -> dict[str, Place]:
-    """Where everything stands on a terminal of a size: the rows, and the body of a large one between them."""
+    """The place of everything on a terminal of this size: the rows and, on a large one, the body between them."""
     header = {"header": (0, 0, width, 1)}
     result = {"progress": (0, height - 2, width, 1), "footer": (0, height - 1, width, 1)}
     if is_small(width, height):
@@ -166,7 +166,7 @@ def places(width: int, height: int, content: Content) -> dict[str, Place]:
 
 
 def draw_overview(frame: Frame, width: int, height: int) -> list[tuple[int, int, Line]]:
-    """The whole screen, blanks included: lines, each with the column and the line at which it begins."""
+    """The whole screen including blanks: lines, each with the column and the row where it begins."""
     rows: Mapping[str, Callable[[Frame, int, int], list[Line]]] = {
         "header": draw_header, "diagnosis": draw_diagnosis, "tabs": draw_tabs, "progress": draw_progress,
         "footer": draw_footer,
@@ -187,7 +187,7 @@ def draw_overview(frame: Frame, width: int, height: int) -> list[tuple[int, int,
 
 
 def _lines(total: int, fixed: Sequence[int | None], shares: Sequence[int]) -> list[int]:
-    """Where the tracks of a grid begin and end: those without a fixed length have a share of the rest."""
+    """The edges of the tracks of a grid: tracks without a fixed length share the rest."""
     rest = max(0, total - sum(length or 0 for length in fixed))
     weights = [share if length is None else 0 for length, share in zip(fixed, shares, strict=False)]
     whole = max(1, sum(weights))

@@ -1,4 +1,4 @@
-"""How often the dashboard draws: at most four times a second, and less often where that would slow something down."""
+"""The frame rate of the dashboard: at most four frames a second, and fewer if drawing would slow something down."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FIRST_FRAME_SECONDS = 0.2
 """Time after which the first frame counts as drawn."""
 
 BEHIND_SECONDS = 0.002
-"""The pause between two reads while there is more to read: time for a key, not for a frame."""
+"""The pause between two reads while there is more to read: enough for a key, not for a frame."""
 
 POINTER_SECONDS = 0.3
-"""Between two frames that the mouse asks for: a cross-hair that moves in all charts is some kilobytes each time."""
+"""Seconds between two frames for the mouse: moving the cross-hair in all charts writes some kilobytes each time."""
 
 SHARE_OF_A_CORE = 0.022
-"""Maximum share for drawing a live run: together with reading, less than 3 %."""
+"""Maximum share of a core for drawing a live run: together with reading, less than 3 %."""
 
 LONGEST_PAUSE_SECONDS = 1.0
 LOOK_AFTER_SECONDS = 1.0
@@ -44,9 +44,9 @@ def pause_between_frames(
 ) -> float:
     """Seconds between two frames.
 
-    A quarter of a second; half a second over SSH; up to a second where frames, of `frame_seconds` of processor time,
-    would take more than their share of a core; a second when the run is over or paused, or no core is idle. Before the
-    first step, which is waited for, neither what a frame takes counts nor whether a core is idle.
+    A quarter of a second; half a second over SSH; up to a second if frames of `frame_seconds` of processor time would
+    exceed their share of a core; a second when the run is over or paused, or no core is idle. Before the first step,
+    for which the user waits, the cost of a frame and idle cores are ignored.
     """
     is_quiet = status.is_over or status.word == "PAUSED"
     is_busy = has_stepped and system is not None and system.cpu is not None and system.cpu >= BUSY_PERCENT
@@ -67,23 +67,23 @@ class FrameCost:
 
     @property
     def seconds(self) -> float:
-        """The median of the last three frames: a frame that fills a new screen or imports a module is an exception."""
+        """The median of the last three frames: a frame that fills a new screen or imports a module is an outlier."""
         return sorted(self._last)[1] if len(self._last) == 3 else 0.0
 
     def reading(self) -> None:
-        """From here on, processor time belongs to reading."""
+        """Starts reading: from here on, processor time is not part of the frame."""
         self._used += self._clock() - self._since
 
     def has_read(self) -> None:
-        """From here on, processor time belongs to the frame."""
+        """Ends reading: from here on, processor time is part of the frame."""
         self._since = self._clock()
 
     def next_frame(self) -> None:
-        """A frame is about to be drawn."""
+        """Records the cost of a frame; called before the next one is drawn."""
         self._last.append(self._used)
         self._used = 0.0
 
 
 def pause_between_motions(environment: Mapping[str, str]) -> float:
-    """Seconds between two frames that the mouse asks for."""
+    """Seconds between two frames for the mouse."""
     return SSH_SECONDS if "SSH_CONNECTION" in environment else POINTER_SECONDS

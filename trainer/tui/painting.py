@@ -1,4 +1,4 @@
-"""Painting the layers of a chart onto a canvas: lines, points, markers of clipped values, the cross-hair."""
+"""Paints the layers of a chart onto a canvas: lines, points, markers of clipped values, the cross-hair."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from trainer.tui.raster import (
 
 
 def paint(chart: Chart, canvas: Canvas, glyphs: Glyphs) -> str:
-    """Paint all of the chart but the cross-hair; returns what the markers mean, empty without any."""
+    """Paints all of the chart except the cross-hair; returns the meaning of the markers, empty without markers."""
     markers: dict[str, str] = {}
     reduced = [(_paint_points if layer.look == "points" else _paint_line)(canvas, layer, chart, glyphs)
                for layer in chart.layers]  # fmt: skip
@@ -45,7 +45,7 @@ def paint(chart: Chart, canvas: Canvas, glyphs: Glyphs) -> str:
 
 
 def paint_cursor(canvas: Canvas, step: float, glyphs: Glyphs) -> list[int]:
-    """A dotted line: a third of the cells are written again when it moves. Returns the rows that changed."""
+    """Paints a dotted line, so that a move rewrites only a third of the cells. Returns the changed rows."""
     column = canvas.column_of(step)
     if not 0 <= column < canvas.characters.shape[1]:
         return []
@@ -56,7 +56,7 @@ def paint_cursor(canvas: Canvas, step: float, glyphs: Glyphs) -> list[int]:
 
 
 def _paint_line(canvas: Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> Columns:
-    """Paint a layer as a line; returns what it does in each column, at the resolution of its dots."""
+    """Paints a layer as a line; returns its values by column, at the resolution of its dots."""
     rows, columns = canvas.characters.shape
     x, y = values_of(layer, chart)
     if glyphs.braille:
@@ -73,7 +73,7 @@ def _paint_line(canvas: Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> C
 
 
 def _paint_points(canvas: Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> Columns:
-    """Paint a layer as points; returns what it does in each column, at the resolution of its dots."""
+    """Paints a layer as points; returns its values by column, at the resolution of its dots."""
     rows, columns = canvas.characters.shape
     x, y = values_of(layer, chart)
     if glyphs.braille:
@@ -95,7 +95,7 @@ def _braille(dots: Dots) -> NDArray[np.uint32]:
 def _markers(
     canvas: Canvas, layer: Layer, reduced: Columns, chart: Chart, glyphs: Glyphs
 ) -> Iterator[tuple[int, int, str, str, str]]:
-    """Where values are above or below the range, or not finite: row, column, glyph, meaning, role."""
+    """Markers for values above or below the range, or not finite: row, column, glyph, meaning, role."""
     rows, columns = canvas.characters.shape
     dots = len(reduced.high) // columns
     span = 1e-9 * (canvas.top - canvas.bottom)

@@ -1,7 +1,7 @@
 """The style of each role of a span. Two palettes: rich terminals, and the sixteen colors of all terminals.
 
-Only foregrounds are set, so the dashboard stands on the terminal's own background, light or dark; the richer tones
-are of middle brightness for the same reason. Without color (NO_COLOR) bold, dim and reverse remain.
+Only foregrounds are set, so the dashboard keeps the terminal's own background, light or dark; the richer tones have
+medium brightness for the same reason. Without color (NO_COLOR) bold, dim and reverse remain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one widget: draws a panel's lines, and repaints only the cells that changed."""
+"""The panel widget: draws a panel's lines, and repaints only the cells that changed."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Panel(Widget):
         draw: lines from a frame, a width and a height; a pure function.
         title: the title in the border of its box: a text, or a function of the frame. None: no box.
         border_role: the role of the border.
-        version: what the drawing depends on; an equal version is not drawn again. None: drawn for every frame (cheap
-            panels of a few lines).
+        version: the values that the drawing depends on; an equal version is not drawn again. None: drawn for every
+            frame (cheap panels of a few lines).
         source: the source of the palette.
     """
 
@@ -73,7 +73,7 @@ class Panel(Widget):
 
     @property
     def drawn_at(self) -> tuple[int, int]:
-        """The column and the line at which the drawing begins: inside of its box."""
+        """The column and the row where the drawing begins, inside of its box."""
         return (0, 0) if self._title is None else (FRAME_LEFT, FRAME_TOP)
 
     @property
@@ -83,7 +83,7 @@ class Panel(Widget):
         return (width, height) if self._title is None else (max(0, width - FRAME_WIDTH), max(0, height - FRAME_HEIGHT))
 
     def show(self, frame: Frame) -> None:
-        """Draw a frame; unchanged cells are not painted again."""
+        """Draws a frame; unchanged cells are not painted again."""
         self._frame = frame
         if not self.display or not self.size:
             return
@@ -101,10 +101,10 @@ class Panel(Widget):
         self.repainted(regions)
 
     def repainted(self, regions: list[Region]) -> None:
-        """Called after drawing, before these changed parts are written."""
+        """Called after drawing, before the changed regions are written."""
 
     def render_line(self, y: int) -> Strip:
-        """A line for Textual; after a change of size the panel is drawn first."""
+        """Returns a line to Textual; after a change of size, the panel is drawn first."""
         if self._drawn_size != self.size:
             self._draw_lines()
             self.repainted([Region(0, 0, *self.size)])
@@ -115,7 +115,7 @@ class Panel(Widget):
         ).extend_cell_length(self.size.width, Style.null())
 
     def _version_of(self, frame: Frame) -> Hashable:
-        """What the drawing depends on, with the run."""
+        """The values that the drawing depends on, including the run."""
         return None if self._version is None else (frame.run, self._version(frame))
 
     def _draw_lines(self) -> None:
@@ -145,7 +145,7 @@ def changed_regions(before: list[Line], after: list[Line], width: int) -> list[R
 
 
 def _changes(old: list[Cell], new: list[Cell], width: int) -> list[tuple[int, int]]:
-    """Start and end of the ranges of cells that differ; the shorter line is filled with blanks."""
+    """Start and end of the ranges of cells that differ; the shorter line is padded with blanks."""
     differing = [x for x, (one, other) in enumerate(zip_longest(old, new, fillvalue=BLANK)) if one != other]
     found: list[tuple[int, int]] = []
     for x in differing:

@@ -10,7 +10,7 @@ from trainer.tui.view import View
 
 
 class PendingRun:
-    """Replaces a `Feed` for the first frame; its one record says that the configuration is being read.
+    """Replaces a `Feed` for the first frame; its only record is the start of reading the configuration.
 
     Args:
         name: the requested name of the run; the name of its directory may get a number.
@@ -29,16 +29,16 @@ class PendingRun:
 
     @property
     def worker_time(self) -> float:
-        """The clock's time: the worker is on this machine."""
+        """The current time: the worker runs on this machine."""
         return self.clock()
 
     def poll(self, max_seconds: float) -> None:
-        """Nothing to read."""
+        """Does nothing: there is nothing to read."""
 
     def read_preview(self) -> bool:
-        """Nothing to sample."""
+        """Returns False: there is nothing to sample."""
         return False
 
     def status(self) -> Status:
-        """STARTING."""
+        """Returns STARTING."""
         return STARTING

@@ -28,9 +28,9 @@ class Sample:
     Attributes:
         image: uint8 [H, W, 3], None for a text.
         size: (height, width) of the picture before it was scaled down, to which the boxes refer.
-        annotations: the JSON file next to it.
+        annotations: the content of the JSON file next to it.
         mask: the class of each pixel, uint8 [h, w] of any size.
-        colors: of its objects, by whether they are correct; empty: by their classes.
+        colors: colors of its objects, by whether they are correct; empty: the colors of their classes.
         wrong: pixels of the mask that differ from the ground truth, bool of any size.
     """
 
@@ -44,7 +44,7 @@ class Sample:
 
 
 def read_sample(path: Path) -> Sample | None:
-    """The sample in a file; None where it is missing or damaged."""
+    """The sample in a file; None if it is missing or damaged."""
     if path.suffix != ".png":
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -61,7 +61,7 @@ def read_sample(path: Path) -> Sample | None:
 
 
 def _read_png(path: Path, mode: str) -> tuple[Pixels, tuple[int, int]] | None:
-    """A picture of at most MAX_PIXELS, and its size in the file."""
+    """A picture of at most MAX_PIXELS, and its size in the file; None if it is missing or damaged."""
     from PIL import Image
 
     try:
@@ -124,7 +124,7 @@ def _half_blocks(pixels: Pixels, labels: Mapping[tuple[int, int], str], glyphs: 
 
 
 def _shades(pixels: Pixels, labels: Mapping[tuple[int, int], str], glyphs: Glyphs) -> list[Line]:
-    """Brightness alone, a character a cell."""
+    """Draws only the brightness, as one character per cell."""
     gray = pixels.astype(np.float64) @ np.array([0.299, 0.587, 0.114])
     cells = gray.reshape(len(gray) // 2, 2, -1).mean(axis=1) / 256
     shades = np.minimum((cells * len(glyphs.shades)).astype(int), len(glyphs.shades) - 1).tolist()

@@ -1,4 +1,4 @@
-"""Pictures in pixels in a panel: written after the text around them."""
+"""Pixel pictures in a panel, written after the text around them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from trainer.tui.pictures import Sample
 
 CELL = (8, 16)
-"""Assumed width and height of a cell in pixels: too small rather than too large, which would cross the edge."""
+"""Assumed width and height of a cell in pixels, rather too small: if too large, pictures cross the edge."""
 
 MAX_ACROSS = 1600
 """Maximum width of a picture in pixels."""
 
 
 class Wall:
-    """Pictures in a panel's places. `form` is how they are shown; in half-blocks nothing hangs here."""
+    """The pixel pictures of a panel. `form` is how pictures are shown; with half-blocks, this shows nothing."""
 
     def __init__(self, dashboard: Dashboard) -> None:
         self.form: Form = dashboard.pictures
@@ -35,11 +35,11 @@ class Wall:
         self._panel: HungPanel | None = None
 
     def begin(self) -> None:
-        """Start a new drawing of the panel, without pictures yet."""
+        """Starts a new drawing of the panel, without pictures yet."""
         self._pictures = []
 
     def hang(self, sample: Sample, key: tuple[object, ...], column: int, row: int, columns: int, rows: int) -> None:
-        """Show a picture in these cells of the panel's drawing."""
+        """Adds a picture in these cells of the panel's drawing."""
         self._pictures.append((sample, key, Region(column, row, columns, rows)))
 
     def drawn(self, panel: HungPanel, overwritten: list[Region]) -> None:
@@ -50,13 +50,13 @@ class Wall:
             panel.call_after_refresh(self.show)
 
     def show(self) -> None:
-        """Write the new pictures, if this screen is in front."""
+        """Writes the new pictures, if this screen is in front."""
         panel = self._panel
         if self.form == "half" or panel is None or self._dashboard.screen is not panel.screen:
             return
         placed = [self._placed(panel, *one) for one in self._pictures]
         stale = self._hanging.stale(placed)
-        if self.form == "sixel" and stale:  # the cells below are written again, and what lies on them is gone
+        if self.form == "sixel" and stale:  # the cells below are written again, which removes the pictures
             panel.refresh(*(Region(*picture.place).translate(-panel.region.offset) for picture in stale))
             self._overwritten += [Region(*picture.place) for picture in stale]
             self._hanging.take_down(stale)
@@ -67,7 +67,7 @@ class Wall:
         self._write(self._hanging.show(placed, overwritten))
 
     def clear(self) -> None:
-        """Remove all pictures."""
+        """Removes all pictures."""
         self._write(self._hanging.clear())
 
     def _placed(self, panel: HungPanel, sample: Sample, key: tuple[object, ...], cells: Region) -> Placed:
@@ -97,7 +97,7 @@ class Wall:
 
 
 class HungPanel(Panel):
-    """A panel with a wall."""
+    """A panel whose pictures a `Wall` shows."""
 
     def __init__(self, *arguments: Any, wall: Wall, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -108,7 +108,7 @@ class HungPanel(Panel):
 
 
 def _lettered(pixels: Pixels, sample: Sample, layers: Layers) -> Pixels:
-    """The picture with the names of the boxes."""
+    """The picture with the labels of its boxes."""
     labels = list(labels_of(sample.annotations, sample.size, pixels.shape, layers))
     if not labels:
         return pixels

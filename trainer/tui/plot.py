@@ -1,6 +1,6 @@
-"""Drawing a chart into lines: axes, ticks and current values around the raster.
+"""Draws a chart as lines: axes, ticks and current values around the raster.
 
-NumPy is first needed here, after the first frame.
+This module is the first to need NumPy, after the first frame.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAME_WIDTH = 18
 """Maximum width of a name at the right edge."""
 
 NAMED_COLUMNS, VALUED_COLUMNS = 36, 20
-"""Minimum width of the canvas next to names and values, and next to values alone."""
+"""Minimum width of the canvas next to names and values, and next to values only."""
 
 LEGEND_HEIGHT = 7
 """Minimum height of a chart with a line for the legend."""
@@ -62,7 +62,7 @@ class _Axis:
     middle: str = ""
 
     def line(self, columns: int, note: str) -> str:
-        """The axis in `columns` cells, with ticks where there is room; `note` stands where the middle is empty."""
+        """The axis in `columns` cells, with ticks if there is room; `note` fills an empty middle."""
         room = columns - len(self.left) - len(self.right) - 4
         middle = self.middle or (note if len(note) <= room else "")
         cells = self.left + middle.center(max(1, columns - len(self.left) - len(self.right))) + self.right
@@ -79,13 +79,13 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a chart uses its cells.
+    """The division of a chart's cells.
 
     Attributes:
-        width, height: of all of it.
+        width, height: size of the whole chart.
         has_legend: a line above the canvas names the layers.
         gutter: columns right of the canvas for current values.
-        has_names: the names stand there too.
+        has_names: these columns also show the names.
     """
 
     width: int
@@ -101,7 +101,7 @@ class _Layout:
 
 
 def _layout(chart: Chart, width: int, height: int) -> _Layout:
-    """By the names and the size alone, so that a chart does not move while its values change."""
+    """The layout, which depends only on the names and the size, so that a chart does not move as its values change."""
     names = [layer.name for layer in labeled(chart)]
     room = width - LABEL_WIDTH
     named = 2 + LABEL_WIDTH + min(NAME_WIDTH, max(map(len, names), default=0))
@@ -133,9 +133,9 @@ def _draw(chart: Chart, axis: _Axis, layout: _Layout, glyphs: Glyphs) -> list[Li
 
 @dataclass(frozen=True)
 class _Plot:
-    """A chart on a canvas, without its cross-hair, the rows as spans, and what its markers mean."""
+    """A chart painted without its cross-hair: the canvas, its rows as spans, and the meaning of its markers."""
 
-    chart: Chart  # keeps its series alive: they are known by their identity
+    chart: Chart  # keeps its series alive: the key of a plot contains their `id`
     canvas: Canvas
     rows: list[list[Span]]
     note: str
@@ -162,7 +162,7 @@ def _with_cursor(plot: _Plot, step: float, glyphs: Glyphs) -> list[list[Span]]:
 
 
 def step_at(chart: Chart, width: int, height: int, column: float) -> float:
-    """The step at a column of a chart of `width` by `height` cells; that of the nearer edge outside of the canvas."""
+    """The step at a column of a chart of `width` by `height` cells; outside of the canvas, that of the nearer edge."""
     chart = resolved(chart)
     start, end = shown_steps(chart)
     layout = _layout(chart, width, height)
@@ -172,7 +172,7 @@ def step_at(chart: Chart, width: int, height: int, column: float) -> float:
 
 
 def _current_values(chart: Chart, canvas: Canvas, layout: _Layout, glyphs: Glyphs) -> dict[int, list[Span]]:
-    """By row, the value of each line at the right edge, next to its end; values that collide move apart."""
+    """The value of each line by row, at the right edge next to the line's end; colliding values are moved apart."""
     rows = canvas.characters.shape[0]
     found = []
     for layer in labeled(chart):
@@ -192,7 +192,7 @@ def _current_values(chart: Chart, canvas: Canvas, layout: _Layout, glyphs: Glyph
 
 
 def _spread(rows: Sequence[int], count: int) -> list[int]:
-    """Different rows of `count`, near the given ones and in their order."""
+    """Distinct rows below `count`, near the given rows and in their order."""
     placed: list[int] = []
     for row in rows:
         placed.append(max(row, placed[-1] + 1 if placed else 0))
@@ -204,7 +204,7 @@ def _spread(rows: Sequence[int], count: int) -> list[int]:
 
 
 def _legend(chart: Chart, layout: _Layout, glyphs: Glyphs) -> Line:
-    """The name of each layer in its color, with its value where the right edge has no room for it."""
+    """The name of each layer in its color, with its value if the right edge has no room for it."""
     line: list[Span] = []
     for layer in labeled(chart):
         line.append((f"{glyphs.dot if layer.look == 'points' else 2 * glyphs.line} {layer.name}", layer.role))

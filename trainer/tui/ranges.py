@@ -7,7 +7,7 @@ import numpy as np
 from trainer.tui.raster import Floats
 
 TAIL = 5.0
-"""Percent of the values at either end that may lie outside of the fences."""
+"""Percent of the values at each end that may lie outside of the fences."""
 
 FENCE, LOG_FENCE = 1.5, 0.25
 """Distance of a fence from the tails, as a multiple of the distance between the tails: Tukey's factor, and a smaller
@@ -28,7 +28,7 @@ def full_range(values: Floats) -> tuple[float, float]:
 
 
 def tails(values: Floats) -> tuple[float, float]:
-    """The values [n], n > 0, that TAIL percent lie below, and above."""
+    """The two values below and above which TAIL percent of the values [n], n > 0, lie."""
     if len(values) < FEW:
         return full_range(values)
     sample = np.sort(values[:: -(-len(values) // SAMPLED)])
@@ -40,7 +40,7 @@ def tails(values: Floats) -> tuple[float, float]:
 def robust_range(values: Floats, fence: float = FENCE) -> tuple[float, float]:
     """Minimum and maximum of the finite values [n], n > 0, that lie within the fences.
 
-    The first steps of a training are such outliers: their losses would leave the rest of the curve one flat line.
+    The losses of the first steps are typical outliers: with them, the rest of the curve would be a flat line.
     """
     low, high = full_range(values)
     if len(values) < FEW:

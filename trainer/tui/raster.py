@@ -21,7 +21,7 @@ _BRAILLE_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]
 
 @dataclass(frozen=True)
 class Columns:
-    """What a series does in each column: first, last, lowest and highest value, float64 [columns], nan where empty."""
+    """The first, last, lowest and highest value of a series in each column, float64 [columns], nan where empty."""
 
     first: Floats
     last: Floats
@@ -57,7 +57,7 @@ def reduce_columns(x: Floats, y: Floats, start: float, end: float, columns: int)
 
 
 def running_average(values: Floats, factor: float) -> Floats:
-    """The exponential running average of `values` [n], corrected for its cold start; non-finite values leave it alone.
+    """The exponential running average of `values` [n], corrected for its cold start; it skips non-finite values.
 
     average[k] = factor * average[k - 1] + (1 - factor) * values[k], over blocks short enough for factor**-block to stay
     exact to 1e-6; nan before the first finite value.
@@ -103,7 +103,7 @@ def connect(columns: Columns) -> tuple[Floats, Floats]:
 
 
 def rows_of(values: Floats, bottom: float, top: float, rows: int) -> NDArray[np.int64]:
-    """The row (0 at the top) of each value between `bottom` and `top`; those outside go to the edge, nan to -1."""
+    """The row (0 at the top) of each value between `bottom` and `top`; the edge for values outside, -1 for nan."""
     height = np.clip((np.nan_to_num(values) - bottom) / (top - bottom), 0.0, 1.0)
     row = np.rint((1.0 - height) * (rows - 1)).astype(np.int64)
     return np.where(np.isnan(values), -1, row)
@@ -117,7 +117,7 @@ def fill(low: Floats, high: Floats, bottom: float, top: float, rows: int) -> Dot
 
 
 def point_dots(values: Floats, bottom: float, top: float, rows: int) -> Dots:
-    """Dots [rows, columns]: two by two around each column's value; nothing where it is nan."""
+    """Dots [rows, columns]: two by two around each column's value; no dots for nan."""
     dots = np.zeros((rows, len(values)), bool)
     row = rows_of(values, bottom, top, rows)
     column = np.flatnonzero(row >= 0)

@@ -1,4 +1,4 @@
-"""Reports of evaluations: a matrix, curves, a table, numbers. A table of readers by kind, from JSON.
+"""Reports of evaluations: a matrix, curves, a table, numbers. A table has a reader of JSON for each kind.
 
 The learner writes a report as one JSON object: `kind`, `class_names`, and the fields of the kind.
 """
@@ -14,7 +14,7 @@ from typing import Any
 from trainer.tui.text import printable
 
 NOT_SHOWN = ("format", "kind", "metric", "split", "step", "epoch")
-"""Scalars that the title shows."""
+"""Scalars that are left out of the numbers."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Report:
 
 
 def report_of(content: Any) -> Report:
-    """The report in the JSON of a file; of an unknown kind or form, its numbers and its first table."""
+    """The report in the JSON of a file; for an unknown kind or form, its numbers and its first table."""
     if not isinstance(content, dict):
         return Report(numbers={"": "the file of the report is missing or damaged"})
     reader = KINDS.get(str(content.get("kind")), _anything)

@@ -1,4 +1,4 @@
-"""One metric as the charts need it: steps, values and their running average, grown one value at a time."""
+"""One metric for the charts: steps, values and their running average, extended one value at a time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Series:
     grow: keep no view of one).
 
     Attributes:
-        version: changes with every change.
-        not_finite: how many values are not finite.
+        version: a number that changes with every modification.
+        not_finite: number of non-finite values.
         lowest: the minimum of the running average; infinity without a finite value.
     """
 
@@ -42,7 +42,7 @@ class Series:
         return self.values[-1] if self.values else math.nan
 
     def append(self, step: float, value: float) -> None:
-        """Add one value; a second one of the same step replaces it. The average leaves out non-finite values."""
+        """Adds one value; a second value for the same step replaces it. The average leaves out non-finite values."""
         if self.steps and self.steps[-1] == step:
             self.take_back(math.nextafter(step, -math.inf))
         if math.isfinite(value):
@@ -57,7 +57,7 @@ class Series:
         self.version += 1
 
     def take_back(self, from_step: float) -> None:
-        """Drop everything above a step: a later attempt resumed there."""
+        """Drops everything above a step: a later attempt resumed there."""
         kept = bisect_right(self.steps, from_step)
         if kept == len(self.steps):
             return
@@ -68,12 +68,12 @@ class Series:
         self.version += version + 1
 
     def at(self, step: float) -> float | None:
-        """The value of a step; None without one."""
+        """The value of a step, or None."""
         index = bisect_right(self.steps, step) - 1
         return self.values[index] if index >= 0 and self.steps[index] == step else None
 
     def best(self, mode: str) -> tuple[float, float] | None:
-        """Step and value of the best finite value so far, the earliest of equals; `mode` is min or max."""
+        """Step and value of the best finite value so far, the earliest of equal ones; `mode` is min or max."""
         version, best = self._best.get(mode, (-1, None))
         if version != self.version:
             best = self._find_best(mode)

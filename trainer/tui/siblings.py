@@ -1,6 +1,6 @@
 """The other runs of the folder: summaries, best values and configurations of all, whole series of the marked ones.
 
-Read in boxed time like the run itself; a run is read again only when its events have grown.
+They are read in limited time like the run itself; a run is read again only when its events have grown.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ LIST_SECONDS = 5.0
 """Seconds between two listings of the folder, each of which opens every run."""
 
 CONFIGS_TOGETHER = 4
-"""Configurations that are read for one frame."""
+"""Maximum number of configurations read for one frame."""
 
 
 class Siblings:
-    """The runs in the folder of one, or those that were chosen.
+    """The runs in the folder of one run, or chosen runs.
 
     Args:
-        run: one of them, whose curves are shown.
-        chosen: the runs, by resolved path; the curves of all are shown. Empty: all in the folder.
+        run: one of the runs; its curves are shown.
+        chosen: the runs, by resolved path; the curves of all are shown. Empty: all runs in the folder.
 
     Attributes:
-        root: the folder of all runs; None if they are in several.
+        root: the folder of all runs; None if they are in several folders.
         summaries: by path, in the order in which the runs were started.
         validations: by path, the validation metrics.
         configs: by path, the values of the configuration by dotted key.
@@ -53,7 +53,7 @@ class Siblings:
             self.mark(path)
 
     def poll(self, now: float, max_seconds: float) -> None:
-        """Read on, for at most about `max_seconds`; `now` is in seconds since 1970."""
+        """Reads new summaries and records, for at most about `max_seconds`; `now` is in seconds since 1970."""
         deadline = time.perf_counter() + max_seconds
         if not self._waiting and (now - self._listed_at >= LIST_SECONDS or now < self._listed_at):
             self._listed_at = now
@@ -89,14 +89,14 @@ class Siblings:
         return sorted(self.summaries.values(), key=lambda run: (-(run.started or 0.0), run.name))
 
     def read_configs(self) -> None:
-        """Read the configurations that are not known yet, of the first few such runs."""
+        """Reads the configurations of the first few runs without a known configuration."""
         from trainer.tui.comparison import config_of, leaves  # reads YAML: most of a second where cores are busy
 
         for path in [path for path in self.summaries if path not in self.configs][:CONFIGS_TOGETHER]:
             self.configs[path] = dict(leaves(config_of(open_run(path))))
 
     def mark(self, path: Path) -> None:
-        """Show this run's curves too, or no longer."""
+        """Shows this run's curves, or hides them again."""
         if path in self.marked:
             self._tails.pop(path).close()
             del self.marked[path]
@@ -105,13 +105,13 @@ class Siblings:
             self._tails[path] = EventTail(RunPaths(path).events)
 
     def differences(self) -> Mapping[str, tuple[Any, ...]]:
-        """By dotted key, the value in each marked run's configuration, where they differ."""
+        """The values in the marked runs' configurations by dotted key, only for keys whose values differ."""
         from trainer.tui.comparison import compare
 
         return compare([open_run(path) for path in self.marked]).config if len(self.marked) > 1 else {}
 
     def close(self) -> None:
-        """Close the files."""
+        """Closes the files."""
         for tail in self._tails.values():
             tail.close()
 

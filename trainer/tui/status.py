@@ -1,6 +1,6 @@
 """The state of a run: one of a few words, each with a glyph, never shown by color alone.
 
-The words are those of `trainer runs list` and of the report; a dashboard distinguishes a few more while a run lives.
+The words are those of `trainer runs list` and of the report; the dashboard distinguishes a few more for live runs.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from trainer.rundir import LockState
 from trainer.tui.view import View
 
 SILENT_AFTER_SECONDS = 15.0
-"""A worker that lives but has not updated its lock for this long is shown as silent."""
+"""A live worker that has not updated its lock for this long is shown as silent."""
 
 STARTING_SECONDS = 30.0
-"""How long a run without a lock counts as starting, after its last event."""
+"""Seconds after its last event during which a run without a lock counts as starting."""
 
 
 class Status(NamedTuple):

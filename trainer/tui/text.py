@@ -1,7 +1,7 @@
 """Lines of the screen as plain data: a line is a tuple of spans, a span is (text, role).
 
-Panels are functions that return such lines; what a role looks like is decided once, in palette.py. A picture's cells
-carry their colors: `#rrggbb on #rrggbb`. Nothing here imports Textual, so every panel is tested as data.
+Panels are functions that return these lines; palette.py alone defines the style of each role. A picture's cells carry
+their colors: `#rrggbb on #rrggbb`. Nothing here imports Textual, so every panel is tested as data.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Line = tuple[Span, ...]
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
 
 
-# Letters, arrows, lines, blocks and Braille: all one cell wide. Looking the rest up costs 40 times as much.
+# Letters, arrows, lines, blocks and Braille: all one cell wide. Looking up other characters costs 40 times as much.
 _NARROW = re.compile("[ -~\u00a0-\u02ff\u2010-\u2027\u2190-\u2199\u2500-\u25fc\u2713\u2717\u2800-\u28ff]*")
 
 
 def cell_width(text: str) -> int:
-    """How many terminal cells `text` takes."""
+    """The number of terminal cells that `text` takes."""
     if text.isascii() or _NARROW.fullmatch(text):
         return len(text)
     return sum(
@@ -57,9 +57,9 @@ def crop(text: str, width: int, ellipsis: str) -> str:
 
 
 def fit_title(title: str, width: int, ellipsis: str) -> str:
-    """A title in at most `width` cells: with numbers to three digits, then without its last parts; cut at last.
+    """A title in at most `width` cells: with numbers to three digits, then without its last parts, finally cropped.
 
-    Parts are two spaces apart. A number that is cut would read as another number.
+    Parts are two spaces apart. A cropped number would read as another number.
     """
     parts = title.split("  ")
     for count in range(len(parts), 0, -1):
@@ -106,7 +106,7 @@ def crop_line(line: Line, width: int, ellipsis: str) -> Line:
 
 
 def spread(left: Line, right: Line, width: int, ellipsis: str) -> Line:
-    """`left` and `right` at the two ends of a line; the left one is cut where there is too little room."""
+    """`left` and `right` at the two ends of a line; `left` is cropped if space is short."""
     left = crop_line(left, max(0, width - line_width(right) - 1), ellipsis)
     gap = width - line_width(left) - line_width(right)
     return (*left, (" " * max(gap, 0), "text"), *crop_line(right, width, ellipsis))
@@ -115,7 +115,7 @@ def spread(left: Line, right: Line, width: int, ellipsis: str) -> Line:
 def printable(text: str) -> str:
     """One line of untrusted text without escape sequences or control characters, tabs expanded.
 
-    Of a line rewritten with carriage returns (a progress bar) the last version is kept.
+    If a line is rewritten with carriage returns (a progress bar), its last version is kept.
     """
     if text.isascii() and text.isprintable():
         return text

@@ -1,7 +1,7 @@
-"""The update of a changed screen: the changed cells and no others.
+"""The update of a changed screen: only the changed cells.
 
-Textual's own update writes each changed line of a widget from its left edge on: a cross-hair that moves in twenty
-charts takes 10 kB per frame that way, and 2 kB this way.
+Textual's own update writes each changed line of a widget from its left edge: a cross-hair that moves in twenty charts
+takes 10 kB per frame that way, and 2 kB this way.
 """
 
 from __future__ import annotations

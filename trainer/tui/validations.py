@@ -1,4 +1,4 @@
-"""The validation metrics of a run that is not shown, without its training metrics: most of a long event file."""
+"""The validation metrics of a run that is not shown, without its training metrics, most of a long event file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _OF_INTEREST = re.compile(rb'"valid|"resumed"')
 
 
 class Validations:
-    """Follows an event file; lines about anything else are not decoded, so that a gigabyte takes about a second.
+    """Follows an event file; other lines are not decoded, so that a gigabyte takes about a second.
 
     Attributes:
         series: by "split/name", every validation metric.
-        at_end: all of the file has been read, as long as it was at the last look.
+        at_end: whether the last poll read the file to its end at that time.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,7 +29,7 @@ class Validations:
         self._offset = 0
 
     def poll(self, max_seconds: float) -> None:
-        """Read on, for at most about `max_seconds`; a file that does not exist yet is empty."""
+        """Reads new lines, for at most about `max_seconds`; a file that does not exist yet is empty."""
         deadline = time.perf_counter() + max_seconds
         try:
             with open(self.path, "rb") as file:

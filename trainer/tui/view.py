@@ -1,4 +1,4 @@
-"""The state of a run, built from its records one by one; panels read it. Pure; a table of handlers by kind."""
+"""The state of a run, built from its records one by one; panels read it. Pure; a table has a handler for each kind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from trainer.tui.text import printable
 LOG_LINES = 1000
 MAX_SAMPLES = 4000
 HISTORY = 64
-"""Samples of the machine in each sparkline."""
+"""Number of samples of the machine that are kept for each sparkline."""
 
 RATE_WINDOW_SECONDS = 10.0
 
@@ -73,7 +73,7 @@ class LogLine(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """Metrics of a split at a step, `at`, by "split/name", and the line of the log that tells them."""
+    """Metrics of a split at a step, `at`, by "split/name", and the line of the log that reports them."""
 
     at: tuple[str, int]
     values: Mapping[str, float]
@@ -102,10 +102,10 @@ class View:
     end: EndEvent | None = None
     system: SystemEvent | None = None
     ranks: tuple[Mapping[str, Any], ...] = ()
-    """The processes of the training, the slowest first; empty where there is one."""
+    """The processes of the training, the slowest first; empty for a single process."""
     best_step: float | None = None
     leading: str | None = None
-    """The metric by which checkpoints are the best, "split/name"; None where the config names none."""
+    """The metric that chooses the best checkpoint, "split/name"; None if the config names none."""
     taken: TimeTaken = field(default_factory=TimeTaken)
     process_start: float | None = None
     last_time: float | None = None
@@ -126,7 +126,7 @@ class View:
     recent_steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=256))
 
     def apply(self, record: Record) -> None:
-        """Apply one record; records of a superseded attempt are ignored."""
+        """Applies one record; records of a superseded attempt are ignored."""
         if record.attempt < self.attempt:
             return
         if record.attempt > self.attempt:
@@ -140,7 +140,7 @@ class View:
             handler(self, record.event, record.time)
 
     def say(self, time: float, level: str, message: str) -> None:
-        """Add a line to the log."""
+        """Adds a line to the log."""
         self.log.append(LogLine(time, level, printable(message)))
         self.log_count += 1
 
@@ -167,7 +167,7 @@ class View:
 
 
 def speed_up(events: Iterable[AutotuneEvent]) -> float | None:
-    """The sum of the default times divided by that of the best ones, each kernel once; None before a measurement."""
+    """The sum of the default times divided by the sum of the best times, each kernel once; None if not measured."""
     pairs = [(event.default_ms, event.best_ms) for event in events if event.default_ms and event.best_ms]
     return sum(default for default, _ in pairs) / sum(best for _, best in pairs) if pairs else None
 
@@ -180,7 +180,7 @@ def _run(view: View, event: RunEvent, time: float) -> None:
 def _phase(view: View, event: PhaseEvent, time: float) -> None:
     phase = view.phases.get(event.name)
     if phase is None or (event.state == "started" and not phase.is_active):
-        # The first phase is reported when it is done, and began with the process: reading the configuration.
+        # The first phase, reading the configuration, began with the process and is reported when it is done.
         is_first = not view.phases and event.state == "finished"
         started = view.process_start if is_first and view.process_start is not None else time
         phase = view.phases[event.name] = Phase(event.name, event.state, started, time)
@@ -214,7 +214,7 @@ def _metric(view: View, event: MetricEvent, time: float) -> None:
 
 
 def _say_metrics(view: View, event: MetricEvent, time: float) -> None:
-    """One line for all metrics of a split at a step: later metrics of the step replace the previous line."""
+    """Logs one line for all metrics of a split at a step: later metrics of the step replace the previous line."""
     values = {f"{event.split}/{name}": value for name, value in event.values.items()}
     before = view.validation
     if before is not None and before.at == (event.split, event.step) and view.log and view.log[-1] is before.line:
@@ -226,7 +226,7 @@ def _say_metrics(view: View, event: MetricEvent, time: float) -> None:
 
 
 def _named(values: Mapping[str, float], leading: str | None, prefix: str = "") -> str:
-    """The most important metrics in words, without their split where the prefix names it."""
+    """The most important metrics in words, without their split if the prefix names it."""
     shown, left_out = named_first(values, leading)
     words = [f"{name.removeprefix(prefix)} {number(value)}" for name, value in shown.items()]
     return " ".join([*words, *([f"and {left_out} more"] if left_out else [])])
@@ -256,11 +256,11 @@ def _step(view: View, event: StepEvent, time: float) -> None:
 
 
 MEASURED = ("cpu", "memory", "disk", "network", "data_wait", "step_ms")
-"""Fields of the machine with a history."""
+"""Fields of the machine's samples with a history."""
 
 
 def _system(view: View, event: SystemEvent, time: float) -> None:
-    # Several threads sample: a field that one leaves out keeps the value of another.
+    # Several threads sample: a field that one sample leaves out keeps its previous value.
     sampled = {name: value for name, value in event.to_dict().items() if value is not None}
     view.samples_taken += 1
     view.system = event if view.system is None else replace(view.system, **sampled)

@@ -1,4 +1,4 @@
-"""Watching a run on the terminal."""
+"""Watches a run on the terminal."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ PARTS_OF_THE_APP = (
 )
 """Modules that the app and Textual import before a frame, in pieces of a few tens of milliseconds.
 
-They take as long as a worker takes to read its configuration, and are imported meanwhile.
+The imports take as long as a worker takes to read its configuration, and run meanwhile.
 """
 
 
 class TuiResult(NamedTuple):
-    """How the dashboard was left.
+    """How the dashboard ended.
 
-    Training continues (`detached`), the run was over (`finished`), or it was stopped (`stopped`); or the dashboard
-    alone was ended from outside, by a SIGTERM (`terminated`) or because its terminal is gone (`hung_up`), or by an
-    error of its own (`failed`; the traceback is on the terminal).
+    Training continues (`detached`), the run was over (`finished`), or it was stopped (`stopped`); or only the dashboard
+    ended: by a SIGTERM (`terminated`), because its terminal is gone (`hung_up`), or by its own error (`failed`; the
+    traceback is on the terminal).
     """
 
     action: Action
 
 
 PENDING_SECONDS = 0.25
-"""How long after a command's start its configuration may still be read before that is shown: most mistakes are found
-earlier, and then nothing flickers."""
+"""Seconds after a command's start before reading its configuration is shown: most errors are found earlier, and then
+nothing flickers."""
 
 
 @contextmanager
 def awaiting(name: str) -> Iterator[FirstFrame]:
-    """Within, the terminal shows a run that has been asked for by `name`, until its directory is there for `watch`.
+    """A context in which the terminal shows a requested run called `name`, until its directory exists for `watch`.
 
-    It is drawn by `refresh`, PENDING_SECONDS after this process was started. A SIGTERM or SIGHUP raises LeftEarly.
+    `refresh` draws it, PENDING_SECONDS after this process was started. A SIGTERM or SIGHUP raises LeftEarly.
     """
     from trainer.tui.first_frame import FirstFrame
 
-    gc.disable()  # until the app has drawn: looking for garbage would be a tenth of all this
+    gc.disable()  # until the app has drawn: garbage collection would take a tenth of this time
     try:
         age = process_age(os.getpid())
         with FirstFrame(PendingRun(name, time.time, age), os.environ, patience=PENDING_SECONDS - age) as first:
@@ -77,7 +77,7 @@ def awaiting(name: str) -> Iterator[FirstFrame]:
 
 
 def prepare_dashboard(is_enough: Callable[[], bool]) -> None:
-    """Import what the app needs while a worker is waited for, until that `is_enough`."""
+    """Imports the modules of the app while the caller waits for a worker, until `is_enough` returns True."""
     for part in PARTS_OF_THE_APP:
         if is_enough():
             return
@@ -95,23 +95,22 @@ def watch(
     first: FirstFrame | None = None,
     begins_with_sweep: bool = False,
 ) -> TuiResult:
-    """Show a run's dashboard until the user leaves it.
+    """Shows a run's dashboard until the user leaves it.
 
     Args:
-        run_path: the run directory; it may still be without events.
-        others: further runs to be watched at once: shown over each other first, then one or the other by its tab.
-        owner: the dashboard of the command that started the run: it leaves by itself when a stop asked for here is
-            done.
+        run_path: the run directory; it may not have events yet.
+        others: more runs to watch together: first compared in one chart, then each by its tab.
+        owner: whether this is the dashboard of the command that started the run: it closes after a stop requested here.
         is_read_only: no requests are sent.
         pictures: how samples are shown, `half` (half-blocks), `kitty` or `sixel`; None: the value of TRAINER_PICTURES.
-        has_mouse: take the mouse; without, it is the terminal's own, and selects text.
-        look_after: called about once a second; the owner sees to its worker, so that the run's records tell at once
-            what the worker could not tell any more.
+        has_mouse: use the mouse; without, the mouse belongs to the terminal and selects text.
+        look_after: called about once a second; with it, the owner checks its worker and records at once an end that the
+            worker could no longer record.
         begins_with_sweep: the trials of the run's sweep are shown first.
-        first: what has been on the terminal since before the run was there, see `awaiting`.
+        first: the frame on the terminal since before the run's directory existed, see `awaiting`.
 
     Raises:
-        TrainerError: there is no such run directory, or no such form of pictures.
+        TrainerError: the run directory does not exist, or the form of pictures is unknown.
     """
     from trainer.tui.first_frame import FirstFrame, LeftEarly
 
@@ -136,7 +135,7 @@ def watch(
             try:
                 action = app.run(mouse=has_mouse)
             finally:
-                app.feed.close()  # another one, where another run was looked at
+                app.feed.close()  # another feed, if another run was shown
     except LeftEarly as left:
         return TuiResult(cast(Action, left.args[0]))
     finally:

@@ -1,1 +1,1 @@
-"""The panels: functions from a frame and a size to lines. The palette decides the colors."""
+"""The panels: functions that turn a frame and a size into lines. The palette defines the colors."""

@@ -1,4 +1,4 @@
-"""The chart panels: the chart, or empty axes with what is missing."""
+"""The chart panels: the chart, or empty axes that name the missing data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _made(name: str, view: View, revision: int) -> Chart | None:
 
 
 def _chart(frame: Frame, name: str) -> Chart | None:
-    """The chart as the run stands; title, version and drawing of one frame share it."""
+    """The current chart of the run; title, version and drawing of one frame share it."""
     return _made(name, frame.view, frame.view.revision)
 
 
@@ -40,7 +40,7 @@ def draw_chart_panel(name: str) -> Callable[[Frame, int, int], list[Line]]:
             return empty_chart(_MISSING[name], width, height, frame.glyphs)
         if frame.is_first:
             return [(("", "dim"),)]
-        from trainer.tui.plot import draw_chart  # NumPy comes with it, and is not needed before the second frame
+        from trainer.tui.plot import draw_chart  # imports NumPy, which is not needed before the second frame
 
         return draw_chart(chart, width, height, frame.glyphs)
 
@@ -58,7 +58,7 @@ def empty_chart(text: str, width: int, height: int, glyphs: Glyphs) -> list[Line
 
 
 def chart_version(name: str) -> Callable[[Frame], Hashable]:
-    """What a chart's drawing depends on; an equal version is not drawn again.
+    """The version function of a chart; an equal version is not drawn again.
 
     New values wait for the next half second: a chart is most of the cost of a frame, and one more point hardly shows.
     """
@@ -76,7 +76,7 @@ def chart_version(name: str) -> Callable[[Frame], Hashable]:
 
 
 def chart_title(name: str) -> Callable[[Frame], str]:
-    """The chart's title with its latest values."""
+    """The title function of a chart; the title has the latest values."""
 
     def title(frame: Frame) -> str:
         chart = _chart(frame, name)

@@ -1,4 +1,4 @@
-"""The line below the header: how the run is doing."""
+"""The line below the header: the diagnosis of the run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from trainer.tui.frame import Frame
 from trainer.tui.text import Line, crop_line
 
 GLYPHS = {"good": "finished", "warn": "warning", "bad": "failed", "text": "running"}
-"""By role, the glyph that shows it without color."""
+"""The glyph that shows each role without color."""
 
 
 def draw_diagnosis(frame: Frame, width: int, height: int) -> list[Line]:
-    """One sentence."""
+    """Draws the sentence of the diagnosis."""
     found = diagnose(frame.view, frame.status)
     if found is None:
         return [((" ", "text"),)]
@@ -22,5 +22,5 @@ def draw_diagnosis(frame: Frame, width: int, height: int) -> list[Line]:
 
 
 def diagnosis_version(frame: Frame) -> Hashable:
-    """What the line depends on; a new sentence waits for the next second, so that it can be read."""
+    """The values that the line depends on; a new sentence waits for the next second, so that it can be read."""
     return int(frame.now), frame.status, frame.view.name, frame.view.end is None

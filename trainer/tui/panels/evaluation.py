@@ -39,7 +39,7 @@ def draw_report(
 
 
 def shown_view(report: Report, view: int) -> str:
-    """Which of matrix, curves, table and items is shown; empty for a report without any."""
+    """The shown view: matrix, curves, table or items; empty for a report without views."""
     return report.views[view % len(report.views)] if report.views else ""
 
 
@@ -81,7 +81,7 @@ def _draw_numbers(numbers: Mapping[str, Any], width: int, glyphs: Glyphs) -> lis
 def _draw_matrix(
     report: Report, width: int, height: int, state: TableState, glyphs: Glyphs, *, has_counts: bool
 ) -> list[Line]:
-    """True classes down, predicted ones across; percent of the true class or counts, shades where there is no room."""
+    """Draws true classes down, predicted ones across: percent of the true class or counts, shades if space is short."""
     names, counts = report.classes, report.matrix
     margin = min(max(*map(len, names), len(TRUE_AXIS)), max(len(TRUE_AXIS), width // 4))
     digits = max((len(f"{cell:g}") for row in counts for cell in row), default=1) if has_counts else 3
@@ -107,7 +107,7 @@ def _draw_matrix(
 
 
 def _confusions(report: Report, height: int) -> list[Line]:
-    """The most frequent confusions, as many as fit into `height` lines; empty where there is no room."""
+    """The most frequent confusions, as many as fit into `height` lines; empty if there is no room."""
     names, counts = report.classes, report.matrix
     pairs = [(counts[true][other], true, other) for true in range(len(names)) for other in range(len(names))
              if true != other and counts[true][other]]  # fmt: skip
@@ -124,7 +124,7 @@ def _confusions(report: Report, height: int) -> list[Line]:
 
 TRUE_AXIS = "true"
 MANY = 0.1
-"""Share of a class from which a confusion is many errors."""
+"""Minimum share of a true class for a confusion that is colored as bad."""
 
 
 def _cell(share: float, number: str, cell: int, glyphs: Glyphs) -> str:
@@ -136,7 +136,7 @@ def _cell(share: float, number: str, cell: int, glyphs: Glyphs) -> str:
 
 
 def _draw_curves(report: Report, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """All curves in one diagram, the first few of many classes; a letter and a color for each."""
+    """Draws the curves in one diagram, at most MAX_CURVES, with a letter and a color for each."""
     import numpy as np
 
     from trainer.tui.charts import Chart, Layer

@@ -16,7 +16,7 @@ ALWAYS = ("detach", "help")
 def draw_footer(frame: Frame, width: int, height: int) -> list[Line]:
     """The message if there is one, else the keys of this screen.
 
-    Where there is little room, one word stands for all screens; then keys are left out, but never `q` and `?`.
+    If space is short, one word replaces all screens; then keys are left out, but never `q` and `?`.
     """
     if frame.message:
         return [crop_line(((f" {frame.message}", "warn"),), width, frame.glyphs.ellipsis)]
@@ -25,7 +25,7 @@ def draw_footer(frame: Frame, width: int, height: int) -> list[Line]:
 
 
 def action_at(frame: Frame, width: int, x: int) -> Action | None:
-    """The action of a click on a cell of the line; on the word for all screens: the next one."""
+    """The action of a click at column `x` of the line; on the word for all screens, the next screen."""
     end = 1
     for part, action in () if frame.message else _parts(frame, width):
         start, end = end, end + line_width(part)
@@ -61,7 +61,7 @@ def _width(parts: list[tuple[Line, Action]]) -> int:
 
 
 def footer_version(frame: Frame) -> Hashable:
-    """What the line depends on."""
+    """The values that the line depends on."""
     return frame.message, frame.screen, frame.view.paused, frame.status
 
 

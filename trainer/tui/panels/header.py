@@ -11,7 +11,7 @@ from trainer.tui.view import View
 
 
 def draw_header(frame: Frame, width: int, height: int) -> list[Line]:
-    """The header; where there is too little room, unimportant parts are left out first."""
+    """The header; if space is short, the least important parts are left out first."""
     glyphs = frame.glyphs
     parts = _parts(frame)
     help_hint: Line = (("? ", "key"), ("help ", "dim"))
@@ -26,7 +26,7 @@ def draw_header(frame: Frame, width: int, height: int) -> list[Line]:
 
 
 def _parts(frame: Frame) -> list[tuple[int, Line]]:
-    """Parts with their rank: 0 always stays, the highest is left out first."""
+    """The parts with their rank: rank 0 always stays, the highest rank is left out first."""
     view, status = frame.view, frame.status
     badge = f" {getattr(frame.glyphs, status.glyph)} {status.word} "
     parts: list[tuple[int, Line]] = [(9, (("trainer", "strong"),))]
@@ -63,5 +63,5 @@ def _parts(frame: Frame) -> list[tuple[int, Line]]:
 
 
 def _result(view: View) -> str | None:
-    """The final metric to show: of the test split before others, and a measure of quality before a loss."""
+    """The final metric to show: a test metric before others, and a quality metric before a loss."""
     return min(view.finals, key=lambda name: (not name.startswith("test"), "loss" in name), default=None)

@@ -32,7 +32,7 @@ BY_SHARE = TableState(column=2, is_reversed=True)
 
 
 def kernel_rows(view: View, text: str = "") -> list[Row]:
-    """A row for each kernel with `text` in its operation or shape: decided kernels, and the others of a step.
+    """A row for each kernel with `text` in its operation or shape: kernels with a decision, then the others of a step.
 
     Decisions are in the order in which they were made.
     """

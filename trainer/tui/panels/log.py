@@ -28,7 +28,7 @@ class LogFilter(NamedTuple):
     text: str = ""
 
     def next_level(self) -> LogFilter:
-        """With the next level; after the last, the first."""
+        """The filter with the next level; after the last level, the first one."""
         levels = list(LEVELS)
         return LogFilter(levels[(levels.index(self.level) + 1) % len(levels)], self.text)
 
@@ -53,7 +53,7 @@ EVERY_LINE = LogFilter()
 
 
 def draw_log(frame: Frame, width: int, height: int, shown: LogFilter = EVERY_LINE) -> list[Line]:
-    """The newest lines that fit, the newest last; `frame.scroll` lines further back."""
+    """The newest lines that fit, the newest last; the newest `frame.scroll` lines are skipped."""
     lines: list[Line] = []
     for line in islice(shown.keeps(reversed(frame.view.log)), frame.scroll, None):
         lines[:0] = _wrapped(line, width)

@@ -1,4 +1,4 @@
-"""The table next to the curves: of each metric the latest values, and the best one with its epoch."""
+"""The table next to the curves: the latest values of each metric, and its best value with the epoch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_NAME_WIDTH, MIN_NAME_WIDTH = 28, 8
 
 
 class MetricRow(NamedTuple):
-    """One metric; None where a split does not have it. `best` is of the validation split, at step `best_step`."""
+    """One metric; None for a split without it. `best` is the best validation value, at step `best_step`."""
 
     name: str
     train: float | None
@@ -27,7 +27,7 @@ class MetricRow(NamedTuple):
 
 
 def metric_names(view: View) -> list[str]:
-    """The metrics without their splits: the one that chooses checkpoints, then validated ones, losses last of each."""
+    """The metrics without splits: the one that chooses checkpoints, validated ones, others; losses last in each."""
     validated = {name for split, name in view.series if split == "valid"}
     names = dict.fromkeys(name for _, name in view.series)
     names |= dict.fromkeys(name.partition("/")[2] for name in view.finals if name.startswith("test/"))
@@ -51,7 +51,7 @@ def row_of(view: View, name: str) -> MetricRow:
 
 
 def draw_metric_table(frame: Frame, width: int, height: int) -> list[Line]:
-    """A row for each metric; where they do not fit, the last line counts the rest."""
+    """A row for each metric; if they do not fit, the last line has the number of the others."""
     view, glyphs = frame.view, frame.glyphs
     names = metric_names(view)
     if not names:
@@ -82,7 +82,7 @@ def draw_metric_table(frame: Frame, width: int, height: int) -> list[Line]:
 
 
 def metric_table_version(frame: Frame) -> Hashable:
-    """What the table depends on."""
+    """The values that the table depends on."""
     view = frame.view
     return sum(series.version for series in view.series.values()), len(view.series), len(view.finals), view.best_step
 

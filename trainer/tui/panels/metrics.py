@@ -14,7 +14,7 @@ from trainer.tui.view import View
 
 MIN_WIDTH, MIN_HEIGHT = 36, 9
 MAX_CHARTS = 24
-"""On one screen."""
+"""Maximum number of charts on one screen."""
 
 _SMOOTHINGS: tuple[Smoothing, ...] = ("0.9", "0.99", "none")
 _SCALES = {None: "automatic", True: "logarithmic", False: "linear"}
@@ -28,7 +28,7 @@ def _following(choices: Sequence[Choice], chosen: Choice) -> Choice:
 
 @dataclass(frozen=True)
 class MetricsState:
-    """What the user has chosen.
+    """The user's choices.
 
     Attributes:
         text: a filter; only metrics with this text in their name are shown.
@@ -53,19 +53,19 @@ class MetricsState:
         return _SCALES[self.log_scale]
 
     def with_next_scale(self) -> MetricsState:
-        """With the next scale; after the last, the first."""
+        """The state with the next scale; after the last scale, the first one."""
         return replace(self, log_scale=_following(list(_SCALES), self.log_scale))
 
     def with_next_smoothing(self) -> MetricsState:
-        """With the next smoothing; after the last, the first."""
+        """The state with the next smoothing; after the last smoothing, the first one."""
         return replace(self, window=self.window._replace(smoothing=_following(_SMOOTHINGS, self.window.smoothing)))
 
     def with_other_range(self) -> MetricsState:
-        """With outliers in the range of values, or without."""
+        """The state with outliers included in the range of values, or excluded again."""
         return replace(self, window=self.window._replace(is_robust=not self.window.is_robust))
 
     def zoomed(self, factor: float, last: float, around: float | None = None) -> MetricsState:
-        """Showing `factor` times as many steps, around one, the cross-hair or the middle; `last` is the run's last."""
+        """Shows `factor` times as many steps around `around`, the cross-hair or the middle; `last` is the last step."""
         window = self.window
         start, end = _edges(window, last)
         middle = around if around is not None else (start + end) / 2 if window.cursor is None else window.cursor
@@ -78,7 +78,7 @@ class MetricsState:
         return replace(self, window=window._replace(start=max(0.0, start + shift), end=end + shift))
 
     def panned(self, share: float, last: float) -> MetricsState:
-        """Showing steps later by a share of the width (negative: earlier); unchanged while all steps are shown."""
+        """Shows steps later by a share of the width (negative: earlier); unchanged while all steps are shown."""
         if self.window.end is None:
             return self
         start, end = _edges(self.window, last)
@@ -86,12 +86,12 @@ class MetricsState:
         return replace(self, window=self.window._replace(start=start + shift, end=end + shift))
 
     def at(self, step: float, last: float) -> MetricsState:
-        """With the cross-hair at a step."""
+        """The state with the cross-hair at a step."""
         start, end = _edges(self.window, last)
         return replace(self, window=self.window._replace(cursor=float(round(min(end, last, max(start, step))))))
 
     def pointed(self, share: float, last: float) -> MetricsState:
-        """With the cross-hair moved by a share of the width, from the last shown step at first."""
+        """The state with the cross-hair moved by a share of the width; a new cross-hair is at the last shown step."""
         start, end = _edges(self.window, last)
         cursor = min(end, last) if self.window.cursor is None else self.window.cursor + (end - start) * share
         return replace(self, window=self.window._replace(cursor=min(end, last, max(start, cursor))))
@@ -125,7 +125,7 @@ def title_with_values(chart: Chart, view: View, *, is_first: bool) -> str:
     """The chart's name, the value of each line at the cross-hair (else the latest), and the best value with its epoch.
 
     Args:
-        is_first: this is the first frame, which does without NumPy: the name alone.
+        is_first: this is the first frame, which avoids NumPy and shows only the name.
     """
     if is_first:
         return chart.title
@@ -145,7 +145,7 @@ def title_with_values(chart: Chart, view: View, *, is_first: bool) -> str:
 
 
 def draw_metric(frame: Frame, width: int, height: int, chart: Chart | None) -> list[Line]:
-    """One chart of the grid; nothing where the grid has more places than charts."""
+    """One chart of the grid; nothing for a place without a chart."""
     if chart is None or frame.is_first:
         return []
     from trainer.tui.plot import draw_chart

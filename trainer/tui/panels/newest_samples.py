@@ -20,7 +20,7 @@ def draw_newest(frame: Frame, width: int, height: int, read: Read) -> list[Line]
     """The first samples of the newest step with samples, without boxes around them."""
     if frame.is_first or not frame.view.samples:
         return []
-    from trainer.tui.annotations import Layers  # NumPy comes with it
+    from trainer.tui.annotations import Layers  # imports NumPy
     from trainer.tui.panels.samples import SamplesState, beside, draw_item, shown_items
 
     items = shown_items(frame.view, SamplesState())
@@ -30,7 +30,7 @@ def draw_newest(frame: Frame, width: int, height: int, read: Read) -> list[Line]
 
 
 def newest_version(frame: Frame) -> Hashable:
-    """What the pane depends on."""
+    """The values that the pane depends on."""
     return frame.is_first, frame.has_color, tuple(event.file for event in _newest(frame))
 
 

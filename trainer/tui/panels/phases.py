@@ -17,7 +17,7 @@ NARROW = 30
 """In a narrower panel, names of nested phases make room for their counts."""
 
 MAX_WIDTH = 64
-"""A clock further away from its name is hard to assign to it."""
+"""Maximum width of a line: a clock far from its phase's name is hard to assign to it."""
 
 SETUP = "setup"
 OF_SETUP = ("config", "load", "weights", "device", "data", "model", "resume", "trace", "compile", "autotune")
@@ -25,14 +25,14 @@ OF_SETUP = ("config", "load", "weights", "device", "data", "model", "resume", "t
 
 
 class Node(NamedTuple):
-    """A phase with those that run within it."""
+    """A phase with the phases that run within it."""
 
     phase: Phase
     children: tuple[Phase, ...] = ()
 
 
 def tree_of(phases: Mapping[str, Phase]) -> list[Node]:
-    """The phases nested: preparations within the setup, validations and the like within the training."""
+    """The phases as a tree: preparations within the setup, validations and similar phases within the training."""
     train = phases.get("train")
     setup: list[Phase] = []
     within: list[Phase] = []
@@ -49,9 +49,7 @@ def tree_of(phases: Mapping[str, Phase]) -> list[Node]:
 
 
 def _setup(children: list[Phase], is_over: bool) -> Phase:
-    """The phase of the preparations: in progress from the first of them until another phase follows, also between two
-    of them.
-    """
+    """The setup phase: active from its first preparation until another phase follows, also between preparations."""
     states = [phase.state for phase in children]
     if any(phase.is_active for phase in children) or not (is_over or "failed" in states):
         state = "progress"
@@ -61,14 +59,14 @@ def _setup(children: list[Phase], is_over: bool) -> Phase:
 
 
 def phase_lines(view: View) -> int:
-    """How many lines the phases take with nothing folded."""
+    """The number of lines that the phases take without folding."""
     return sum(1 + len(node.children) for node in tree_of(view.phases)) + sum(
         bool(_details(phase, view)) for phase in view.phases.values()
     )
 
 
 def draw_phases(frame: Frame, width: int, height: int) -> list[Line]:
-    """A line for each phase, two for one with an item in progress; finished ones are folded where the panel is low."""
+    """A line for each phase, two for one with an item in progress; finished phases are folded if the panel is low."""
     width = min(width, MAX_WIDTH)
     if not frame.view.phases:
         return [((f"{frame.glyphs.waiting} nothing has begun yet", "dim"),)]
@@ -91,7 +89,7 @@ def draw_phases(frame: Frame, width: int, height: int) -> list[Line]:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """The lines of one phase; those of the highest `rank` are folded first, the oldest before others."""
+    """The lines of one phase; blocks of the highest `rank` are folded first, the oldest before others."""
 
     phase: Phase
     parent: str
@@ -152,7 +150,7 @@ def _details(phase: Phase, view: View) -> str:
 
 
 def _count(phase: Phase, room: int) -> str:
-    """`12/200`, or the share in percent where that takes too much room."""
+    """`12/200`, or the share in percent if that is too wide."""
     if phase.done is None:
         return ""
     if not phase.total:

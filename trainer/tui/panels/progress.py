@@ -20,7 +20,7 @@ def train_share(view: View) -> float | None:
         return None
     done = train.done
     if (train.unit or "").startswith("epoch") and view.epoch is not None:
-        done = max(done or 0.0, view.epoch)  # metrics have it for each step, the phase for each epoch
+        done = max(done or 0.0, view.epoch)  # metrics report the epoch at each step, the phase only at each epoch
     return None if done is None else min(1.0, max(0.0, done / train.total))
 
 

@@ -34,7 +34,7 @@ NOTHING_SELECTED = TableState(selected=-1)
 
 
 def draw_ranks(frame: Frame, width: int, height: int, state: TableState = NOTHING_SELECTED) -> list[Line]:
-    """The table."""
+    """Draws the table of the processes."""
     rows = rank_rows(frame.view)
     if not rows:
         return [(("this run has one process", "dim"),)]

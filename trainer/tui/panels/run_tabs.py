@@ -10,7 +10,7 @@ GLYPHS = {
     "failed": "failed", "lost": "failed", "paused": "paused", "stopping": "stopped", "silent": "silent",
     "pruned": "stopped",
 }  # fmt: skip
-"""The name of the glyph of each status; the word stands next to it."""
+"""The name of the glyph of each status; the word of the status is next to the glyph."""
 
 SEPARATOR = "  "
 

@@ -27,15 +27,15 @@ MAX_KEY_WIDTH = 16
 
 NOTE_RANK = 6
 FIRST_KEY_RANK = 7
-"""Columns of configuration keys are left out before notes, and these before others; the last key first."""
+"""Columns of configuration keys are left out before notes, and notes before other columns; the last key first."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The runs, and what the table has of each by path: its letter, validation metrics and configuration.
+    """The runs, and the data of each run by path: its letter, validation metrics and configuration.
 
     Attributes:
-        metric: "split/name", whose best value is shown; None: the primary metric of each run.
+        metric: "split/name" of the metric whose best value is shown; None: the primary metric of each run.
         keys: configuration keys with different values, a column each.
         text: a filter; only runs with this text in their row are shown.
     """
@@ -104,7 +104,7 @@ class Listing:
 
 
 def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The dotted keys whose values are not the same in all configurations, in their order."""
+    """The dotted keys whose values differ between configurations, in order."""
     keys = dict.fromkeys(key for config in configs for key in config if key not in NOT_COMPARED)
     missing = object()
     return [key for key in keys if any(config.get(key, missing) != configs[0].get(key, missing) for config in configs)]
@@ -122,9 +122,9 @@ def short_keys(keys: Sequence[str]) -> list[str]:
 def best_value(
     run: RunSummary, metric: str | None, validations: Mapping[str, Series]
 ) -> tuple[str | None, float | None, float | None]:
-    """Name, best value and step of `metric` in a run, or of its primary metric where it does not have that.
+    """Name, best value and step of `metric` in a run, or of the run's primary metric if it does not have `metric`.
 
-    A metric that is not of the validation split has its latest value and no step.
+    A metric outside the validation split has its latest value and no step.
     """
     for name in (metric, run.leading):
         if name is not None and name in validations:
@@ -136,7 +136,7 @@ def best_value(
 
 
 def shared_metrics(marked: Mapping[Path, View]) -> list[str]:
-    """The metrics of the marked runs, "split/name": of the validation split first, losses last."""
+    """The metrics of the marked runs, "split/name": validation metrics first, losses last."""
     names = dict.fromkeys(f"{split}/{name}" for view in marked.values() for split, name in view.series)
     return sorted(names, key=lambda name: (not name.startswith("valid"), "loss" in name))
 
@@ -156,7 +156,7 @@ def overlay(marked: Mapping[Path, View], metric: str) -> Chart | None:
 
 
 def draw_runs(frame: Frame, width: int, height: int, listing: Listing, state: TableState) -> list[Line]:
-    """The table."""
+    """Draws the table of the runs."""
     if not listing.runs:
         return [(("looking for runs", "dim"),)]
     rows = listing.rows()
@@ -166,7 +166,7 @@ def draw_runs(frame: Frame, width: int, height: int, listing: Listing, state: Ta
 
 
 def draw_overlay(frame: Frame, width: int, height: int, chart: Chart | None) -> list[Line]:
-    """The chart of the marked runs."""
+    """Draws the chart of the marked runs."""
     if chart is None:
         return [(("no metric of the marked runs yet; Space marks a run", "dim"),)]
     from trainer.tui.plot import draw_chart
@@ -199,7 +199,7 @@ def result(run: RunSummary, metric: str | None = None) -> str:
 def _shown(run: RunSummary, metric: str | None) -> str | None:
     """`metric` if the run has it, else the metric that chooses checkpoints.
 
-    Without either, one of the test split before others, and a measure of quality before a loss.
+    Without either, a test metric before others, and a quality metric before a loss.
     """
     for name in (metric, run.leading):
         if name in run.metrics:

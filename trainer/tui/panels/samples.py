@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trainer.tui.pictures import Sample
 
 MIN_WIDTH = 28
-"""Minimum width of a cell, in which a picture can be recognized."""
+"""Minimum width of a cell in which a picture is recognizable."""
 
 Hang = Callable[["Sample", "tuple[object, ...]", int, int, int, int], None]
 """Shows a picture in pixels: the sample, the key of its drawing, and the column, row, columns and rows of its place."""
@@ -31,7 +31,7 @@ Item = tuple[SampleEvent, ...]
 
 @dataclass(frozen=True)
 class SamplesState:
-    """What the user has chosen.
+    """The user's choices.
 
     Attributes:
         back: number of steps back from the newest step with samples.
@@ -51,7 +51,7 @@ class SamplesState:
 
     @property
     def layers(self) -> Layers:
-        """What is drawn over the pictures."""
+        """The layers drawn over the pictures."""
         from trainer.tui.annotations import Layers
 
         return Layers(self.boxes, self.masks, self.labels and self.is_enlarged, self.errors)
@@ -76,7 +76,7 @@ def shown_items(view: View, state: SamplesState) -> list[Item]:
     events = shown_samples(view, state)
     if not events:
         return []
-    from trainer.tui.errors import paired  # NumPy comes with it
+    from trainer.tui.errors import paired  # imports NumPy
 
     return list(paired(events))
 
@@ -124,7 +124,7 @@ def draw_grid(
 
 
 def grid_of_samples(items: Sequence[Item], read: Read, width: int, height: int) -> tuple[int, int]:
-    """Columns and rows for items; their shape is that of the first one."""
+    """Columns and rows for items; the shape of the first item is used for all."""
     first = read(items[0][0]) if items else None
     shape = 1.0 if first is None or first.image is None else first.size[1] / first.size[0]
     return grid_for(len(items), width, height, shape * max((len(item) for item in items), default=1))
@@ -133,7 +133,8 @@ def grid_of_samples(items: Sequence[Item], read: Read, width: int, height: int) 
 def grid_for(count: int, width: int, height: int, shape: float = 1.0) -> tuple[int, int]:
     """Columns and rows in which `count` pictures are largest, with columns of at least MIN_WIDTH.
 
-    `shape` is the width of a picture divided by its height. Of grids within 5 % the one with the fewest rows is taken.
+    `shape` is the width of a picture divided by its height. Among grids within 5 % of the best, the one with the fewest
+    rows is chosen.
     """
 
     def grid(columns: int) -> tuple[int, int]:
@@ -151,7 +152,7 @@ def grid_for(count: int, width: int, height: int, shape: float = 1.0) -> tuple[i
 def sample_at(
     items: Sequence[Item], read: Read, width: int, height: int, state: SamplesState, x: int, y: int
 ) -> int | None:
-    """The number of the item whose cell of the grid is at a place of the drawing."""
+    """The number of the item whose cell of the grid is at (`x`, `y`) in the drawing, or None."""
     if state.is_enlarged or not items:
         return None
     count = len(items)
@@ -224,7 +225,7 @@ def _draw_one(
         hang(sample, (frame.run, event.file, layers), *place, width, len(lines))
         lines += [legend] if legend else []
     else:
-        from trainer.tui.pictures import draw_picture  # NumPy comes with it
+        from trainer.tui.pictures import draw_picture  # imports NumPy
 
         room = max(1, height - bool(caption))
         lines = draw_picture(sample, width, room, frame.glyphs, has_color=frame.has_color, layers=layers)
@@ -247,7 +248,7 @@ def text_lines(sample: Sample, width: int) -> list[Line]:
 
 
 def _caption(caption: str | None) -> Line:
-    """A caption; that of a classified image is colored by whether the class is correct."""
+    """A caption; for a classified image, its color shows whether the class is correct."""
     if not caption:
         return ()
     from trainer.tui.errors import is_error

@@ -14,14 +14,14 @@ from trainer.tui.series import Series
 from trainer.tui.text import Line, crop_line
 
 MOST_NAME = 20
-"""Columns of a parameter's name next to its bar; a longer one loses its beginning."""
+"""Maximum width of a parameter's name next to its bar; a longer name loses its beginning."""
 
 _ROLES = {FAILED: "bad", RUNNING: "busy", PRUNED: "dim"}
 _FIRST_PARAMETER_RANK = 2
 
 
 def trial_columns(state: SweepState) -> list[Column]:
-    """The columns of the table: of the parameters, the last one is left out first."""
+    """The columns of the table; if space is short, the last parameter is left out first."""
     names = short_keys(_names(state))
     return [
         Column("trial", is_number=True),
@@ -33,9 +33,9 @@ def trial_columns(state: SweepState) -> list[Column]:
 
 
 def trial_rows(state: SweepState, text: str = "") -> list[Row]:
-    """A row for each trial with this text in it, whose item is the trial: complete ones by their metric, then others.
+    """A row for each trial that contains `text`, with the trial as its item: complete trials by metric, then others.
 
-    The best one has a mark.
+    The best trial has a mark.
     """
     names, ranked = _names(state), state.ranked
     complete = {trial.number for trial in ranked}
@@ -56,7 +56,7 @@ def trial_rows(state: SweepState, text: str = "") -> list[Row]:
 
 def draw_trials(frame: Frame, width: int, height: int, state: SweepState | None, table: TableState, text: str
                 ) -> list[Line]:  # fmt: skip
-    """The table."""
+    """Draws the table of the trials."""
     if state is None:
         return [(("this run is not part of a sweep", "dim"),)]
     rows = trial_rows(state, text)
@@ -66,13 +66,13 @@ def draw_trials(frame: Frame, width: int, height: int, state: SweepState | None,
 
 
 def summary(state: SweepState) -> str:
-    """The method, and how many trials there are of each state."""
+    """The method, and the number of trials in each state."""
     counts = [f"{state.count(name)} {name}" for name in (COMPLETE, RUNNING, PRUNED, FAILED) if state.count(name)]
     return "  ".join([state.method, f"{len(state.trials)} of {state.total} trials", ", ".join(counts)])
 
 
 def best_so_far(state: SweepState) -> Chart | None:
-    """The metric of each complete trial as a point over its number, and the best one so far as a line."""
+    """The metric of each complete trial as a point over its number, and the best value so far as a line."""
     each, best = Series(), Series()
     for place, value, so_far in state.course:
         each.append(place, value)
@@ -86,7 +86,7 @@ def best_so_far(state: SweepState) -> Chart | None:
 
 
 def draw_best_so_far(frame: Frame, width: int, height: int, chart: Chart | None) -> list[Line]:
-    """The chart."""
+    """Draws the chart."""
     if chart is None:
         return [(("no complete trial yet", "dim"),)]
     from trainer.tui.plot import draw_chart
@@ -120,7 +120,7 @@ def _shown(value: object) -> str:
 
 
 def _key(value: object) -> tuple[int, float, str] | None:
-    """Sorts numbers before texts."""
+    """A sort key that puts numbers before texts."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return (0, float(value), "")
     return None if value is None else (1, 0.0, str(value))

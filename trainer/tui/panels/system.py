@@ -1,4 +1,4 @@
-"""The machine as the worker sees it: processor, memory, waiting for data; GPUs when there are any."""
+"""The worker's samples of its machine: processor, memory, waiting for data, and GPUs if there are any."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIN_BYTES_PER_SECOND = 10_000
 
 
 def system_lines(view: View) -> int:
-    """How many lines there are to show; 0 before the first sample of the machine."""
+    """The number of lines to show; 0 before the first sample of the machine."""
     return 0 if view.system is None else len(_all_lines(view, SPARK_WIDTH, UNICODE))
 
 

@@ -25,7 +25,7 @@ def draw_items(
     report: Report, event: ReportEvent, frame: Frame, width: int, height: int, table: TableState, state: SamplesState,
     read: Read, hang: Hang | None = None,
 ) -> list[Line]:  # fmt: skip
-    """The list, with the pictures of the selected item next to or below it; enlarged pictures alone."""
+    """The list, with the pictures of the selected item next to it or below it; or only the enlarged pictures."""
     shown = _items(report, event, table, read)
     if state.is_enlarged and shown:
         return draw_grid(shown, frame, (0, 0), width, height, state, read, hang)
@@ -43,7 +43,7 @@ def draw_items(
 
 
 def list_size(report: Report, width: int, height: int) -> tuple[int, int]:
-    """Width and height of the list, with the line below it that has the source of the selected item."""
+    """Width and height of the list, including the line below it with the source of the selected item."""
     if not any(report.pictures):
         return width, height
     if width < MIN_WIDTH_BESIDE:
@@ -79,7 +79,7 @@ def _chosen(report: Report, table: TableState) -> int:
 
 
 def _source(report: Report, table: TableState, width: int, glyphs: Glyphs) -> Line:
-    """The source of the selected item; the end of a path that is too long."""
+    """The source of the selected item; a path that is too long loses its beginning."""
     source = str(report.rows[_chosen(report, table)][3])
     if line_width(((source, "dim"),)) > width - 2:
         source = glyphs.ellipsis + source[-(width - 3) :]
@@ -97,6 +97,6 @@ def _items(report: Report, event: ReportEvent, table: TableState, read: Read) ->
         samples.append(replace(sample, caption=caption if isinstance(caption, str) else None))
     if not samples:
         return []
-    from trainer.tui.errors import paired  # NumPy comes with it
+    from trainer.tui.errors import paired  # imports NumPy
 
     return list(paired(samples))

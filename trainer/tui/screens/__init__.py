@@ -13,7 +13,7 @@ __all__ = ["Dialogue", "HelpDialogue", "Overview", "RunScreen", "StopDialogue", 
 
 
 def screen_named(name: str) -> type[RunScreen]:
-    """The screen of a name in `SCREENS`."""
+    """The screen class of a name in `SCREENS`."""
     assert name in SCREENS
     screen: type[RunScreen] = getattr(importlib.import_module(f"{__name__}.{name}"), name.capitalize())
     return screen

@@ -1,4 +1,4 @@
-"""What all screens share: header, body, footer; scrolling; the keys of their scope."""
+"""The parts that all screens share: header, body, footer; scrolling; the keys of their scope."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def bindings_of(scope: Scope, target: str) -> list[BindingType]:
-    """The key table's rows of one scope as Textual wants them; `target` is `app` or `screen`."""
+    """The key table's rows of one scope as Textual bindings; `target` is `app` or `screen`."""
     return [
         Binding(",".join(action.keys), f"{target}.{action.name}", action.label, show=False)
         for action in actions_of(scope)
@@ -34,13 +34,13 @@ class RunScreen(Pointed, Screen[None], inherit_bindings=False):
     """A screen of the run: header, body, footer.
 
     Attributes:
-        scope: whose keys it has besides those that work everywhere.
-        panes: the panes that share the body where there is room for one.
-        pane: the one shown then.
-        scrolled: by how many lines the screen's text is scrolled away from where it starts.
-        searched: the text that what is shown must have.
-        scrolling: the panel that scrolls, by `scroll_step` lines; `scroll_direction` is -1 where its text begins at
-            its end.
+        scope: the scope of its keys, in addition to the keys that work everywhere.
+        panes: the panes that share the body on a terminal with room for one.
+        pane: the pane shown there.
+        scrolled: number of lines by which the screen's text is scrolled from its start.
+        searched: the filter text; only content that contains it is shown.
+        scrolling: the panel that scrolls, by `scroll_step` lines; `scroll_direction` is -1 if its text starts at its
+            end.
     """
 
     BINDINGS = bindings_of("everywhere", "app")
@@ -69,18 +69,18 @@ class RunScreen(Pointed, Screen[None], inherit_bindings=False):
         raise TypeError(f"{type(self).__name__} has no body")
 
     def show(self, frame: Frame) -> None:
-        """Draw a frame on every panel."""
+        """Draws a frame on every panel."""
         frame = frame._replace(scroll=self.scrolled, pane=self.pane, screen=self.scope)
         for panel in self.query(Panel):
             panel.show(frame)
 
     def scroll_lines(self, lines: int) -> None:
-        """Scroll the text by some lines down (negative: up), no further than it goes."""
+        """Scrolls the text down by `lines` (negative: up), within its length."""
         limit = max(0, self.text_lines() - self.page_lines())
         self.scrolled = min(limit, max(0, self.scrolled + lines * self.scroll_direction))
 
     def page_lines(self) -> int:
-        """How many lines are shown at once."""
+        """The number of lines shown at once."""
         return max(1, self.query_one(f"#{self.scrolling}").size.height - FRAME_HEIGHT)
 
     def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
@@ -100,20 +100,20 @@ class RunScreen(Pointed, Screen[None], inherit_bindings=False):
         self.dashboard.draw_soon()
 
     def text_lines(self) -> int:
-        """How many lines there are to scroll through."""
+        """The number of lines to scroll through."""
         raise TypeError(f"{type(self).__name__} does not say how long its text is")
 
     def search(self, text: str) -> None:
-        """Show only what has this text; called with each letter that is typed."""
+        """Shows only content that contains this text; called after each typed letter."""
         raise TypeError(f"{type(self).__name__} has nothing to search in")
 
     def action_search(self) -> None:
         self.dashboard.enter_text("search", self.searched, self.search)
 
     def move_pane(self, by: int) -> None:
-        """Show the next pane, or with a negative number the previous one."""
+        """Shows the next pane, or with a negative number the previous one."""
         self.show_pane(self.panes[(self.panes.index(self.pane) + by) % len(self.panes)])
 
     def show_pane(self, pane: str) -> None:
-        """Show a pane."""
+        """Shows a pane."""
         raise TypeError(f"{type(self).__name__} has no panes")

@@ -28,7 +28,7 @@ class Config(RunScreen):
         self.dashboard.draw()
 
     def _shown(self, frame: Frame) -> Frame:
-        """The frame with the lines alone that have the text searched for."""
+        """The frame with only the lines that contain the searched text."""
         found = tuple(line for line in frame.config if self.searched.lower() in line.lower())
         return frame._replace(config=found) if self.searched else frame
 

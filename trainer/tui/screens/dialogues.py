@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Dialogue(Pointed, ModalScreen[str | None], inherit_bindings=False):
-    """A box above the screen that lists its keys; it closes with the name of what was chosen."""
+    """A box above the screen that lists its keys; it closes with the name of the chosen action."""
 
     def __init__(self, dashboard: Dashboard, title: str, lines: list[Line]) -> None:
         super().__init__()
@@ -37,13 +37,13 @@ class Dialogue(Pointed, ModalScreen[str | None], inherit_bindings=False):
         return self._listed
 
     def show(self, frame: Frame) -> None:
-        """Draw a frame."""
+        """Draws a frame."""
         for panel in self.query(Panel):
             panel.show(frame)
 
 
 class StopDialogue(Dialogue):
-    """How to stop: with a checkpoint, at once, or not at all."""
+    """Asks how to stop: with a checkpoint, at once, or not at all."""
 
     BINDINGS = bindings_of("stop dialogue", "screen")
 
@@ -70,7 +70,7 @@ class StopDialogue(Dialogue):
 
 
 class HelpDialogue(Dialogue):
-    """All keys, from the table that dispatches them, those of the current screen first; scrollable."""
+    """All keys, from the table that dispatches them, the keys of the current screen first; scrollable."""
 
     BINDINGS = bindings_of("help", "screen")
 
@@ -119,7 +119,7 @@ class TextEntry(Dialogue):
         return [((self._text[-max(1, width - 1) :], "strong"), (frame.glyphs.bar_full[:1], "busy"))]
 
     def on_key(self, event: events.Key) -> None:
-        """Letters are added to the text; all other keys are in the key table."""
+        """Adds letters to the text; all other keys are in the key table."""
         if event.character is not None and event.character.isprintable():
             event.stop()
             self._put(self._text + event.character)

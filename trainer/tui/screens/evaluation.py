@@ -97,7 +97,7 @@ class Evaluation(TableScreen):
         self._show(replace(self.state, labels=not self.state.labels))
 
     def on_screen_suspend(self) -> None:
-        """Another screen, or a dialogue, is above: pictures would cover it."""
+        """Removes the pictures, which would cover the screen or dialogue above."""
         self._wall.clear()
 
     def on_screen_resume(self) -> None:

@@ -1,4 +1,4 @@
-"""What autotuning decided."""
+"""The decisions of autotuning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainer.tui.text import Line
 
 
 class Kernels(TableScreen):
-    """A row for each kernel, that which takes most of a step first."""
+    """A row for each kernel, the kernel with the largest share of a step first."""
 
     BINDINGS = bindings_of("kernels", "screen")
     scope = "kernels"

@@ -161,7 +161,7 @@ class Metrics(RunScreen):
         self.dashboard.draw()
 
     def _set_soon(self, state: MetricsState) -> None:
-        """For the mouse: draw at the next time that is allowed."""
+        """Sets the state for the mouse, and draws at the next allowed time."""
         if state != self.state:
             self.state = state
             self.dashboard.draw_soon()
@@ -180,7 +180,7 @@ class Metrics(RunScreen):
         self._set(replace(self.state, selected=max(0, min(chart, len(self._charts) - 1))))
 
     def _arrange(self) -> None:
-        """Fit the number of columns to the width, and display as many panels as the grid has places."""
+        """Fits the number of columns to the width, and displays as many panels as the grid has places."""
         charts = self.query_one("#charts")
         width, height = charts.size
         self._grid = (1, 1) if self.state.is_enlarged else grid_of(len(self._charts), width, height)
@@ -233,6 +233,6 @@ class Metrics(RunScreen):
 
 
 def _place_of(panel: Panel) -> int | None:
-    """The place in the grid of one of its panels."""
+    """The place of a panel in the grid; None for other panels."""
     name, _, number = (panel.id or "").partition("-")
     return int(number) if name == "metric" and number.isdecimal() else None

@@ -27,7 +27,7 @@ class Body(Widget):
     """The boxes between the rows, placed by their content as in the first frame, which is drawn without Textual.
 
     Args:
-        places: where each box stands in a body of some columns and rows; a box without a place is not shown.
+        places: returns the place of each box in a body of a width and height; a box without a place is not shown.
     """
 
     def __init__(self, *panels: Panel, places: Callable[[int, int], dict[str, Place]]) -> None:
@@ -40,7 +40,7 @@ class Body(Widget):
 
 
 class _Placed(Layout):
-    """Every child at its place."""
+    """A layout with every child at its place."""
 
     name = "placed"
 
@@ -116,7 +116,7 @@ class Overview(RunScreen):
         self.dashboard.draw()
 
     def _places(self, width: int, height: int) -> dict[str, Place]:
-        """Where each box stands in the body: the shown pane alone on a small terminal."""
+        """The place of each box in the body; on a small terminal, only of the shown pane."""
         if is_small(*self.app.size):
             return {self.pane: (0, 0, width, height)}
         return body_places(width, height, self._content)
@@ -126,8 +126,8 @@ class Overview(RunScreen):
         return body_places(*bodies.first().size, content) if bodies else {}
 
     def _arrange_body(self) -> None:
-        """Place the boxes again."""
-        self.query_one(f"#{self.pane}").refresh(layout=True)  # of a child, which clears the placements of its parent
+        """Places the boxes again."""
+        self.query_one(f"#{self.pane}").refresh(layout=True)  # on a child: this clears the placements of its parent
 
     def body(self) -> Iterable[Widget]:
         source = self.dashboard

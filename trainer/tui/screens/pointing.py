@@ -27,19 +27,19 @@ class Pointed:
     is_followed = False
 
     def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
-        """A click on a panel."""
+        """Handles a click on a panel."""
 
     def wheeled(self, panel: Panel, x: int, y: int, notches: int) -> None:
-        """The wheel turned over a panel; down is positive."""
+        """Handles the wheel over a panel; down is positive."""
 
     def wheeled_aside(self, notches: int) -> None:
-        """The wheel turned sideways, or with Shift; right is positive."""
+        """Handles the wheel turned sideways or with Shift; right is positive."""
 
     def dragged(self, panel: Panel, columns: int) -> None:
-        """The mouse moved by some columns with a button held, from a panel on."""
+        """Handles a drag by `columns` that started on a panel: the mouse moved with a button held."""
 
     def hovered(self, panel: Panel | None, x: int, y: int) -> None:
-        """The mouse is over a panel (None: over none), no button held."""
+        """Handles a motion over a panel (None: over none) without a button held."""
 
     # --- events of Textual --------------------------------------------------------------------------------------------
 

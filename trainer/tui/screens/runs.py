@@ -42,7 +42,7 @@ class Runs(TableScreen):
         )
 
     def show(self, frame: Frame) -> None:
-        """Draw a frame; the table is as tall as its rows, up to half of the screen."""
+        """Draws a frame; the table is as tall as its rows, up to half of the screen."""
         tables = self.query("#runs-table")
         if tables:
             rows = FRAME_HEIGHT + 1 + max(2, len(self.dashboard.feed.siblings.summaries))

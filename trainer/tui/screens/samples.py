@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Samples(RunScreen):
-    """The samples of one step in a grid; the history by keys."""
+    """The samples of one step in a grid; keys move through the history."""
 
     BINDINGS = bindings_of("samples", "screen")
     scope = "samples"
@@ -96,7 +96,7 @@ class Samples(RunScreen):
         self._set(replace(self.state, errors=not self.state.errors))
 
     def on_screen_suspend(self) -> None:
-        """Another screen, or a dialogue, is above: pictures would cover it."""
+        """Removes the pictures, which would cover the screen or dialogue above."""
         self._wall.clear()
 
     def on_screen_resume(self) -> None:

@@ -61,7 +61,7 @@ class Sweep(TableScreen):
         return ((), ()) if self.state is None else (trial_columns(self.state), trial_rows(self.state, self.searched))
 
     def action_choose(self) -> None:
-        """Show the run of the selected trial; its first one where it has several seeds."""
+        """Shows the run of the selected trial; the first run if the trial has several seeds."""
         chosen = self.selected()
         if self.state is not None and chosen is not None:
             number = chosen.item.number
@@ -77,7 +77,7 @@ class Sweep(TableScreen):
         return SweepPaths(self.dashboard.feed.paths.root.resolve().parent)
 
     def _refresh(self) -> None:
-        """Read the trials again if the file has been replaced."""
+        """Reads the trials again if the file has been replaced."""
         paths = self._paths()
         try:
             version = (paths, paths.state.stat().st_mtime_ns) if is_sweep(paths.root) else None

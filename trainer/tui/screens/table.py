@@ -35,12 +35,12 @@ class TableScreen(RunScreen):
         raise TypeError(f"{type(self).__name__} has no table")
 
     def selected(self) -> Row | None:
-        """The row under the cursor, None while there is none."""
+        """The row under the cursor, or None."""
         rows = ordered(self.listed()[1], self.table)
         return rows[min(self.table.selected, len(rows) - 1)] if rows else None
 
     def set_table(self, table: TableState) -> None:
-        """Draw the table with another cursor or order."""
+        """Draws the table with another cursor or order."""
         self.table = table
         self.dashboard.draw()
 
@@ -69,4 +69,4 @@ class TableScreen(RunScreen):
         self.set_table(replace(self.table, is_reversed=not self.table.is_reversed))
 
     def action_choose(self) -> None:
-        """Open the selected row, where rows are opened."""
+        """Opens the selected row, on screens whose rows can be opened."""
