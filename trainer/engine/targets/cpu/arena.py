@@ -10,14 +10,14 @@ import numpy as np
 
 HUGE_PAGE = 2 << 20
 OVERRUN = 1 << 16
-"""Bytes past a program's end that are filled with NaN, too."""
+"""Number of bytes past the end of a program's memory that are also filled with NaN."""
 
 _PRIVATE: dict[str, Any] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-"""The child of a fork writes to an arena of its own; by default mappings are shared with it."""
+"""A forked child writes to its own copy of the arena; by default a mapping is shared with the parent."""
 
 
 class Arena:
-    """Grows in place or by being moved; programs compare `generation` and bind their addresses again."""
+    """A block of memory that grows in place or moves. Programs rebind their addresses when `generation` changes."""
 
     def __init__(self) -> None:
         self.generation = 0
@@ -26,9 +26,9 @@ class Arena:
         self._mapping: mmap.mmap | None = None
 
     def reserve(self, size: int) -> None:
-        """Make room for `size` bytes at a 2 MB boundary, on huge pages where the system has them.
+        """Makes room for `size` bytes at a 2 MB boundary, on huge pages if the system supports them.
 
-        Linux keeps the pages that were there: in a virtual machine the first touch of 2 MB takes up to 4 ms.
+        On Linux existing pages stay: in a virtual machine the first access to 2 MB takes up to 4 ms.
 
         Raises:
             MemoryError: the system refuses the allocation.
@@ -50,10 +50,10 @@ class Arena:
         self.generation += 1
 
     def poison(self, size: int) -> None:
-        """Fill the first `size` bytes, and some after them, with NaN of every floating-point type.
+        """Fills the first `size` bytes, and OVERRUN bytes after them, with a NaN of every floating-point type.
 
-        A program that reads what it has not written, or shortly past its end, then shows that in its results. The rest
-        is left alone: the arena is as large as the largest program was, and every run of the smallest one pays.
+        A program that reads memory that it has not written, or reads shortly past its end, then returns NaN. The rest
+        is not filled: the arena is as large as the largest program, and every run of the smallest one would pay for it.
         """
         if self._mapping is not None:
             start = np.frombuffer(self._mapping, np.uint8).ctypes.data

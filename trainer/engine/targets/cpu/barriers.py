@@ -1,4 +1,4 @@
-"""Where a program's threads must wait for each other."""
+"""Decides before which launches a program's threads must wait for each other."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from trainer.engine.targets.cpu.lowering.launch import Launch
 
 
 def barriers(launches: Sequence[Launch], offsets: dict[Buffer, int]) -> list[bool]:
-    """For each launch, whether all earlier ones must have ended before it starts.
+    """Returns for each launch whether all earlier ones must end before it starts.
 
-    Two launches conflict where one writes memory that the other touches. Launches of a single task run on the calling
-    thread in order and never wait for each other. What follows a host call waits for it: should it fail, nothing after
-    it may have run.
+    Two launches conflict if one writes memory that the other reads or writes. Launches with a single task run in order
+    on the calling thread and never wait for each other. Launches after a host call wait for it: if it fails, no later
+    launch may have run.
     """
     flags: list[bool] = []
     read: list[tuple[object, int, int]] = []

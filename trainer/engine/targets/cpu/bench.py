@@ -1,6 +1,6 @@
-"""Trying a candidate: compiled, run on memory whose bounds are guarded, compared bit for bit with the default.
+"""Tries a candidate: compiles it, runs it on guarded memory, and compares its output bit for bit with the default's.
 
-Runs in the helper process, which a candidate may well bring down.
+Runs in the helper process, because a candidate may crash it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from trainer.engine.targets.cpu.lowering.launch import Tunable
 
 ALIGNMENT = 64
 TIMED_SECONDS, TIMED_RUNS = 0.01, 4
-"""A candidate is run again until this time or number is reached; a large one runs twice."""
+"""A candidate runs until it reaches this total time or this number of runs, but at least twice."""
 
 _CANARY = 0xFF
-"""Every byte of what must not be touched, and of what must be written: NaN in every floating-point type."""
+"""Byte that fills the margins of arrays, the outputs and scratch before a run: NaN in every floating-point type."""
 
 
 GUARD_BYTES = 1 << 20
-"""Addresses before and after each array that nothing may touch; they take no memory."""
+"""Size of the inaccessible address ranges before and after each array; they take no memory."""
 
 
 class Guarded:
-    """Memory that ends (but for alignment) where nothing may be touched, and begins after such a place."""
+    """Memory between two inaccessible address ranges; apart from alignment, it ends where the second one begins."""
 
     def __init__(self, nbytes: int) -> None:
         body = -(-max(nbytes, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -46,13 +46,13 @@ class Guarded:
             part[:] = _CANARY
 
     def keep(self) -> None:
-        """Allow no writes from here on."""
+        """Makes the memory read-only."""
         start = self.bytes.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
         _protect(start, self.bytes.ctypes.data + self.bytes.size - start, mmap.PROT_READ)
 
     @property
     def is_intact(self) -> bool:
-        """Whether nothing was written around it."""
+        """Whether the margins around the array are unchanged."""
         return all(bool((part == _CANARY).all()) for part in self._around)
 
 
@@ -63,7 +63,7 @@ def _protect(address: int, nbytes: int, allowed: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What trying a kernel gave: why it may not be used (or nothing), its time on one thread in seconds, its code."""
+    """The result of trying a kernel: the reason to reject it (or ""), seconds on one thread, name and object code."""
 
     reason: str
     seconds: float = 0.0
@@ -72,7 +72,7 @@ class Outcome:
 
 
 class Bench:
-    """Memory for one specification, and what the default makes of it."""
+    """Memory for one specification, and the output of the default kernel."""
 
     def __init__(self, tunable: Tunable, target: native.Target) -> None:
         self.tunable, self._target = tunable, target
@@ -92,7 +92,7 @@ class Bench:
         self.default, self._expected = self._run(tunable)
 
     def attempt(self, parameters: Any) -> Outcome:
-        """Try the template with other parameters."""
+        """Tries the template with other parameters."""
         tunable = Tunable(self.tunable.template, self.tunable.spec, parameters)
         outcome, found = self._run(tunable)
         if not outcome.reason and any(not np.array_equal(a, b) for a, b in zip(found, self._expected, strict=True)):
@@ -100,7 +100,7 @@ class Bench:
         return outcome
 
     def _run(self, tunable: Tunable) -> tuple[Outcome, list[np.ndarray]]:
-        """Compile and run; what is written, and how long it took at best."""
+        """Compiles and runs a kernel; returns the outcome with the minimum time, and the written arrays."""
         name, ir = rendered(tunable.source)
         code = native.compile_object(ir, self._target)
         library = native.link({name: code})
@@ -126,7 +126,7 @@ class Bench:
 
 
 def _values(random: np.random.Generator, dtype: DType) -> np.ndarray:
-    """A block of ordinary values, as they lie in memory."""
+    """A block of random values in their memory representation."""
     if dtype.name == "bfloat16":
         return (random.standard_normal(1 << 14).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     if dtype.is_float:

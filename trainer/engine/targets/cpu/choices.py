@@ -1,5 +1,5 @@
-"""The cost model's choices and candidates, cached on disk: reading takes a hundredth of the 2 to 13 ms of computing
-them.
+"""The cost model's choices and candidates, cached on disk: reading them takes a hundredth of the 2 to 13 ms that
+computing them takes.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from trainer.engine.targets.cpu.templates import template_of
 CHOICE = ".choice"
 
 ENOUGH_IMAGES = 8
-"""The choice for this many images is also used for more (it is the same for 36 of 44 kernels of ResNet-18 at 16)."""
+"""The choice for this many images is also used for more (for 16 images, 36 of 44 kernels of ResNet-18 are the same)."""
 
 
 def choose(spec: Any, machine: Machine | None = None) -> Any:
-    """The first of `candidates`."""
+    """Returns the first of `candidates`."""
     return candidates(spec, machine)[0]
 
 
 def candidates(spec: Any, machine: Machine | None = None) -> list[Any]:
-    """What `defaults.candidates` gives, for at most ENOUGH_IMAGES."""
+    """Returns `defaults.candidates` for at most ENOUGH_IMAGES images."""
     if isinstance(spec, ConvolutionSpec) and spec.images > ENOUGH_IMAGES:
         spec = replace(spec, images=ENOUGH_IMAGES)
     return list(_kept(spec, machine or host_machine()))
@@ -36,7 +36,7 @@ def candidates(spec: Any, machine: Machine | None = None) -> list[Any]:
 
 @functools.lru_cache(maxsize=4096)
 def _kept(spec: Any, machine: Machine) -> tuple[Any, ...]:
-    """All candidates, the choice first; computed once for all processes that have the same source."""
+    """Returns all candidates, the choice first; they are computed once for all processes with the same source."""
     key = identity.digest((spec, machine))
     if key is None:
         return tuple(defaults.candidates(spec, machine))

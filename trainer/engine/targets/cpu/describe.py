@@ -1,7 +1,7 @@
-"""What the compiler made of a step, as text: `describe_program` at three levels, and the environment variable that
-prints it as programs are compiled.
+"""Describes a compiled program as text: `describe_program` at three levels, and the environment variable that prints
+the description when a program is compiled.
 
-1: a line for each program. 2: its launches too, in order, with barriers, buffers and sizes. 3: kernel bodies too.
+1: one line per program. 2: also its launches, in order, with barriers, buffers and sizes. 3: also kernel bodies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEVELS = (0, 1, 2, 3)
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """How a program came to be: objects compiled, objects read from the cache on disk, and the time it all took."""
+    """Statistics of a compilation: objects compiled, objects read from the cache on disk, and total time."""
 
     compiled: int
     cached: int
@@ -36,10 +36,10 @@ class Compilation:
 
 
 def debug_level() -> int:
-    """The level that TRAINER_DEBUG asks for; 0 where it is not set.
+    """Returns the level in TRAINER_DEBUG, or 0 if it is not set.
 
     Raises:
-        TrainerError: it is no level.
+        TrainerError: the value is not a level.
     """
     value = os.environ.get(DEBUG_VARIABLE, "")
     if value and value not in map(str, LEVELS):
@@ -48,14 +48,14 @@ def debug_level() -> int:
 
 
 def report(program: Any) -> None:
-    """Print what TRAINER_DEBUG asks for about a program that was just compiled, to standard error."""
+    """Prints the description of a newly compiled program to standard error, at the level in TRAINER_DEBUG."""
     level = debug_level()
     if level:
         print(describe_program(program, level), file=sys.stderr, flush=True)
 
 
 def describe_program(program: Any, level: int) -> str:
-    """A compiled program as text; see the module for the levels."""
+    """Returns a compiled program as text; the module's docstring lists the levels."""
     if not hasattr(program, "launches"):
         return f"program: interpreted node by node ({type(program).__name__})"
     return "\n".join(_lines(program, level)) if level else ""
@@ -115,7 +115,7 @@ def _described(buffer: Buffer, offsets: dict[Buffer, int]) -> str:
 
 
 def _kernel(key: Any) -> Iterator[str]:
-    """A kernel's body, a line for each instruction; for a template, what was asked of it and its parameters."""
+    """Yields a kernel's body, one line per instruction; for a template, its specification and parameters."""
     if isinstance(key, RepeatedKernel):
         key = key.kernel
     if isinstance(key, ChainedKernel):

@@ -42,12 +42,12 @@ class CpuDevice(Device):
     """Compiled programs, kernels and memory of the host's processor.
 
     `poison` fills memory with NaN when its buffer has ended; `narrow` compiles for 256-bit vectors; `choose` picks the
-    parameters of each template that `tuner` has not decided. Results have the same bits in every setting but the
-    classes in which sums are formed: `numerics`: "exact", or "fast", which may use Winograd's algorithm; `bfloat16`:
-    "pairs", or "tiles" as AMX does.
+    parameters of each template that `tuner` has not decided. All settings give the same bits, except for the classes
+    that define how sums are formed: `numerics` is "exact", or "fast", which may use Winograd's algorithm; `bfloat16` is
+    "pairs", or "tiles" for the order of AMX.
 
     Raises:
-        TrainerError: the processor lacks what every kernel needs, or `bfloat16="tiles"` and AMX; no such class.
+        TrainerError: the processor lacks a feature that every kernel needs, or AMX for "tiles"; or a class is unknown.
     """
 
     name = "cpu"
@@ -76,7 +76,7 @@ class CpuDevice(Device):
 
     @contextmanager
     def recorded(self) -> Iterator[Recording]:
-        """Keep when each thread began and ended each launch of the programs that run inside the `with` block."""
+        """Records when each thread begins and ends each launch of the programs that run inside the `with` block."""
         if self.recording is not None:
             raise refusal("profile", "the device is being profiled already")
         with self.pool.lock:
@@ -93,7 +93,7 @@ class CpuDevice(Device):
         flush: bool = False, progress: Progress | None = None, shards: int | None = None,
         split: Collection[Storage] = (),
     ) -> Program:  # fmt: skip
-        """A program for `results` that stores `updates` in place; each run gives the addresses of `inputs`."""
+        """Compiles a program for `results` that stores `updates` in place; each run takes the addresses of `inputs`."""
         with self.pool.lock:
             began, compiled, cached = time.perf_counter(), *native.object_counts()
             target, graph = replace(self.target, per_item=is_per_item() or shards is not None), None
@@ -124,7 +124,7 @@ class CpuDevice(Device):
         inputs: Sequence[Node], flush: bool, shards: int | None, split: Collection[Storage],
         progress: Progress | None, choose: Callable[[Any], Any],
     ) -> Lowered:  # fmt: skip
-        """The launches of a graph, by all passes; the layouts of its states are then settled."""
+        """Lowers a graph to launches with all passes, and settles the layouts of its states."""
         outputs = target.legal([*results, *(node for _, node in updates)])
         values, targets = outputs[: len(results)], outputs[len(results) :]
         news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
@@ -135,14 +135,14 @@ class CpuDevice(Device):
         return target.lower(request, self.policy, choose, progress, varying)
 
     def choose(self, spec: Any) -> Any:
-        """The parameters of a template to begin with: decided by tuning, or else by the cost model."""
+        """Returns the parameters of a template to begin with: from tuning, or else from the cost model."""
         return self._choose(spec) if self.tuner is None else self.tuner.choose(spec, self._choose)
 
     def problem_of(self, source: str, name: str, pointers: int) -> str | None:
         return native.problem_of(source, name, pointers)
 
     def evaluate(self, nodes: Sequence[Node]) -> Run:
-        """The values of `nodes`, computed now; equal graphs share a compiled program."""
+        """Computes the values of `nodes` now; equal graphs share a compiled program."""
         key, arguments = signature(nodes)
         key = key, is_per_item()
         with self.pool.lock:
@@ -159,7 +159,7 @@ class CpuDevice(Device):
 
 
 def _check_bfloat16(bfloat16: Bfloat16, machine: Machine) -> None:
-    """Raise where there is no such class, or the machine can't sum in it."""
+    """Raises TrainerError if the class is unknown or the machine does not support it."""
     if bfloat16 not in ("pairs", "tiles"):
         raise TrainerError("unknown class of bfloat16 sums", found=repr(bfloat16), expected="'pairs' or 'tiles'")
     if bfloat16 == "tiles" and not machine.bfloat16_tiles:

@@ -32,22 +32,22 @@ class ProgramTuner(Protocol):
     """The interface of a tuner for a device and its programs."""
 
     def choose(self, spec: Any, otherwise: Callable[[Any], Any]) -> Any:
-        """The parameters of a template: those decided, or else what `otherwise` chooses."""
+        """Returns the decided parameters of a template, or else those that `otherwise` chooses."""
 
     def adopt(self, program: Program) -> None:
-        """Add the kernels of a program that was just compiled."""
+        """Adds the kernels of a newly compiled program."""
 
     def before(self, program: Program) -> None:
-        """`program` is about to run."""
+        """Called before each run of `program`."""
 
     def counts(self, program: Program) -> bool:
         """Whether the next run of `program` must be measured."""
 
     def wants_all_threads(self, program: Program) -> bool:
-        """Whether the next run of `program`, which `counts`, must use all threads."""
+        """Whether the next run of `program`, for which `counts` is true, must use all threads."""
 
     def after(self, run: ProgramRun[Program]) -> None:
-        """A program has just run."""
+        """Called after each run of a program."""
 
 
 class ProgramDevice(Protocol):
@@ -62,7 +62,7 @@ class ProgramDevice(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What a result's memory must be, the memory taken for it so far, and the argument words that point at it."""
+    """A result: its shape, buffer and layout, the argument words that point to it, and its memory so far."""
 
     shape: tuple[int, ...]
     buffer: Buffer
@@ -72,10 +72,10 @@ class _Result:
 
 
 class _Slot:
-    """Memory that is leased to one result after the other.
+    """Memory that is leased to one result at a time.
 
-    A lease is an array of its own over the memory. It is the base of every view of the result, so as long as a tensor,
-    a view or a buffer made of one lives, it lives, and the memory is not leased again.
+    A lease is a separate array over the memory, and the base of every view of the result. It lives as long as any
+    tensor of the result, or view or buffer of one; until then the memory is not leased again.
     """
 
     def __init__(self, size: int, dtype: np.dtype) -> None:
@@ -89,7 +89,7 @@ class _Slot:
         return self._lease is None or self._lease() is None
 
     def lease(self) -> np.ndarray:
-        """The memory as an array, flat; until nothing uses that any more."""
+        """Returns the memory as a flat array; the lease ends when nothing refers to the array."""
         array = np.frombuffer(self._bytes, self._dtype)
         self._lease = weakref.ref(array)
         tick(self.nbytes)
@@ -110,8 +110,8 @@ class Program:
             memory = plan_memory([launch.work for launch in self.launches])
             lowered.placement = Placement(memory, tuple(barriers(self.launches, memory.offsets)))
         self.memory: MemoryPlan = lowered.placement.memory
-        given = iter(kernels)  # of a repeat there is one for each launch within it
-        self._kernels = [[next(given) for _ in launch.coded()] for launch in self.launches]  # holds the code
+        given = iter(kernels)  # a repeat has one for each launch in its body
+        self._kernels = [[next(given) for _ in launch.coded()] for launch in self.launches]  # keeps the code loaded
         self.single = all(launch.tasks <= 1 for launch in self.launches)
         self._thread_choice = None if self.single or device.pool.threads == 1 else ThreadChoice(device.pool.threads)
         starts = np.cumsum([0, *[len(launch.words) for launch in self.launches]])
@@ -124,7 +124,7 @@ class Program:
         constant = [buffer.storage for launch in self.launches[: self.constant] for buffer in launch.reads]
         self._constant_of = [storage for storage in dict.fromkeys(constant) if storage is not None]
         self._versions: list[int] | None = None
-        """Of the states that the constant launches read, when they ran last."""
+        """Versions, at the last run, of the states that the constant launches read."""
         self._runs = [0]
         for storage in {buffer.storage for launch in self.launches for buffer in launch.writes}:
             if storage is not None:
@@ -167,7 +167,7 @@ class Program:
         self._bind(lowered, inputs, shapes, by_buffer)
 
     def _repeat_record(self, launch: Launch, kernels: Iterator[Kernel], block: int) -> list[int]:
-        """Make the records of a repeat's body; gives the words of its own record that other records have no use for."""
+        """Creates the records of a repeat's body; returns words 0, 1, 5, 6 and 7 of the repeat's own record."""
         body = aligned_empty(len(launch.body) * RECORD_WORDS, np.dtype(np.int64))
         body[:] = 0
         self._bodies.append(body)
@@ -212,12 +212,12 @@ class Program:
         ]
 
     def run(self, inputs: Sequence[Storage]) -> Run:
-        """Run on `inputs`; returns the results' storages, whose memory is theirs until they are let go."""
+        """Runs on `inputs`; returns the storages of the results, which own their memory until they are released."""
         with self.device.pool.lock:
             return self.run_at([storage.address for storage in inputs])
 
     def run_at(self, inputs: Sequence[int]) -> Run:
-        """As `run`, on inputs that lie at these addresses; the caller holds the pool's lock."""
+        """Like `run`, on inputs at these addresses; the caller holds the pool's lock."""
         device = self.device
         if self._arena_generation != device.arena.generation or self.memory.size > device.arena.size:
             self._bind_arena()
@@ -253,7 +253,7 @@ class Program:
         return results
 
     def walk(self, *, stamped: bool = False, together: bool = False) -> ProgramRun[Program]:
-        """Walk the tape once, on what `run` has bound it to; with all threads, even if busy, if `together`."""
+        """Walks the tape once, with the addresses that `run` has bound; `together`: with all threads, even if busy."""
         pool, choice = self.device.pool, None if together else self._thread_choice
         threads = 1 if self.single else pool.threads if choice is None else choice.threads
         stamps, place = NO_STAMPS, 0
@@ -275,7 +275,7 @@ class Program:
         return ProgramRun(self, stamps, start, spent)
 
     def _bind_storages(self) -> None:
-        """Take the addresses of states and captured values, which move to the host."""
+        """Binds the addresses of states and captured values, which change when these move to the host."""
         for storage, places in self._bound:
             for position, offset in places:
                 self._words[position] = storage.address + offset
@@ -295,15 +295,15 @@ class Program:
 
     @property
     def waits(self) -> np.ndarray:
-        """For each launch whether all threads meet before it."""
+        """For each launch, whether all threads meet before it."""
         return self._tape[3::RECORD_WORDS][: len(self.launches)] & BARRIER != 0
 
     def swap(self, index: int, launch: Launch, kernel: Kernel) -> None:
-        """From the next run on, have a launch's work done by another kernel (`Launch.with_parameters`)."""
+        """Replaces the kernel of a launch, from the next run on (`Launch.with_parameters`)."""
         if launch.scratch > SCRATCH_BYTES:
             raise ValueError(f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}")
         if self._thread_choice is not None:
-            self._thread_choice = ThreadChoice(self.device.pool.threads)  # it knows how long other kernels took
+            self._thread_choice = ThreadChoice(self.device.pool.threads)  # the old one timed other kernels
         before, self.launches[index], self._kernels[index] = self.launches[index], launch, [kernel]
         self._tape[index * RECORD_WORDS], self._tape[index * RECORD_WORDS + 2] = kernel.address, launch.tasks
         if (before.tasks <= 1) != (launch.tasks <= 1):
@@ -317,7 +317,7 @@ def _flags(launch: Launch, waits: bool) -> int:
 
 
 def _free_slot(result: _Result) -> _Slot:
-    """Memory for a result that nothing uses, or new memory."""
+    """Returns memory of the result that is free, or else new memory."""
     for slot in result.slots:
         if slot.is_free:
             return slot

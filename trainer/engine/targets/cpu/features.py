@@ -1,6 +1,6 @@
-"""Which of the processor's features kernels may use: all of them, or a named level of fewer.
+"""The processor features that kernels may use: all of them, or those of a named lower level.
 
-`TRAINER_CPU_FEATURES` names the level, so that one machine can run what others would. Results have the same bits.
+`TRAINER_CPU_FEATURES` names the level, so that one machine can run the kernels of others. Results have the same bits.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ FEATURES_VARIABLE = "TRAINER_CPU_FEATURES"
 NATIVE = "native"
 
 _ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18
-"""The system call's number on x86-64, ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA of Linux' asm/prctl.h."""
+"""The number of the system call on x86-64; ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA of Linux's asm/prctl.h."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Features by LLVM's names: those that the processor must have, and prefixes of those that are left unused."""
+    """Features by LLVM's names: those that the processor must have, and prefixes of those that are not used."""
 
     needs: tuple[str, ...]
     without: tuple[str, ...]
@@ -39,19 +39,19 @@ LEVELS: dict[str, Level] = {
     ),
     "neon": Level(("neon",), ("bf16", "dotprod", "fullfp16", "i8mm", "sme", "sve")),
 }
-"""What a processor of 2013 (avx2), of 2017 (avx512) and the first with 64-bit ARM (neon) offers."""
+"""The features of a processor of 2013 (avx2), of 2017 (avx512), and of the first with 64-bit ARM (neon)."""
 
 
 def without_tiles(features: Mapping[str, bool]) -> dict[str, bool]:
-    """`features` of a processor whose tile registers (AMX) can't be used."""
+    """Returns `features` without the tile registers (AMX)."""
     return {name: present and not name.startswith("amx") for name, present in features.items()}
 
 
 @functools.cache
 def tiles_permitted() -> bool:
-    """Whether Linux keeps the 8 KiB of AMX's tiles for this process: asked once, before the pool starts any thread.
+    """Whether Linux keeps the 8 KiB of AMX's tiles for this process; requested once, before the pool starts any thread.
 
-    It refuses where a thread's alternative signal stack is too small for them. Other systems were not asked: no.
+    Linux refuses if a thread's alternate signal stack is too small for them. On other systems the result is False.
     """
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
@@ -61,10 +61,10 @@ def tiles_permitted() -> bool:
 
 
 def limited(features: Mapping[str, bool], level: str) -> dict[str, bool]:
-    """`features` (LLVM's name -> whether the processor has it) as far as `level` goes; "" is all of them.
+    """Returns `features` (LLVM's name -> whether the processor has it) limited to `level`; "" allows all of them.
 
     Raises:
-        TrainerError: there is no such level, or the processor lacks what the level needs.
+        TrainerError: the level is unknown, or the processor lacks a feature that it needs.
     """
     level = level.strip() or NATIVE
     fitting = [name for name, each in LEVELS.items() if all(features.get(need) for need in each.needs)]

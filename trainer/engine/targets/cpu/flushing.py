@@ -1,4 +1,4 @@
-"""The floating-point environment of traced programs, for what Python code computes in their place."""
+"""The floating-point environment of traced programs, for Python code that computes in their place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ define void @restore(i64 %state) {
 
 @contextmanager
 def flushing() -> Iterator[None]:
-    """Inside the `with` block subnormal numbers count as zeros in this thread, in NumPy's arithmetic too."""
+    """Treats subnormal numbers as zeros in this thread inside the `with` block, also in NumPy's arithmetic."""
     library = _library()
     state = ctypes.CFUNCTYPE(ctypes.c_int64)(library["begin"])()
     try:

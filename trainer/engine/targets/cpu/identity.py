@@ -1,7 +1,7 @@
-"""What kernels and decisions are kept under on disk: digests that are the same in every process.
+"""Keys of kernels and decisions in the cache on disk: digests that are the same in every process.
 
-A key is written out by its values alone: no addresses, no hashes, no sets. What can't be written so has no digest, and
-nothing is kept for it.
+A digest depends only on the values of a key: no addresses, no hashes, no sets. A key that can't be written this way has
+no digest, and nothing is cached for it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def digest(key: object, *circumstances: object) -> str | None:
-    """The digest of a key under further circumstances and the engine's source; None for a key that has none.
+    """Returns the digest of a key, further circumstances and the engine's source; None for a key without a digest.
 
-    Keys are made of numbers, strings, tuples, element types, dataclasses and the engine's own functions and classes.
+    Keys consist of numbers, strings, tuples, dtypes, dataclasses, and functions and classes of the engine.
     """
     words: list[str] = []
     try:
@@ -52,7 +52,7 @@ def _write(value: object, words: list[str]) -> None:
 
 
 def _named(value: Any) -> str:
-    """A function or a class by its name; the source hash covers its behavior, so it must be the engine's."""
+    """Returns the name of a function or class. It must belong to the engine: the source hash covers its behavior."""
     if not value.__module__.startswith(ENGINE) or "<" in value.__qualname__:
         raise TypeError(f"{value.__qualname__} has no digest")
     return f"{value.__module__}.{value.__qualname__}"
@@ -77,20 +77,20 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 @functools.cache
 def source_hash() -> str:
-    """The hash of the source of the engine: of all that has a say in what a key is rendered to."""
+    """Returns the hash of the engine's source, which determines the code that a key is rendered to."""
     return hash_of_files(ROOT, ROOT.rglob("*.py"))
 
 
 @functools.cache
 def templates_hash() -> str:
-    """The hash of the source of all templates, and of what their kernels are made of."""
+    """Returns the hash of the source of all templates, and of the modules that their kernels are built from."""
     root = ROOT / "targets"
     parts = ("ir/*.py", "cpu/kernels/*.py", "cpu/templates/*.py", "cpu/template.py")
     return hash_of_files(root, (path for part in parts for path in root.glob(part)))
 
 
 def hash_of_files(root: Path, paths: Iterable[Path]) -> str:
-    """The hash of files' contents and of their places below `root`."""
+    """Returns the hash of the files' contents and of their paths relative to `root`."""
     total = hashlib.sha256()
     for path in sorted(paths):
         content = path.read_bytes()

@@ -1,8 +1,7 @@
-"""The kernels that are loaded: compiled (or read from the cache on disk) when a program first needs them, linked at
-once.
+"""Loaded kernels: compiled (or read from the cache on disk) when a program first needs them, and linked together.
 
-The memory of loaded code is bounded: what no program has needed for longest is forgotten, and unloaded once no program
-holds it.
+The memory of loaded code is bounded: the least recently needed kernels are dropped, and unloaded once no program holds
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from trainer.engine.targets.cpu.lowering.launch import Launch
 from trainer.engine.targets.cpu.pool import available_threads
 
 Progress = Callable[[int, int, str], None]
-"""Called with (kernels done, kernels in all, what is compiled now)."""
+"""Called with (number of kernels done, total number, label of the kernel that is compiled now)."""
 
 LARGEST_BYTES = 128 << 20
 
@@ -29,10 +28,10 @@ Item = TypeVar("Item")
 Done = TypeVar("Done")
 
 SWITCH_SECONDS = 0.0005
-"""How soon a thread that LLVM has come back to gets Python's lock, while others render."""
+"""Switch interval of Python's lock: a thread that returns from LLVM gets the lock this soon while others render."""
 
 NAMED = ".kernel"
-"""Files that say for a kernel's digest under which name and in which object it was compiled."""
+"""Suffix of files that map a kernel's digest to its function name and the key of its object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +44,16 @@ class Kernel:
 
 
 class Kernels:
-    """Loaded kernels by what they were rendered from."""
+    """Loaded kernels, by the source that they were rendered from."""
 
     def __init__(self, target: native.Target, largest_bytes: int = LARGEST_BYTES) -> None:
         self.target, self._largest_bytes = target, largest_bytes
         self._loaded: OrderedDict[KernelSource, Kernel] = OrderedDict()
         self.nbytes = 0
-        """Object code of the kernels that are remembered."""
+        """Total size of the kernels' object code."""
 
     def of(self, launches: Sequence[Launch], progress: Progress | None = None) -> list[Kernel]:
-        """The kernel of each launch; of a repeat those of its body instead."""
+        """Returns the kernel of each launch; for a repeat, those of its body."""
         launches = [each for launch in launches for each in launch.coded()]
         missing = {launch.source: launch.label for launch in launches if launch.source not in self._loaded}
         codes: dict[KernelSource, tuple[str, bytes]] = {}
@@ -81,7 +80,7 @@ class Kernels:
         return found
 
     def _cached(self, source: KernelSource) -> tuple[str, bytes] | None:
-        """The name that a kernel's code exports and the code, from the cache on disk, which saves rendering too."""
+        """Returns the exported name and the code of a kernel from the cache on disk (no rendering needed), or None."""
         key = identity.digest(source.key, self.target.key)
         note = disk_cache.kept(key, NAMED) if key else None
         if note is None:
@@ -91,7 +90,7 @@ class Kernels:
         return None if code is None else (name, code)
 
     def _compiled(self, source: KernelSource) -> tuple[str, bytes]:
-        """The same, rendered and compiled now."""
+        """Renders and compiles a kernel; returns its exported name and its code."""
         name, ir = rendered(source)
         code = native.compile_object(ir, self.target)
         if key := identity.digest(source.key, self.target.key):
@@ -99,7 +98,7 @@ class Kernels:
         return name, code
 
     def add(self, source: KernelSource, name: str, code: bytes) -> Kernel:
-        """A kernel that another process has compiled: `code` exports `name`."""
+        """Loads a kernel that another process has compiled; `code` exports `name`."""
         if source not in self._loaded:
             self._load({source: name}, {name: code})
         kernel = self._loaded[source]
@@ -120,14 +119,14 @@ class Kernels:
 
 
 def rendered(source: KernelSource) -> tuple[str, str]:
-    """The name of a kernel's function, which its code decides, and its IR."""
+    """Returns the name of a kernel's function, which is a hash of its IR, and the IR."""
     ir = source.render("kernel")
     name = "k" + hashlib.sha256(ir.encode()).hexdigest()[:24]
     return name, ir.replace("@kernel(", f"@{name}(")
 
 
 def side_by_side(work: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
-    """`work` of each item, in order, by as many threads as the process may use; LLVM runs outside of Python's lock."""
+    """Yields `work` of each item, in order, on all threads that this process may use; LLVM runs without the GIL."""
     threads = min(available_threads(), len(items))
     if threads < 2:
         yield from map(work, items)

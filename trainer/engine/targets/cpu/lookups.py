@@ -1,7 +1,7 @@
-"""Lookups in tables of sixteen floats, spelled for the machine.
+"""Lowers lookups in tables of sixteen floats to instructions of the target.
 
-Kernels are written without knowing the machine, and LLVM has no instruction of its own that picks lanes by a variable
-index: `Writer.lookup` leaves a call of `@lookup16`, which is replaced here before LLVM reads the text.
+Kernels are written for no specific machine, and LLVM IR has no instruction that selects lanes by a variable index:
+`Writer.lookup` emits a call of `@lookup16`, which is replaced here before LLVM parses the text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _CALL = re.compile(r"^  (%\S+) = call <16 x float> @lookup16\(<16 x float> <(.*)
 
 
 def spelled(ir: str, triple: str, features: Sequence[str]) -> str:
-    """`ir` without calls of @lookup16; the bits are the same for every target."""
+    """Returns `ir` with calls of @lookup16 replaced; the bits are the same for every target."""
     if "@lookup16" not in ir:
         return ir
     if triple.startswith(("aarch64", "arm64")):
@@ -36,7 +36,7 @@ _AVX2 = "declare <8 x float> @llvm.x86.avx2.permps(<8 x float>, <8 x i32>)\n"
 
 
 def _avx2(result: str, table: str, index: str) -> Iterator[str]:
-    """Each half of the table by the index's lowest three bits; its fourth, moved to the sign, chooses."""
+    """Looks up each half of the table by the index's lowest three bits; the fourth bit, moved to the sign, selects."""
     entries = table.split(", ")
     for part in range(2):
         lanes = ", ".join(f"i32 {lane}" for lane in range(8 * part, 8 * part + 8))
@@ -58,7 +58,7 @@ _NEON = f"declare <16 x i8> @llvm.aarch64.neon.tbl4.v16i8({', '.join(['<16 x i8>
 
 
 def _neon(result: str, table: str, index: str) -> Iterator[str]:
-    """Four lanes at a time: the places of each float's four bytes in the table's 64."""
+    """Looks up four lanes at a time, by the positions of each float's four bytes in the table's 64 bytes."""
     entries = table.split(", ")
     quarters = []
     for quarter in range(4):

@@ -1,4 +1,4 @@
-"""What the cost model knows of a machine."""
+"""The properties of a machine that the cost model uses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ FEWEST_THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Vector registers of 64 bytes, a core's caches, and what multiplies pairs, quads, and by tiles.
+    """The number of vector registers of 64 bytes, a core's caches, and support for pairs, quads and tiles.
 
-    level1_ways: how many lines a set of the first-level data cache holds. threads: tasks are balanced over numbers of
-    threads up to this, a power of two of at least FEWEST_THREADS: pools with fewer threads share their kernels.
+    level1_ways: lines in a set of the first-level data cache. threads: maximum number of threads for which tasks are
+    balanced, a power of two of at least FEWEST_THREADS: pools with fewer threads share their kernels.
     """
 
     vectors: int
@@ -41,7 +41,7 @@ NARROW = Machine(8, level2_bytes=1 << 19)
 
 @functools.cache
 def host_machine() -> Machine:
-    """The machine that runs this."""
+    """Returns the machine that runs this process."""
     features = native.host_features()
     ways = _level1_ways()
     if not features.get("avx512f"):
@@ -57,12 +57,12 @@ def host_machine() -> Machine:
 
 
 def for_threads(machine: Machine, threads: int) -> Machine:
-    """The machine with a pool of this many threads."""
+    """Returns the machine with a pool of `threads` threads."""
     return replace(machine, threads=max(FEWEST_THREADS, 1 << (threads - 1).bit_length()))
 
 
 LEVEL1 = Path("/sys/devices/system/cpu/cpu0/cache/index0/ways_of_associativity")
-"""Where Linux says it; 8 on Zen to Zen 4 and Intel to Skylake, 12 on Zen 5 and Intel from Ice Lake on."""
+"""Linux's file with this number: 8 on Zen to Zen 4 and Intel up to Skylake, 12 on Zen 5 and Intel since Ice Lake."""
 
 
 def _level1_ways() -> int:

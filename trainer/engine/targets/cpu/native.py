@@ -1,7 +1,7 @@
-"""Native code: textual LLVM IR to object code, a verified cache of objects, and linking through LLJIT.
+"""Native code: compiles textual LLVM IR to object code, keeps a verified cache of objects, and links through LLJIT.
 
-The cache is private to the user, keyed by what decides the machine code (IR, features, LLVM version), written by
-rename and verified by hash before anything is loaded: it is native code.
+The cache is private to the user, keyed by everything that determines the machine code (IR, features, LLVM version),
+written by rename, and verified by hash before loading, because it holds native code.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ OBJECT = ".o"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The machine that code is made for: the host, the host with fewer features, or with a `triple` any other machine.
+    """The machine that code is compiled for: the host, the host with fewer features, or any other, with a `triple`.
 
-    `triple` and `name` are LLVM's ("aarch64-unknown-linux-gnu", "generic"); "" stands for the host's, and no name.
+    `triple` and `name` are LLVM's ("aarch64-unknown-linux-gnu", "generic"); "" is the host's triple, or no name.
     """
 
     features: str
@@ -68,7 +68,7 @@ def host_features() -> dict[str, bool]:
 
 
 def check_host() -> None:
-    """Raise where the host lacks what every kernel relies on: fused multiply-add in vectors of 256 bits or NEON.
+    """Raises TrainerError if the host lacks fused multiply-add in vectors of 256 bits or NEON, which all kernels need.
 
     Without it LLVM would call a library function for each product, which no kernel may do.
     """
@@ -86,7 +86,7 @@ def check_host() -> None:
 
 @functools.cache
 def host_target(narrow: bool = False) -> Target:
-    """The host's target; with `narrow`, as a processor with AVX2 would be (on ARM: the same)."""
+    """Returns the host's target; with `narrow`, limited to the features of AVX2 (on ARM: unchanged)."""
     usable = host_features()
     if narrow and usable.get("avx2"):
         usable = features.limited(usable, "avx2")
@@ -97,7 +97,7 @@ def host_target(narrow: bool = False) -> Target:
 
 
 class _Workplace(threading.local):
-    """What a thread compiles with: neither contexts nor machines may be shared."""
+    """The LLVM context and target machines of one thread; neither may be shared between threads."""
 
     def __init__(self) -> None:
         self.context = llvm.create_context()
@@ -116,7 +116,7 @@ _workplace = _Workplace()
 
 
 def compile_object(ir: str, target: Target | None = None) -> bytes:
-    """Object code for a module of textual IR, from the cache where it holds it."""
+    """Returns the object code of a module of textual IR, from the cache if possible."""
     target = target or host_target()
     key = object_key(ir, target)
     cached = cached_object(key)
@@ -131,10 +131,10 @@ def compile_object(ir: str, target: Target | None = None) -> bytes:
 
 
 def _emit(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
-    """As `machine.emit_object(module)`, without llvmlite's lock around all of LLVM: threads emit at the same time.
+    """Like `machine.emit_object(module)`, without llvmlite's lock around all of LLVM: threads emit at the same time.
 
-    LLVM asks for a context and a machine of each thread's own, and for no lock. The library behind the lock is private
-    to llvmlite: where a version has it elsewhere, threads emit one after the other.
+    LLVM needs a separate context and machine for each thread, but no lock. The library behind the lock is private to
+    llvmlite: with a version that stores it elsewhere, threads emit one after the other.
     """
     with ffi.OutputString() as problem:
         library = getattr(ffi.lib, "_lib", ffi.lib)
@@ -149,9 +149,7 @@ def _emit(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
 
 @functools.lru_cache(maxsize=256)
 def problem_of(ir: str, name: str, pointers: int) -> str | None:
-    """The reason why a module defines no function `name` with `pointers` pointers and an i64, without a result, or
-    None.
-    """
+    """Returns why a module does not define a void function `name` of `pointers` pointers and an i64, or None."""
     try:
         with llvm.parse_assembly(_for_target(ir, host_target())) as module:
             module.verify()
@@ -166,12 +164,12 @@ def problem_of(ir: str, name: str, pointers: int) -> str | None:
 
 
 def object_key(ir: str, target: Target) -> str:
-    """What the object code of a module is kept under."""
+    """Returns the key of a module's object code in the cache."""
     return hashlib.sha256(f"{target.key}\n{_for_target(ir, target)}".encode()).hexdigest()
 
 
 def cached_object(key: str) -> bytes | None:
-    """The object code that is kept under a key."""
+    """Returns the object code that is cached under a key, or None."""
     code = disk_cache.kept(key, OBJECT)
     if code is not None:
         _count("cached")
@@ -188,19 +186,19 @@ def _count(what: str) -> None:
 
 
 def object_counts() -> tuple[int, int]:
-    """How many objects this process has compiled, and how many it has read from the cache."""
+    """Returns the number of objects that this process has compiled, and the number that it has read from the cache."""
     return _counts["compiled"], _counts["cached"]
 
 
 def assembly(ir: str, target: Target | None = None) -> str:
-    """The assembly text of a module, to look at what a kernel became."""
+    """Returns the assembly text of a module, for inspecting a kernel."""
     target = target or host_target()
     with llvm.parse_assembly(_for_target(ir, target)) as module:
         return str(_workplace.machine(target).emit_assembly(module))
 
 
 def _for_target(ir: str, target: Target) -> str:
-    """The module with its lookups spelled for the target, and around an error of LLVM on AVX-512."""
+    """Returns the module with its lookups lowered for the target, and a workaround for an LLVM bug on AVX-512."""
     triple, names = target.triple or llvm.get_process_triple(), target.features.split(",")
     spelled = lookups.spelled(ir, triple, names)
     return _fenced(spelled) if "+avx512f" in names else spelled
@@ -210,13 +208,13 @@ _COPYSIGN = re.compile(r"^( *)(%\S+) = (call (.+) @llvm\.copysign\.(\w+)\(.*\))$
 
 
 def _fenced(ir: str) -> str:
-    """The module with a fence behind each copysign.
+    """Returns the module with a fence after each copysign.
 
-    LLVM 22 merges a copysign and the select that follows it into one masked vpternlog, for some orders of their
-    operands with the truth table of another order.
+    LLVM 22 merges a copysign and the select that follows it into one masked vpternlog, and for some orders of the
+    operands uses the truth table of another order.
     """
     if "@llvm.copysign" not in ir:
-        return ir  # looking at each line takes half as long as LLVM takes to parse them
+        return ir  # searching all lines takes half as long as LLVM takes to parse them
     kinds = {(found[4], found[5]) for found in _COPYSIGN.finditer(ir)}
     fence = r"\1\2.unfenced = \3\n\1\2 = call \4 @llvm.arithmetic.fence.\5(\4 \2.unfenced)"
     declared = (f"declare {kind} @llvm.arithmetic.fence.{name}({kind})\n" for kind, name in sorted(kinds))
@@ -244,9 +242,9 @@ _library_count = 0
 
 
 def link(objects: Mapping[str, bytes], name: str = "kernels", exports: Sequence[str] | None = None) -> Library:
-    """Load objects at once; `objects` maps the function each exports to its code (or give `exports`).
+    """Links and loads objects together; `objects` maps the function that each exports to its code (or pass `exports`).
 
-    No object may need another's symbols.
+    No object may use the symbols of another.
     """
     global _library_count
     _library_count += 1

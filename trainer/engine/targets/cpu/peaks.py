@@ -21,23 +21,23 @@ from trainer.engine.targets.cpu.pool import RECORD_WORDS, Pool
 
 PEAKS = ".peaks"
 ACCUMULATORS = 12
-"""Independent chains: two units of a latency of four or five cycles, and room in sixteen registers."""
+"""Independent chains: enough for two units with a latency of four or five cycles; they fit sixteen registers."""
 
 ITERATIONS = 1_000_000
 STREAM_BYTES = 96 << 20
-"""Of each of two arrays: more than the last-level cache holds."""
+"""Size of each of two arrays: larger than the last-level cache."""
 
 STREAM_TASKS = 64
 READ_BYTES, READ_TOTAL_BYTES = 512, 64 << 20
-"""Bytes that one turn of the loop reads, and that each thread reads in all."""
+"""Bytes that one iteration of the loop reads, and that each thread reads in total."""
 
 ROUNDS, REPETITIONS = 4, 6
-"""Something else may hold up one round, not likely all."""
+"""Other work on the machine may slow down one round, but hardly all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Operations a second by dtype (a fused multiply-add is two), and bytes read and written a second."""
+    """Operations per second by dtype (a fused multiply-add is two), and bytes read and written per second."""
 
     float32: float
     float64: float
@@ -45,12 +45,12 @@ class Peaks:
     bandwidth: float
 
     def operations(self, dtype: str) -> float:
-        """Operations a second in `dtype`; integers count as float32."""
+        """Returns operations per second in `dtype`; integers count as float32."""
         return {"float64": self.float64, "bfloat16": self.bfloat16}.get(dtype, self.float32)
 
 
 def peaks(pool: Pool) -> Peaks:
-    """The peaks of `pool`'s threads on this machine, measured when they are not known yet."""
+    """Returns the peaks of `pool`'s threads on this machine; measures them if they are not cached."""
     identity = f"{native.host_target().key}|{platform.node()}|{pool.threads}"
     key = hashlib.sha256(identity.encode()).hexdigest()[:24]
     known = disk_cache.kept(key, PEAKS)
@@ -62,7 +62,7 @@ def peaks(pool: Pool) -> Peaks:
 
 
 def measure(pool: Pool) -> Peaks:
-    """Measure now; whatever else runs on the machine makes the figures lower."""
+    """Measures the peaks now; other work on the machine lowers them."""
     has_dot = bool(native.host_features().get("avx512bf16"))
     objects = {name: native.compile_object(_multiply_add_ir(name, kind)) for name, kind in _MULTIPLY_ADDS.items()}
     objects["stream"] = native.compile_object(_stream_ir())
@@ -89,8 +89,8 @@ def measure(pool: Pool) -> Peaks:
 
 
 def read_bandwidth(pool: Pool, nbytes: int) -> float:
-    """Bytes a second that all threads read of an array that they share out, each its part again and again: from the
-    caches where it fits.
+    """Returns the bytes per second that all threads read of an array. Each thread reads its own part repeatedly, from
+    the caches if it fits.
     """
     library = native.link({"read": native.compile_object(_read_ir())}, "read")
     part = max(READ_BYTES, nbytes // pool.threads // READ_BYTES * READ_BYTES)
@@ -113,7 +113,7 @@ def _lanes(kind: str) -> int:
 
 
 def _loop_ir(name: str, vector: str, declaration: str, step: str) -> str:
-    """A function in which `ACCUMULATORS` chains of `step` run side by side; `%old` is a chain's value before it."""
+    """A function that runs `ACCUMULATORS` independent chains of `step`; `%old` is the previous value of a chain."""
     chains = range(ACCUMULATORS)
     phis = "\n".join(f"  %a{i} = phi {vector} [ zeroinitializer, %entry ], [ %n{i}, %loop ]" for i in chains)
     steps = "\n".join(f"  %n{i} = {step.replace('%old', f'%a{i}')}" for i in chains)
@@ -153,7 +153,7 @@ def _multiply_add_ir(name: str, kind: str) -> str:
 
 
 def _dot_ir() -> str:
-    """Pairs of bfloat16 products added to float32."""
+    """A function that adds pairs of bfloat16 products to float32 sums."""
     function, half = "@llvm.x86.avx512bf16.dpbf16ps.512", ", ".join(["bfloat 0xR3F00"] * 32)
     return _loop_ir(
         "dot",
@@ -164,7 +164,7 @@ def _dot_ir() -> str:
 
 
 def _stream_ir() -> str:
-    """A copy, past the caches as `memcpy` does it with much memory."""
+    """A copy that bypasses the caches, as `memcpy` does for large arrays."""
     chunk = STREAM_BYTES // STREAM_TASKS
     return f"""
 define void @stream(ptr %arguments, i64 %task, ptr %scratch) {{
@@ -193,7 +193,7 @@ done:
 
 
 def _read_ir() -> str:
-    """Vectors of 64 bytes added up, eight at a time."""
+    """A function that adds up vectors of 64 bytes, eight at a time."""
     names = range(READ_BYTES // 64)
     kind = "<16 x i32>"
     sums = "\n".join(f"  %s{n} = phi {kind} [ zeroinitializer, %entry ], [ %t{n}, %latch ]" for n in names)
@@ -240,7 +240,7 @@ done:
 
 
 def _best(pool: Pool, function: int, words: np.ndarray, tasks: int) -> float:
-    """Seconds of the fastest of several runs."""
+    """Returns the seconds of the fastest of several runs."""
     tape = aligned_empty(RECORD_WORDS, np.dtype(np.int64))
     tape[:] = 0
     tape[:3] = function, words.ctypes.data, tasks

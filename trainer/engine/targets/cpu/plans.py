@@ -1,7 +1,7 @@
-"""Lowered programs kept for later processes: tracing a step a second time leads to its launches without any pass.
+"""Caches lowered programs for later processes: a step that is traced a second time gets its launches without any pass.
 
-A program is kept under the digest of its graph and of all that has a say in how it is lowered. Like kernels, plans are
-private to the user and verified by hash before they are read.
+The key is the digest of the graph and of everything that affects its lowering. Like kernels, plans are private to the
+user and verified by hash before they are read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Choose = Callable[[Any], Any]
 
 @dataclass(slots=True)
 class Choices:
-    """Parameters of templates by their specifications, as `choose` gave them."""
+    """Calls `choose`, and records the parameters that it returns for each specification."""
 
     choose: Choose
     made: dict[Any, Any] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The digest of a graph under given circumstances, and the memories of its leaves as the digest numbers them."""
+    """The digest of a graph under given circumstances, and the storages of its leaves in the digest's numbering."""
 
     digest: str
     storages: tuple[Storage, ...]
@@ -57,9 +57,9 @@ class Graph:
         cls, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]], inputs: Sequence[Node],
         *circumstances: object,
     ) -> Graph | None:  # fmt: skip
-        """None where a graph holds what has no digest: functions of the host, scans, sums over shards.
+        """Returns None if the graph has a node without a digest: a function of the host, a scan, or a sum over shards.
 
-        Nodes are written in the order in which they were made, which is that in which passes meet them.
+        Nodes are written in the order of their creation, which is the order in which passes visit them.
         """
         order = topological([*results, *[node for _, node in updates]])
         number = {node: place for place, node in enumerate(order)}
@@ -94,15 +94,15 @@ class Graph:
 
 
 _DESCRIBED = DType, Layout, type(NEGATIVE_ZERO)
-"""Classes of which a graph's attributes have objects, besides Python's own."""
+"""Classes of the objects in a graph's attributes, in addition to Python's built-in ones."""
 
 
 class _Description(pickle.Pickler):
-    """Writes values that are equal in any process to equal bytes, and no others."""
+    """Writes equal values as equal bytes in every process; rejects values for which that is not certain."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self.fast = True  # else it writes which equal values are one object
+        self.fast = True  # otherwise the bytes depend on which equal values are the same object
 
     def reducer_override(self, value: object) -> Any:
         if type(value) in _DESCRIBED or (isinstance(value, type) and value in _DESCRIBED):
@@ -112,7 +112,7 @@ class _Description(pickle.Pickler):
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A lowered program, the layout of each memory and whether it is settled now, and the parameters chosen for it."""
+    """A lowered program, the layout of each storage and whether it is settled, and the chosen template parameters."""
 
     lowered: Lowered
     layouts: tuple[tuple[Layout, bool], ...]
@@ -120,7 +120,7 @@ class _Plan:
 
 
 def keep(graph: Graph, lowered: Lowered, choices: Choices) -> None:
-    """Keep what the graph was lowered to, unless it holds what no other process has."""
+    """Stores the lowered program of a graph, unless it refers to objects that no other process has."""
     layouts = tuple([(storage.layout, storage.settled) for storage in graph.storages])
     content = io.BytesIO()
     try:
@@ -131,9 +131,9 @@ def keep(graph: Graph, lowered: Lowered, choices: Choices) -> None:
 
 
 def kept(graph: Graph, choose: Choose | None) -> Lowered | None:
-    """What the same graph was lowered to before, bound to the memories of this one, whose layouts are then settled.
+    """Returns the stored program of an equal graph, bound to the storages of this graph, and restores their layouts.
 
-    None where there is nothing, or where `choose`, if it may change its mind, gives other parameters now.
+    Returns None if nothing is stored, or if `choose` (passed if its choices may change) now gives other parameters.
     """
     content = disk_cache.kept(graph.digest, PLAN)
     if content is None:
@@ -149,7 +149,7 @@ def kept(graph: Graph, choose: Choose | None) -> Lowered | None:
 
 
 class _Writer(pickle.Pickler):
-    """Writes memories as their numbers, primitives by their names, and code as the key that it is rendered from."""
+    """Writes storages as their numbers, primitives as their names, and code as the key that it is rendered from."""
 
     def __init__(self, file: io.BytesIO, storages: Sequence[Storage]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -184,11 +184,11 @@ def _memory(number: int) -> Storage:
 
 
 _PLAIN: dict[type, tuple[str, ...]] = {}
-"""The fields of classes that are nothing but these. Calling one takes half as long as filling an object."""
+"""The fields of classes that consist only of fields. Calling the class takes half as long as filling an object."""
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether objects of a class are made again from their fields; notes the fields."""
+    """Whether objects of a class can be reconstructed from their fields; if so, records the fields in `_PLAIN`."""
     if not dataclasses.is_dataclass(kind) or kind.__reduce__ is not object.__reduce__:
         return False
     fields = dataclasses.fields(kind)

@@ -1,4 +1,4 @@
-"""The debug mode of the memory plan: memory is filled with NaN as soon as its buffer has ended."""
+"""The debug mode of the memory plan: fills memory with NaN as soon as the lifetime of its buffer ends."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CHUNK = 1 << 20
 
 
 def poisoned(launches: Sequence[Launch]) -> list[Launch]:
-    """The same launches, each followed by fills of the arena buffers that it was the last to touch.
+    """Returns the launches, each followed by fills of the arena buffers that it is the last to read or write.
 
-    All bytes 0xFF are a NaN in every floating-point type, and no index that a kernel may follow.
+    Bytes of 0xFF are a NaN in every floating-point type, and an index that no kernel may follow.
     """
     last: dict[Buffer, int] = {}
     for index, launch in enumerate(launches):

@@ -1,13 +1,13 @@
 """The thread pool: native threads that walk a program's tape together and meet at barriers.
 
 The runtime is LLVM IR like the kernels, so that a step costs one dispatch from Python. A waiting thread spins for some
-tens of microseconds and then sleeps on a futex, so that a busy machine costs little. Every thread claims tasks by an
-atomic counter, several in a row while many are left, first those of its half; results never depend on who ran a task,
-because tasks write disjoint memory and their split comes from the shape alone.
+tens of microseconds and then sleeps on a futex, so that a busy machine costs little. Threads claim tasks with an atomic
+counter, several in a row while many are left, first those of their own half. Results never depend on which thread ran a
+task, because tasks write disjoint memory and only the shape determines how work is split.
 
-Record of a tape (8 words): function, argument block, tasks, flags, claimed tasks, 3 spare. Kinds of records:
-kernels, which all threads share; kernels of one task, which run on the calling thread, host calls among them, which may
-stop the walk; and repeats (`repeats`). Copies are kernels like any other loop.
+Record of a tape (8 words): function, argument block, tasks, flags, claimed tasks, 3 spare. Kinds of records: kernels,
+which all threads share; kernels with one task, including host calls, which run on the calling thread and may stop the
+walk; and repeats (`repeats`). Copies are kernels like any other loop.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ SCRATCH_BYTES = 4 << 20
 
 
 class Pool:
-    """`threads` threads (the caller's among them) that live as long as the process."""
+    """`threads` threads, including the caller's. They end when the pool is closed or collected, or with the process."""
 
     def __init__(self, threads: int) -> None:
         if not 0 < threads <= MOST_THREADS:
             raise ValueError(f"a pool has 1 to {MOST_THREADS} threads, found {threads}")
         self.threads = threads
         self.lock = targets.lock
-        """Held while compiling for or running on the pool: one program at a time, from any Python thread that asks."""
+        """Held while compiling for the pool or running on it: one program at a time, from any Python thread."""
         self._control = aligned_empty(128, np.dtype(np.int64))
         self._failure: BaseException | None = None
         self._masks = processor_masks()
@@ -64,29 +64,29 @@ class Pool:
         self._library = library
         self._leave = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["leave"])
         self.ticks: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_int64)(library["ticks"])
-        """The clock of time stamps, now."""
+        """Reads the clock of the time stamps."""
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["run"])
         self._scratch = [aligned_empty(SCRATCH_BYTES, np.dtype(np.uint8), 4096) for _ in range(threads)]
         self._blocks: list[np.ndarray] = []
         self._handles: list[ctypes.c_ulong] = []
-        request = aligned_empty(8, np.dtype(np.int64))  # handing over one word takes half the time of seven
+        request = aligned_empty(8, np.dtype(np.int64))  # passing one word takes half the time of seven
         request[[0, 4]] = self._control.ctypes.data, self._scratch[0].ctypes.data
         self._request, self._request_address = request.data, request.ctypes.data
         self._start_all()
         kept = (self._library, self._scratch, self._blocks, self._masks)
         self._end = weakref.finalize(self, _end_threads, self._control, self._leave, self._handles, *kept)
-        self._end.atexit = False  # the process ends its threads
+        self._end.atexit = False  # the threads end with the process
         _pools.add(self)
 
     def _reset(self) -> None:
-        """The control block as it is before the first thread starts."""
+        """Resets the control block to its state before the first thread starts."""
         self._control[:] = 0
         self._control[MASKS] = 0 if self._masks is None else self._masks.ctypes.data
         for word, address in system_functions().items():
             self._control[word] = address
 
     def forget_threads(self) -> None:
-        """In the child of a fork, which has only the thread that forked: start others at the next run."""
+        """Drops the threads in a forked child, which has only the forking thread; the next run starts new ones."""
         self._has_threads = False
         self._handles.clear()
         self._blocks.clear()
@@ -109,17 +109,17 @@ class Pool:
         if error:
             raise OSError(error, f"thread {thread} of the pool could not be started: {os.strerror(error)}")
         self._handles.append(handle)
-        while int(self._control[READY]) < thread:  # the thread notes the launch number that it waits past
+        while int(self._control[READY]) < thread:  # until the thread has read the launch word that it waits past
             os.sched_yield()
 
     def run(self, tape: int, count: int, *, threads: int = 0, flush: bool = False, stamps: int = 0) -> None:
-        """Walk `count` records at address `tape` on `threads` threads (0: all of them); returns when all are done.
+        """Walks `count` records at address `tape` on `threads` threads (0: all of them); returns when all are done.
 
-        `stamps`: 0, or the address of int64 [threads][count + 1][STAMPS], where each thread leaves its ticks: for each
-        record arrived, began, ended; in the row after the last one, that it is through, and that all are (thread 0).
+        `stamps`: 0, or the address of int64 [threads][count + 1][STAMPS], where each thread writes its ticks: for each
+        record arrival, begin and end; in the row after the last one, when it is done, and when all are (thread 0).
 
         Raises:
-            BaseException: what a host call raised; the records after it have not run.
+            BaseException: the error that a host call raised; the records after it have not run.
         """
         if not self._has_threads:
             self._start_all()
@@ -138,21 +138,21 @@ class Pool:
             raise failure
 
     def close(self) -> None:
-        """End the threads and wait for them; afterwards the pool runs on the calling thread alone."""
+        """Ends the threads and waits for them; afterwards the pool runs on the calling thread alone."""
         self._end()
         self.threads = 1
 
     def stop(self, failure: BaseException) -> None:
-        """Run no further record of the tape, and raise `failure` at its end."""
+        """Skips the remaining records of the tape; `run` then raises `failure`."""
         self._failure, self._control[FAILED] = failure, 1
 
 
 _walking: list[Pool] = []
-"""The pool that runs now, if any: `targets.lock` lets one run at a time."""
+"""The running pool, if any: `targets.lock` allows one run at a time."""
 
 
 def fail(failure: BaseException) -> None:
-    """To be called by a host call that fails, on the thread that runs the pool."""
+    """Reports the error of a host call; to be called on the thread that runs the pool."""
     _walking[0].stop(failure)
 
 
@@ -171,7 +171,7 @@ if hasattr(os, "register_at_fork"):
 def _end_threads(
     control: np.ndarray, leave: Callable[[int], None], handles: list[ctypes.c_ulong], *kept: object
 ) -> None:
-    """Wake the threads with a negative count of records, which tells them to go; `kept` is what they use until then."""
+    """Wakes the threads with a negative record count, so that they end; `kept` are the objects that they use."""
     control[COUNT] = -1
     leave(control.ctypes.data)
     for handle in handles:
@@ -180,5 +180,5 @@ def _end_threads(
 
 @functools.cache
 def shared_pool(threads: int | None = None) -> Pool:
-    """The process's pool with `threads` threads (default: one for each core that is available)."""
+    """Returns the process's pool with `threads` threads (default: one for each available core)."""
     return Pool(threads or available_threads())

@@ -1,4 +1,4 @@
-"""What was run while a device recorded: a stamp for every launch and thread, and how ticks become seconds."""
+"""Recorded runs of programs: time stamps for each launch and thread, and the conversion of ticks to seconds."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import numpy as np
 from trainer.engine.targets.cpu.pool import STAMPS, Pool
 
 CALIBRATION_SECONDS = 0.02
-"""Over less than this, the microsecond that reading both clocks takes would show in the seconds of a tick."""
+"""Minimum calibration time: over less, the microsecond that reading both clocks takes would distort the result."""
 
 READINGS = 8
-"""How often both clocks are read to have one reading that nothing came between."""
+"""Number of readings of both clocks, so that at least one is not interrupted."""
 
 NO_STAMPS = np.zeros((0, 0, STAMPS), np.int64)
 
 
 def room(threads: int, launches: int) -> np.ndarray:
-    """Memory for the stamps of one run."""
+    """Returns memory for the stamps of one run."""
     return np.zeros((threads, launches + 1, STAMPS), np.int64)
 
 
 def skipped(stamps: np.ndarray, launches: int) -> np.ndarray:
-    """The stamps of a run that left out so many launches at its beginning: they took no time then."""
+    """Returns the stamps of a run that skipped its first `launches` launches, with zero time for them."""
     none = np.broadcast_to(stamps[:, :1, :1], (len(stamps), launches, STAMPS))
     return np.concatenate([none, stamps], axis=1)
 
@@ -36,7 +36,7 @@ class Recorded(Protocol):
 
     @property
     def waits(self) -> np.ndarray:
-        """For each launch whether all threads meet before it."""
+        """For each launch, whether all threads meet before it."""
 
 
 AnyProgram = TypeVar("AnyProgram", bound=Recorded)
@@ -52,10 +52,10 @@ class ProgramRun(Generic[AnyProgram]):
     seconds: float
 
     def launch_work(self) -> np.ndarray:
-        """Seconds of each launch by itself: the mean over the threads of their working time and, if the next launch
-        waits for all threads, of their waiting time for slower threads.
+        """Returns the seconds of each launch alone: the mean over the threads of the working time and, if the next
+        launch waits for all threads, of the waiting time for slower threads.
 
-        Without a barrier, launches overlap: the delay of a thread by the previous launch is not counted, so that the
+        Without a barrier, launches overlap. The delay of a thread by the previous launch is not counted, so that the
         time of a kernel does not depend on concurrent kernels.
         """
         began, ended = self.stamps[:, :-1, 1], self.stamps[:, :-1, 2]
@@ -67,7 +67,7 @@ class ProgramRun(Generic[AnyProgram]):
 
 @dataclass
 class Recording:
-    """The runs of all programs of a device from `start` on."""
+    """The runs of all programs of a device since the recording began."""
 
     pool: Pool
     runs: list[ProgramRun[Any]] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Recording:
         return read_together(self.now, self.pool.ticks)
 
     def clock(self) -> Clock:
-        """How ticks become seconds, from the beginning of the recording to now."""
+        """Returns the conversion of ticks to seconds, calibrated from the beginning of the recording until now."""
         now, ticks = self._both_clocks()
         while now - self._began[0] < CALIBRATION_SECONDS:
             now, ticks = self._both_clocks()
@@ -89,10 +89,10 @@ class Recording:
 
 
 def read_together(seconds: Callable[[], float], ticks: Callable[[], int]) -> tuple[float, int]:
-    """The same moment on both clocks.
+    """Returns the same moment on both clocks.
 
-    A thread that is held up between two readings would see the clocks apart by that (a millisecond and more on a busy
-    machine), so the reading that took least of several counts.
+    If a thread is interrupted between two readings, the clocks differ by that time (a millisecond and more on a busy
+    machine), so the fastest of several readings is used.
     """
     found = []
     for _ in range(READINGS):
@@ -104,12 +104,12 @@ def read_together(seconds: Callable[[], float], ticks: Callable[[], int]) -> tup
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Ticks as seconds on `time.perf_counter`."""
+    """Converts ticks to seconds on `time.perf_counter`."""
 
     begun: float
     ticks: int
     seconds_per_tick: float
 
     def seconds(self, ticks: np.ndarray) -> np.ndarray:
-        """Moments in seconds."""
+        """Returns the times in seconds."""
         return self.begun + (ticks - self.ticks) * self.seconds_per_tick

@@ -1,12 +1,12 @@
-"""Repeats, as LLVM IR of the runtime: a body of records that all threads walk again and again with moving addresses.
+"""Repeats, as LLVM IR of the runtime: all threads walk a body of records several times, with addresses that advance.
 
-Words of the record: the records of the body, the table of what moves, tasks (the most of a record in the body), flags,
-unused, how often, how many records, how many entries of the table. An entry is the address of an argument word and what
-is added to it after each time; at the end the words are as they were.
+Words of the record: address of the body's records, address of the table, tasks (the maximum over the body), flags,
+unused, number of iterations, number of records, number of table entries. A table entry is the address of an argument
+word, and the step that is added to the word after each iteration; at the end the words have their initial values.
 
-Thread t does tasks t, t + threads, … of a record, the same ones each time, so what a task touches stays in one core's
-cache. All threads meet between two times. Time stamps are those of the whole record. A record of the body may be a
-repeat in turn; its table follows its words, which the outer table moves like others.
+Thread t runs tasks t, t + threads, … of a record, the same ones in each iteration, so a task's memory stays in one
+core's cache. All threads meet between two iterations. Time stamps cover the whole record. A record of the body may
+itself be a repeat; its table follows its words, and the outer table advances these words like others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trainer.engine.targets.cpu.control_block import BARRIER, RECORD_WORDS, REPE
 
 
 def repeat_ir() -> str:
-    """IR of `repeat`: all `threads` call it; it uses the runtime's `barrier`."""
+    """Returns the IR of `repeat`, which all `threads` call; it uses the runtime's `barrier`."""
     return f"""
 define internal void @move(ptr %table, i64 %entries, i64 %times) {{
 entry:

@@ -1,8 +1,8 @@
-"""The runtime of the thread pool, as LLVM IR: walking a tape, barriers that sleep, threads that wait for the next
+"""The runtime of the thread pool, as LLVM IR: the walk of a tape, barriers that sleep, threads that wait for the next
 launch.
 
-The exported functions are `run` (the calling thread), `work` (the body of every other thread), `leave` (wakes them to
-go) and `ticks` (the clock of time stamps). They share the pool's control block, whose words control_block.py names.
+The exported functions are `run` (the calling thread), `work` (the body of every other thread), `leave` (wakes those
+threads to end them) and `ticks` (the clock of time stamps). They share the pool's control block (see control_block.py).
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from trainer.engine.targets.cpu.repeats import repeat_ir
 from trainer.engine.targets.cpu.system import clock_ir, floating_point_ir, placement_ir, waiting_ir
 
 _SPIN = 3000
-"""Pauses before a waiting thread sleeps, 75 microseconds on Zen 4: waking takes longer than most waits within a step.
-After 500 pauses, a step of 800 launches took 4 milliseconds more.
+"""Number of pauses before a waiting thread sleeps, 75 microseconds on Zen 4: waking takes longer than most waits within
+a step. With 500 pauses, a step of 800 launches took 4 milliseconds longer.
 """
 _CLASHES = 8
-"""Launches in a row that find a thread on the caller's core before it moves: by chance it may be there rightly."""
+"""Consecutive launches that find a thread on the caller's core before the thread moves: a few may be chance."""
 
 _PARTS = 4
-"""A thread claims this part of its share of the tasks that are left, at least one: what neighbors read of the same
-memory is in its cache, and what the next one reads can be asked for. The last claims are of one task each.
+"""A thread claims 1/_PARTS of its share of the remaining tasks at a time, but at least one: memory that neighboring
+tasks share is then in its cache, and a task can prefetch the inputs of the next one. The last claims are single tasks.
 
-The first half of the threads begins with the first half of the tasks, the others with the second, and both help each
-other at the end: the same rows of one launch after the other stay in the same core's caches. The low 32 bits of a
+The first half of the threads begins with the first half of the tasks, the other half with the second, and each helps
+the other at the end: in consecutive launches the same rows stay in the same core's caches. The low 32 bits of a
 record's claimed tasks count those of the first half.
 """
 
 
 def runtime_ir() -> str:
-    """The module text."""
+    """Returns the text of the module."""
 
     def field(name: str, word: int) -> str:
         return f"  %{name} = getelementptr i64, ptr %pool, i64 {word}\n"

@@ -1,7 +1,7 @@
-"""What the runtime takes from the processor and the system, as LLVM IR for this machine: flush-to-zero, a clock,
-sleeping and waking, and on which core a thread runs.
+"""Processor and system functions of the runtime, as LLVM IR for this machine: flush-to-zero, a clock, sleeping and
+waking, and the core on which a thread runs.
 
-The object code is the same in every process: the system's functions are called through addresses in the control block.
+The object code is the same in every process: system functions are called through addresses in the control block.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SET_FLUSHING_ARM = """define internal i64 @{name}() {{
 
 
 def floating_point_ir() -> str:
-    """IR that sets flush-to-zero, or ends it, and gives back the state to restore."""
+    """Returns IR that turns flush-to-zero on or off and returns the previous state, and IR that restores the state."""
     if platform.machine().lower() in ("x86_64", "amd64"):
         on = _SET_FLUSHING_X86.format(name="flush_on", change="or i32 %old, 32832")
         off = _SET_FLUSHING_X86.format(name="flush_off", change="and i32 %old, -32833")
@@ -74,13 +74,13 @@ define internal void @relax() {{
 
 
 def clock_ir() -> str:
-    """IR of `ticks()`, a clock that all cores share and that no frequency changes, and of `stamp`, which keeps one.
+    """Returns IR of `ticks()`, a clock that all cores share at a constant rate, and of `stamp`, which stores its value.
 
     `profile` is 0, or the address of int64 [threads][count + 1][STAMPS].
     """
     if platform.machine().lower() in ("x86_64", "amd64"):
         declared, read = "declare i64 @llvm.readcyclecounter()", "%t = call i64 @llvm.readcyclecounter()"
-    else:  # the cycle counter is the kernel's there; of ARM's assembly LLVM has no parser here
+    else:  # on ARM only the kernel may read the cycle counter; this LLVM has no parser for ARM assembly
         declared = """declare i64 @llvm.read_volatile_register.i64(metadata)
 declare void @llvm.aarch64.isb(i32)
 !1 = !{!"cntvct_el0"}"""
@@ -113,7 +113,7 @@ done:
 
 
 def waiting_ir() -> str:
-    """IR of `sleep_while(address, value)` and `wake(address)`: futex where there is one, else short naps."""
+    """Returns IR of `sleep_while(pool, address, value)` and `wake(pool, address)`: a futex, or else short sleeps."""
     if sys.platform == "linux":
         number = {"x86_64": 202, "aarch64": 98}[platform.machine()]
         return f"""
@@ -144,12 +144,12 @@ define internal void @wake(ptr %pool, ptr %address) {{
 
 
 def placement_ir() -> str:
-    """IR of `current_cpu(pool)` and `leave_cpu(pool, cpu)`: a thread on the same core as the calling one moves to
-    another.
+    """Returns IR of `current_cpu(pool)` and `leave_cpu(pool, cpu)`, which moves a thread away from the core of the
+    calling thread.
 
-    A scheduler may leave two threads that spin on one core while another idles, which halves the speed (measured). The
-    masks are sets of processors: all that are allowed, then for each processor all but this one; null where threads
-    can't be placed.
+    A scheduler may leave two spinning threads on one core while another core is idle, which halves the speed
+    (measured). The masks are sets of processors: all allowed ones, then for each processor all allowed ones but this
+    one; null if threads can't be placed.
     """
     return f"""
 define internal i64 @current_cpu(ptr %pool) {{
@@ -182,7 +182,7 @@ define internal void @leave_cpu(ptr %pool, i64 %cpu) {{
 
 
 def system_functions() -> dict[int, int]:
-    """The addresses of the system's functions that the runtime calls, by their word in the control block."""
+    """Returns the addresses of the system functions that the runtime calls, by their word in the control block."""
     libc = ctypes.CDLL(None)
     names = {WAIT: "usleep"}
     if sys.platform == "linux":
@@ -191,7 +191,7 @@ def system_functions() -> dict[int, int]:
 
 
 def processor_masks() -> np.ndarray | None:
-    """The set of allowed processors, then for each processor the same without it; None where that isn't known."""
+    """Returns the set of allowed processors, then for each processor the set without it; None if it can't be used."""
     if sys.platform != "linux":
         return None
     allowed = os.sched_getaffinity(0)

@@ -1,4 +1,4 @@
-"""The CPU as a target: its interface for the shared passes, and the whole way from a graph to launches."""
+"""The CPU as a target: its interface for the shared passes, and the lowering of a graph to launches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from trainer.engine.targets.cpu.templates.statistics import StatisticsSpec, is_p
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The memory plan, and for each launch whether all threads meet before it."""
+    """The memory plan, and for each launch, whether all threads meet before it."""
 
     memory: MemoryPlan
     waits: tuple[bool, ...]
@@ -45,9 +45,9 @@ class Placement:
 
 @dataclass
 class Lowered:
-    """Launches in order, and where results end up (one buffer and layout for each result).
+    """Launches in order, and the buffer and layout of each result.
 
-    The first `constant` launches need to run again only when a state that they read was written.
+    The first `constant` launches need to run again only if a state that they read has been written.
     """
 
     launches: list[Launch]
@@ -55,14 +55,14 @@ class Lowered:
     results: list[Buffer]
     layouts: list[Layout]
     placement: Placement | None = None
-    """Where its program has placed buffers and barriers."""
+    """The placement of buffers and barriers, set when a program is created."""
 
 
 @dataclass(frozen=True)
 class CpuTarget:
-    """A machine and the numerics classes that programs are lowered in.
+    """A machine, and the numerics classes of lowered programs.
 
-    With `per_item` an image's bits in "fast" do not depend on how many there are in a batch.
+    With `per_item`, the bits of an image in "fast" do not depend on the number of images in a batch.
     """
 
     machine: Machine
@@ -72,21 +72,21 @@ class CpuTarget:
     features: Features = field(default=Features(scratch_bytes=SCRATCH_BYTES, wide_groups=SMALL_GROUPS))
 
     def legal(self, outputs: Sequence[Node]) -> list[Node]:
-        """Simplified, with convolutions that were written out, and sums of narrow types in wide ones."""
+        """Returns simplified outputs, with written-out convolutions replaced and sums of narrow types in wide ones."""
         return legalize(contracted(simplify(outputs)), self.features.wide_groups)
 
     def lower(
         self, request: Request, policy: Policy, choose: Callable[[Any], Any] | None = None,
         progress: Callable[[int, int, str], None] | None = None, varying: Set[Storage] | None = None,
     ) -> Lowered:  # fmt: skip
-        """The launches of a graph; `choose` picks the parameters of each template, by default the cost model. With
-        `varying`, the memories whose values differ from run to run, what depends on none of them is computed once.
+        """Lowers a graph to launches; `choose` picks the parameters of each template, by default with the cost model.
+        With `varying`, the storages whose values differ between runs, items that depend on none of them run only once.
 
-        `progress` is called before each launch is planned; how many kernels there will be is not known yet: 0.
+        `progress` is called before each launch is planned, with 0 kernels: their number is not known yet.
         """
         choose = choose or (lambda spec: defaults.choose(spec, self.machine))
         if self.numerics == "fast":
-            policy = replace(policy, prologues=False)  # Winograd's kernels transform their input as it lies
+            policy = replace(policy, prologues=False)  # Winograd's kernels apply no prologue
         program = build(request, policy, self)
         works = expand(program.works, self.machine, self.numerics, self.bfloat16, per_item=self.per_item)
         constant, works = ([], works) if varying is None else constant_first(works, varying)
@@ -101,14 +101,14 @@ class CpuTarget:
         return Lowered(launches, len(constant), program.results, program.layouts)
 
     def takes_prologue(self, node: Node) -> bool:
-        """Whether a convolution, or a weight gradient, computes element-wise work on its input rather than read it."""
+        """Whether a convolution, or a weight gradient, applies element-wise work to its input while reading it."""
         forward = node.name == "convolution"
         weights = node.inputs[1].shape if forward else node.shape
         direction: Direction = "forward" if forward else "weight_gradient"
         return defaults.takes_prologue(specification(node, direction, node.inputs[0].shape, weights))
 
     def statistics(self, convolution: Work, reduction: Work) -> Templated | None:
-        """A convolution and a reduction over all pixels that it wrote as one kernel, or None."""
+        """Returns a convolution and a reduction over all pixels that it writes as one kernel, or None."""
         spec = convolution.spec.spec if isinstance(convolution.spec, Templated) else None
         if not isinstance(spec, ConvolutionSpec) or not is_possible(spec):
             return None

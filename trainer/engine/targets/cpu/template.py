@@ -1,4 +1,4 @@
-"""What a template is: what makes kernels of specifications, each in a file of its own in `templates`."""
+"""The interface of templates, which build kernels from specifications; each template is a file in `templates`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Spec = TypeVar("Spec")
 Parameters = TypeVar("Parameters")
 
 OPERANDS = 2
-"""Arrays that every template reads before the operands of its epilogue; the output's address lies between."""
+"""Number of arrays that every template reads before its epilogue operands; the output's address lies between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An array that a kernel is handed: how many elements it may touch, and whether it writes them all."""
+    """An array argument of a kernel: number of elements that the kernel may access, and whether it writes them all."""
 
     dtype: DType
     elements: int
@@ -31,10 +31,10 @@ class Argument:
 
 
 class TemplateKernel(Generic[Spec, Parameters]):
-    """The kernel that a template makes of a specification with parameters; any parameters give the same bits.
+    """The kernel of a template for a specification and parameters; any parameters give the same bits.
 
-    A template says its `grid`, the tasks along each dimension, and writes the function through `w`; `memory` are the
-    elements of `dtype` that it reads and writes.
+    A subclass defines its `grid`, the tasks along each dimension, and writes the function through `w`; `memory`
+    accesses the elements of `dtype`.
     """
 
     def __init__(self, spec: Spec, parameters: Parameters) -> None:
@@ -50,7 +50,7 @@ class TemplateKernel(Generic[Spec, Parameters]):
 
     @property
     def tasks(self) -> int:
-        """How many tasks the kernel has."""
+        """Number of tasks of the kernel."""
         return math.prod(self.grid)
 
     @property
@@ -66,7 +66,7 @@ class TemplateKernel(Generic[Spec, Parameters]):
         return self.w.module(name, scratch=True)
 
     def write(self) -> None:
-        """Write the function's body."""
+        """Writes the function's body."""
         raise NotImplementedError
 
 
@@ -80,13 +80,13 @@ def _itself(spec: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Makes kernels of specifications of class `specification` with parameters of class `parameters`.
+    """Builds kernels from specifications of class `specification` with parameters of class `parameters`.
 
-    kernel: from these two, the kernel. operands: the arrays in the order of the argument block; words: the numbers that
-    follow their addresses there. candidates: the parameters worth trying on a machine, best first by the cost model,
-    all of one numerics class. All are classes and functions of a module, so that a template can be sent to another
-    process. `directions`: those of the convolutions that it computes; all if empty. `coded`: the specification that a
-    kernel is written from, one for all that differ in their words alone.
+    kernel: builds the kernel from these two. operands: the arrays in the order of the argument block; words: the
+    numbers that follow their addresses there. candidates: the parameters worth trying on a machine, best first by the
+    cost model, all of one numerics class. All are classes and functions of a module, so that a template can be sent to
+    another process. `directions`: the directions of convolutions that it computes; all if empty. `coded`: the
+    specification that a kernel is rendered from, the same for all that differ only in their words.
     """
 
     specification: type
@@ -99,7 +99,7 @@ class Template:
     coded: Callable[[Any], Any] = _itself
 
     def computes(self, spec: Any) -> bool:
-        """Whether a specification is one of this template's."""
+        """Whether this template computes a specification."""
         if type(spec) is not self.specification:
             return False
         convolution: Any = getattr(spec, "convolution", spec)
@@ -110,7 +110,7 @@ class Template:
         return self.kernel(spec, parameters).render(name)
 
     def tasks(self, spec: Any, parameters: Any) -> int:
-        """How many tasks a kernel has."""
+        """Returns the number of tasks of a kernel."""
         return self.kernel(spec, parameters).tasks
 
     def scratch_bytes(self, spec: Any, parameters: Any) -> int:
@@ -119,7 +119,7 @@ class Template:
 
 
 def epilogue_arguments(epilogue: Epilogue, elements: int, channels: int) -> list[Argument]:
-    """The operands of an epilogue whose output has so many elements and channels."""
+    """The operands of an epilogue whose output has `elements` elements and `channels` channels."""
     extents = {"same": elements, "channel": channels, "scalar": 1}
     return [Argument(operand.dtype, extents[operand.addressing]) for operand in epilogue.operands]
 
@@ -130,6 +130,6 @@ def prepared(dtype: DType, elements: int, pairs: bool) -> Argument:
 
 
 def activations(spec: ConvolutionSpec) -> tuple[int, int]:
-    """Elements of x and of y."""
+    """The number of elements of x and of y."""
     x, y = spec.channels * math.prod(spec.spatial), spec.filters * math.prod(spec.output_spatial)
     return spec.images * x, spec.images * y

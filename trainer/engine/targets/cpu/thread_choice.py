@@ -25,7 +25,7 @@ FORGETTING = 1.0005
 class ThreadChoice:
     """The choice for one program on a pool of `most` threads: receives the time of each run, decides about the next.
 
-    Tried are one thread fewer, two, four and so on: how many cores are busy is not known.
+    It tries one thread fewer, two, four and so on, because the number of busy cores is not known.
     """
 
     def __init__(self, most: int) -> None:

@@ -1,11 +1,11 @@
-"""The processors that this process may use: cores, the caches and memory nodes that they share, and the time granted.
+"""The processors that this process may use: cores, the caches and memory nodes that they share, and the CPU quota.
 
 Linux lists them in /sys/devices/system. A process may be bound to some of them (its affinity, which a cpuset limits),
-and a control group may grant it less time than they have: cpu.max, or cpu.cfs_quota_us in version 1, its own and that
-of every group above. Elsewhere psutil counts the cores.
+and its control group and every group above it may limit its time: cpu.max, or cpu.cfs_quota_us in version 1. On other
+systems psutil counts the cores.
 
-A core counts once, however many hyperthreads it has: they share its multipliers, which one thread of a kernel keeps
-busy. Slower cores count as others do: threads claim tasks, so a slower one takes fewer.
+A core counts once, regardless of its number of hyperthreads: they share its multipliers, which one thread of a kernel
+keeps busy. Slower cores count like others: threads claim tasks, so a slower one takes fewer.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ SHARED_CACHES = (2, 3)
 """Levels of caches that several cores may share."""
 
 Groups = tuple[tuple[int, ...], ...]
-"""Numbers of logical processors that share something."""
+"""Groups of logical processors, by number, that share a resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Logical processors that this process may use, in groups; caches and nodes are empty where they are not known.
+    """Logical processors that this process may use, in groups; `caches` and `nodes` are empty if they are not known.
 
-    cores: those of each physical core. caches: by level, those that share a cache. nodes: those of each memory node.
-    slower: those of cores that are slower than others. quota: processors' worth of time that may be used; None: all.
+    cores: the processors of each physical core. caches: by level, those that share a cache. nodes: those of each memory
+    node. slower: those of slower cores. quota: usable time in units of one processor's time; None: no limit.
     """
 
     cores: Groups
@@ -92,12 +92,12 @@ def _cores(root: Path, allowed: list[int]) -> Groups:
     import psutil  # imported on first use: it takes 10 ms
 
     count = min(len(allowed), psutil.cpu_count(logical=False) or len(allowed))
-    edges = [len(allowed) * part // count for part in range(count + 1)]  # elsewhere siblings are neighbors
+    edges = [len(allowed) * part // count for part in range(count + 1)]  # on other systems, siblings are neighbors
     return tuple(tuple(allowed[begin:end]) for begin, end in pairwise(edges))
 
 
 def _groups(allowed: list[int], sharing: Callable[[int], Collection[int]]) -> Groups:
-    """The allowed processors by what each of them shares; none where that isn't known of one."""
+    """Groups the allowed processors by what they share; empty if that is not known for one of them."""
     found: list[tuple[int, ...]] = []
     known: set[int] = set()
     for processor in allowed:
@@ -112,7 +112,7 @@ def _groups(allowed: list[int], sharing: Callable[[int], Collection[int]]) -> Gr
 
 
 def _cache(folder: Path, level: int, processor: int) -> Collection[int]:
-    """The processors that share the cache of a level for data."""
+    """The processors that share the data cache of a level with `processor`."""
     for cache in sorted((folder / f"cpu/cpu{processor}/cache").glob("index[0-9]*")):
         if _text(cache / "level") == str(level) and _text(cache / "type") != "Instruction":
             return _list(cache / "shared_cpu_list")
@@ -129,7 +129,7 @@ def _slower(root: Path, allowed: list[int]) -> Iterator[int]:
 
 
 def _quota(root: Path) -> float | None:
-    """The least that the process's control groups and all above them grant; None where nothing is limited."""
+    """The minimum quota of the process's control groups and all groups above them; None without a limit."""
     granted = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -137,7 +137,7 @@ def _quota(root: Path) -> float | None:
             continue
         tree = root / "sys/fs/cgroup" / controllers
         folder = tree.joinpath(*(part for part in path.split("/") if part not in ("", "..")))
-        # a container may name a group of the host that its own tree, which begins further below, does not hold
+        # in a container, the path may name a group of the host that the container's own tree does not contain
         for group in (folder, *folder.parents[: len(folder.parts) - len(tree.parts)]):
             if controllers:
                 quota, period = _text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us")
@@ -149,7 +149,7 @@ def _quota(root: Path) -> float | None:
 
 
 def _list(file: Path) -> Collection[int]:
-    """The numbers of a list like 0-3,8; none where there is no such file."""
+    """The numbers of a list like 0-3,8; empty if the file does not exist."""
     found: set[int] = set()
     for part in _text(file).split(","):
         first, _, last = part.partition("-")
@@ -159,7 +159,7 @@ def _list(file: Path) -> Collection[int]:
 
 
 def _text(file: Path) -> str:
-    """A file's text; "" where the system has no such file, or hides it."""
+    """A file's text; "" if the file does not exist or can't be read."""
     try:
         return file.read_text(encoding="ascii").strip()
     except OSError:

@@ -1,5 +1,5 @@
-"""The templates whose parameters may be chosen, a file each: what is computed, the kernel, its operands and tasks, what
-it costs, and the parameters worth trying. A further template is a file and a row here, and the expansion that uses it.
+"""The templates with parameters to choose, one file each: specification, kernel, operands, tasks, cost, and the
+parameters worth trying. A new template needs a file, a row here, and the expansion that uses it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Matrix products: the template around the micro-kernel for batches of a[M, K] @ b[K, N].
 
 Numerics class "exact": every output element is one chain of fused multiply-adds over k ascending, started from zero.
-Operands of bfloat16 are summed in float32, by pairs of k (`products.py`), in the class "tiles" by blocks of them
-(`tile_registers.py`).
+Operands of bfloat16 are summed in float32, in pairs along k (`products.py`); in the class "tiles", in blocks of such
+pairs (`tile_registers.py`).
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [a, b, output, epilogue operands…], addresses.
-`b` is packed by the kernel of `pack_spec(spec)` where `spec.packed` says so.
+If `spec.packed`, `b` is packed by the kernel of `pack_spec(spec)`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from trainer.engine.targets.ir.writer import Integer, vector
 
 @dataclass(frozen=True, slots=True)
 class MatmulSpec:
-    """What is computed: output[..., m, n] = epilogue(sum over k of a[..., m, k] * b[..., k, n]); strides in elements.
+    """A product: output[..., m, n] = epilogue(sum over k of a[..., m, k] * b[..., k, n]); strides in elements.
 
     batch: extents of the batch dimensions; a_batch and b_batch: their strides in a and b (0 = shared).
     a_strides and b_strides: (row, column) strides. The output is dense, row-major [*batch, M, N].
     packed: `b` is in panels, one for each matrix that `pack_spec` lists; otherwise its column stride is 1.
     pairs: both operands are bfloat16 and `dtype` is float32. K and the strides of `a` are even, its column stride is 1,
     and `b` is packed.
-    tiled: pairs are summed as AMX does, a numerics class of its own.
+    tiled: pairs are summed in the order of AMX, a separate numerics class.
     quads: both operands are 8-bit integers in quads along K and `dtype` is int32. K and all strides count quads.
     """
 
@@ -73,12 +73,12 @@ class MatmulSpec:
 
 @dataclass(frozen=True, slots=True)
 class MatmulParameters:
-    """How it is computed; any values give the same bits.
+    """Parameters of the kernel; any values give the same bits.
 
-    tile_rows x tile_vectors accumulators, `unroll` steps of k at once; one task covers task_rows x task_vectors vectors
-    (multiples of the tile's). pack_rows copies a task's rows of `a` into scratch first: where its rows are neighbors,
-    not its columns, as [strips of tile_rows][k][tile_rows]. `native` multiplies pairs by AVX-512-BF16's instruction,
-    quads by AVX-512-VNNI's; `tiles` multiplies quads, and pairs that are `tiled`, by AMX.
+    A tile has tile_rows x tile_vectors accumulators and takes `unroll` steps of k at once; a task covers task_rows x
+    task_vectors vectors (multiples of the tile's). `pack_rows` first copies a task's rows of `a` into scratch; if `a`
+    has row stride 1 and another column stride, as [strips of tile_rows][k][tile_rows]. `native` multiplies pairs with
+    AVX-512-BF16, quads with AVX-512-VNNI; `tiles` multiplies quads, and pairs that are `tiled`, with AMX.
     """
 
     tile_rows: int
@@ -107,7 +107,7 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
         self.vectors = -(-spec.columns // self.lanes)
         self.in_strips = spec.a_strides[0] == 1 != spec.a_strides[1]
         self.pitch = odd_lines(spec.steps, self.lanes)
-        """Elements of a packed row of `a`."""
+        """Elements between packed rows of `a`."""
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -184,7 +184,7 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
             tile_registers.end(w)
 
     def pack_strips(self, a: str, first_row: Integer, last_row: Integer) -> None:
-        """Copy the task's rows, neighbors from `a` on, into scratch."""
+        """Copies the task's rows of `a`, which are neighbors in memory, into scratch."""
         w, memory, height = self.w, self.memory, self.parameters.tile_rows
         with w.loop(0, self.spec.steps) as step, w.loop(first_row, last_row, height) as strip:
             row = w.subtract(strip.index, first_row)
@@ -197,15 +197,15 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
                 w.emit(f"store {kind} {value}, ptr {target}, align {self.dtype.itemsize}")
 
     def row_count(self) -> Integer:
-        """How many rows `a` has."""
+        """The number of rows of `a`."""
         return self.spec.rows
 
     def write_depth(self, a: str, b: str, level: Level, write_tiles: Callable[..., None]) -> None:
-        """Write the tiles along all of K."""
+        """Writes the tiles along all of K."""
         write_tiles(a, b, level)
 
     def matrix_pointers(self, a: str, b: str, matrix: Integer) -> tuple[str, str]:
-        """Where matrix number `matrix` of the batch begins in `a` and in `b`."""
+        """The start of matrix number `matrix` of the batch in `a` and in `b`."""
         spec, w = self.spec, self.w
         a_offset: Integer = 0
         b_offset: Integer = 0
@@ -220,25 +220,25 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
 
 
 FEWEST_STRIPS = 4
-"""Strips of rows from which on a tile asks for the rows of the next one, a line each step, and for what it will write:
-the processor does not foresee that so many rows come next. One core of Zen 4 with 12,544 rows from memory: 384 to 96
+"""Minimum strips of rows for a tile to prefetch the rows of the next one, a line each step, and the lines that it will
+write: hardware prefetchers do not follow that many rows. One core of Zen 4 with 12,544 rows from memory: 384 to 96
 columns 10.1 and 8.8 ms, 288 to 96 8.3 and 6.7 ms, 96 to 96 3.1 and 2.5 ms; rows from caches 0 to 2 % less.
 """
 
 RIGHT_AHEAD = 32
-"""Steps ahead of which a right operand is asked for where it is read in place, in strides: 192x3136x768 14.2 and 10.6
-ms, 96x2048x384 1.98 and 1.87 ms, 12544x96x384 11.3 and 9.6 ms. 16 steps gain half of it.
+"""Number of steps by which a right operand that is read in place, with a stride, is prefetched before its use:
+192x3136x768 14.2 and 10.6 ms, 96x2048x384 1.98 and 1.87 ms, 12544x96x384 11.3 and 9.6 ms. 16 steps gain half of it.
 """
 
 STEPS_AHEAD = 8
-"""Steps ahead of which rows that become strips are asked for (Zen 3: 1024x1024x256 80 and 86 % of the peak)."""
+"""Number of steps by which packing into strips prefetches rows (Zen 3: 1024x1024x256 80 and 86 % of the peak)."""
 
 FAR_BYTES = 16 << 20
-"""What is larger comes from memory rather than from a third-level cache."""
+"""A larger operand comes from memory rather than from a third-level cache."""
 
 
 def candidates(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ...]:
-    """Tiles by their cycles, tasks by how often they read the operands again."""
+    """Ranks tiles by their cycles, and tasks by how often they read the operands again."""
     native, crowded = costs.instructions(spec, machine)
     vectors, matrices = -(-spec.columns // lanes_of(spec.dtype)), math.prod(spec.batch)
     by_tiles = costs.uses_tile_registers(spec, machine)
@@ -283,11 +283,11 @@ def candidates(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ..
 
 
 def _left_costs(spec: MatmulSpec) -> tuple[float, float, int]:
-    """Of narrow machines: by how much longer tiles take that read `a` where it lies, bytes a cycle in which rows of it
-    are copied, and lines of which a task copies a part.
+    """Costs on narrow machines: the factor on the cycles of tiles that read `a` in place, the bytes per cycle at which
+    its rows are copied, and the number of lines that a task copies only in part.
 
-    Rows that are neighbors take few bytes of each step's line; others share few sets of the caches where each lies on a
-    page of its own (Zen 3: 2048x256x256 transposed 62 % of the peak and 88 copied, 1024x1024x1024 77 and 92).
+    A tile uses few bytes of each step's line if rows are neighbors. Other rows share few sets of the caches if each
+    lies on its own page (Zen 3: 2048x256x256 transposed 62 % of the peak and 88 copied, 1024x1024x1024 77 and 92).
     """
     row, column = spec.a_strides
     if column != 1:
@@ -299,7 +299,7 @@ def _reads(operand: int, others: int, passes: int, machine: Machine) -> float:
     """The cost of `passes` passes over an operand, in reads from the second-level cache; `others` bytes are used
     between them.
 
-    Tasks walk the columns of b before the next rows of a: what doesn't stay in that cache is read again each time.
+    Tasks walk the columns of b before the next rows of a: data that does not stay in that cache is read in each pass.
     """
     if operand + others <= machine.level2_bytes:
         return 1

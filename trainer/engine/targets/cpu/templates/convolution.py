@@ -1,17 +1,17 @@
-"""Convolutions and their input gradients (so also transposed convolutions): a direct batch-reduce product.
+"""Convolutions and their input gradients (so also transposed convolutions), as direct batch-reduce products.
 
 Numerics class "exact": each output element is one chain of fused multiply-adds from zero. Forward: (r, s, c)
 ascending. Input gradient: pixels of dy ascending by row, then by column (so r and s descend), then k ascending. Taps
-in the padding contribute zeros. Operands of bfloat16 are summed in float32, by pairs of c or of k (`products.py`), in
-the class "tiles" by blocks of such pairs of one tap (`tile_registers.py`).
+in the padding contribute zeros. Operands of bfloat16 are summed in float32, in pairs along c or k (`products.py`); in
+the class "tiles", in blocks of such pairs of one tap (`tile_registers.py`).
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [input, packed weights, output, epilogue
 operands…, prologue operands…], addresses; input and output are channels-last. The weights are packed by the kernel of
 `pack_spec(spec)`.
 
-A task copies the input rows that it needs into scratch, padding written as zeros (only where there is padding, or
-where rows in place would crowd a few sets of the cache, or where a prologue works on it meanwhile: once for each
-element and task, not for each tile), and computes its outputs tile by tile.
+A task computes its outputs tile by tile. It first copies the input rows that it needs into scratch, with zeros as
+padding, if the input is padded, if rows in place would share few sets of the cache, or if there is a prologue, which is
+then applied once for each element and task, not for each tile.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ from trainer.engine.targets.ir.writer import Integer
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionParameters:
-    """How it is computed; any values give the same bits.
+    """Parameters of the kernel; any values give the same bits.
 
     A tile is tile_rows x tile_columns pixels by tile_vectors vectors of channels. A task covers task_images images of
-    task_rows x task_columns pixels and task_vectors vectors (multiples of the tile's, but for the columns), all vectors
-    of block_columns pixels before the next ones (0: one after the other of all its pixels). `copy` brings the input
-    into scratch even where nothing is padded, its pixels `pixel_padding` elements further apart. `native` multiplies
-    pairs by AVX-512-BF16's instruction, `tiles` quads, and pairs that are `tiled`, by AMX.
+    task_rows x task_columns pixels and task_vectors vectors (multiples of the tile's, except for the columns). It
+    computes all vectors of block_columns pixels before the next pixels (0: a tile's vectors of all pixels before the
+    next vectors). `copy` copies the input into scratch even without padding, its pixels `pixel_padding` elements
+    further apart. `native` multiplies pairs with AVX-512-BF16; `tiles`: quads, and pairs that are `tiled`, with AMX.
     """
 
     tile_rows: int
@@ -88,17 +88,17 @@ def pack_spec(spec: ConvolutionSpec) -> pack.PackSpec:
 
 
 def words(spec: ConvolutionSpec) -> tuple[int, ...]:
-    """The words after the addresses: the number of images, so that batches of any size may have the same code."""
+    """The words after the addresses: the number of images, so that batches of different sizes share the code."""
     return (spec.images,) if correlation(spec).images > 1 else ()
 
 
 def coded(spec: ConvolutionSpec) -> ConvolutionSpec:
-    """The same of two images, where their number is a word."""
+    """The specification with two images if their number is a word, otherwise unchanged."""
     return replace(spec, images=2) if words(spec) else spec
 
 
 class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
-    """Pixels by vectors of channels, tile by tile; `pixel`, `row`, `image`: elements between neighbors."""
+    """Tiles of pixels by vectors of channels; `pixel`, `row` and `image` are the strides of the input, in elements."""
 
     def __init__(
         self, spec: ConvolutionSpec, parameters: ConvolutionParameters, form: Correlation | None = None
@@ -235,14 +235,14 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
 
     @property
     def window(self) -> copies.Window:
-        """How the input is copied."""
+        """The window of the input that a task copies."""
         form = self.form
         spatial = form.rows.extent, form.columns.extent
         return copies.Window(self.dtype, spatial, form.inputs, form.group_inputs, self.pixel, self.row, self.image)
 
     @property
     def tiles(self) -> tuple[tuple[int, int], ...]:
-        """(extent of a tile, how many a task has) along vectors, images, rows and columns."""
+        """(extent of a tile, number of tiles in a task) along vectors, images, rows and columns."""
         form, parameters = self.form, self.parameters
         axes = (
             (parameters.tile_vectors, parameters.task_vectors, form.packing.panels),
@@ -254,7 +254,7 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
 
     @property
     def foresight(self) -> Foresight | None:
-        """How tiles ask for the window that the next task copies: threads claim several tasks in a row."""
+        """How tiles prefetch the window that the next task copies: threads claim several tasks in a row."""
         form, parameters = self.form, self.parameters
         if not self.copied or form.groups > 1 or parameters.tiles:
             return None
@@ -267,9 +267,9 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
 
     @property
     def ahead_step(self) -> int:
-        """Elements for which a step of a sum asks: of the next tile's where tiles of one row read pixels in place.
+        """Elements that a step of a sum prefetches: the next tile's if tiles of one row read pixels in place.
 
-        Kernels of 1x1 from memory: 64 to 256 channels on Zen 4 a tenth to two fifths faster.
+        1x1 kernels that read from memory: 64 to 256 channels are a tenth to two fifths faster on Zen 4.
         """
         if self.foresight:
             return self.foresight.step
@@ -279,7 +279,7 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
         return -(-self.parameters.tile_columns // self.lanes) * self.lanes
 
     def next_window(self, x: str, images: Integer) -> str:
-        """Where the window begins that the next task copies."""
+        """The start of the window that the next task copies."""
         form, parameters, w = self.form, self.parameters, self.w
         _, groups, _, *others = self.grid
         _, _, image_task, row_task, column_task, phase = w.unravel(w.add("%task", 1), groups, images, *others)
@@ -292,11 +292,11 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
 
     @property
     def is_dense(self) -> bool:
-        """Whether the inputs of neighboring taps follow one another."""
+        """Whether the inputs of neighboring taps are contiguous."""
         return self.form.columns.tap_step * self.pixel == self.form.group_inputs
 
     def widths(self, columns: Bounds, column: Integer, trimmed: bool) -> Iterator[tuple[int, int]]:
-        """Each width that the tile at `column` may have, inside its branch, and its column where that counts."""
+        """Yields each possible width of the tile at `column` inside its branch, and the tile's column if `trimmed`."""
         counts = [phase.count for phase in self.form.columns.phases]
         share, tile = self.parameters.task_columns, self.parameters.tile_columns
         if share % tile and share < counts[0]:
@@ -310,7 +310,7 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
                 yield width, 0
 
     def levels(self, row_taps: Integer, column_taps: Integer) -> tuple[tuple[Level, ...], dict[str, Integer]]:
-        """The reduction's levels and variables: rows of taps, then taps and channels, in one where dense."""
+        """The levels of the reduction and their variables: rows of taps, then taps and channels, one level if dense."""
         form, inputs = self.form, self.form.group_inputs
         line = self.w.multiply(column_taps, inputs)
         line_step = self.w.multiply(line, self.depth_step)
@@ -330,7 +330,7 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
         return tuple(levels), names
 
     def trimmed_runs(self, places: list[tuple[int, int]], left: int) -> tuple[LevelPart, ...]:
-        """For each tap the pixels of a tile at column `left` that it meets in the image; alike neighbors as one."""
+        """For each tap, the pixels of a tile at column `left` that read inside the image; equal neighbors as one."""
         axis, phase, inputs = self.form.columns, self.form.columns.phases[0], self.form.group_inputs
         runs: list[LevelPart] = []
         for tap in range(phase.taps):
@@ -345,17 +345,17 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
 
 
 TRIMMED_CHANNELS = 16
-"""Taps left and right of narrow images are left out from so many channels on; fewer make the loops too short."""
+"""Minimum channels for skipping taps left and right of narrow images; with fewer, the loops are too short."""
 
 TRIMMED_COLUMNS = 16
-"""Columns up to which an image counts as narrow on narrow machines. Zen 3: 7x7 of 512 channels 79 and 88 % of the peak,
+"""Maximum number of columns of a narrow image, on narrow machines. Zen 3: 7x7 of 512 channels 79 and 88 % of the peak,
 14x14 of 256 90 and 96.
 """
 
 
-@functools.lru_cache(maxsize=4096)  # those with statistics begin with the tiles of those without
+@functools.lru_cache(maxsize=4096)  # convolutions with statistics use the tiles of those without
 def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionParameters, ...]:
-    """Tiles of pixels and channels by their cycles, tasks by what they copy and read again."""
+    """Ranks tiles of pixels and channels by their cycles, and tasks by the data that they copy and read again."""
     native, crowded = costs.instructions(spec, machine)
     form = correlation(spec)
     vectors, itemsize = form.packing.panels, spec.dtype.itemsize
@@ -422,7 +422,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
 
 
 def _rows_inside(axis: Axis, tile_rows: int) -> float:
-    """The share of rows of taps that tiles of `tile_rows` rows compute: those entirely in the padding are left out."""
+    """The fraction of rows of taps that tiles of `tile_rows` rows compute: rows entirely in the padding are skipped."""
     if len(axis.phases) > 1 or not axis.leaves_input:
         return 1.0
     phase, met = axis.phases[0], 0

@@ -1,7 +1,7 @@
-"""Kernels that the user wrote in LLVM IR: the parameters are which of several modules to take.
+"""Kernels that the user wrote in LLVM IR: the parameter selects one of several modules.
 
-A module defines `void @kernel(ptr %x1, …, ptr %y, i64 %task)` on dense row-major operands, and what else it likes, but
-calls nothing outside of itself and LLVM's intrinsics. Kernel: `void name(ptr arguments, i64 task, ptr scratch)`;
+A module defines `void @kernel(ptr %x1, …, ptr %y, i64 %task)` on dense row-major operands, and any other functions. It
+calls only its own functions and LLVM's intrinsics. Kernel: `void name(ptr arguments, i64 task, ptr scratch)`;
 arguments: the addresses of the first two inputs, of the output, and of the other inputs.
 """
 
@@ -16,15 +16,15 @@ from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import OPERANDS, Argument, Template, TemplateKernel
 
 _DEFINED = re.compile(r"^(define\s+|@[-\w.$]+\s*=\s*(?=constant|global))(?!internal|private)", re.MULTILINE)
-"""Where a definition of the user's gets its linkage: kernels of one program are linked together."""
+"""Matches where a definition of the user gets its linkage: kernels of one program are linked together."""
 
 _OWN = "users.kernel"
-"""The user's function under the name that it is called by."""
+"""The name of the user's function inside the kernel's module."""
 
 
 @dataclass(frozen=True, slots=True)
 class CustomSpec:
-    """Modules that compute the same, dtypes and elements of what they read and write, and the number of tasks."""
+    """Equivalent modules, the dtypes and elements of the arrays that they read and write, and the number of tasks."""
 
     name: str
     sources: tuple[str, ...]
@@ -42,7 +42,7 @@ class CustomParameters:
 
 
 class CustomKernelCode(TemplateKernel[CustomSpec, CustomParameters]):
-    """The user's function, and one that hands it the addresses."""
+    """The user's function, and a function that passes the addresses to it."""
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ class CustomKernelCode(TemplateKernel[CustomSpec, CustomParameters]):
     def render(self, name: str) -> str:
         """The module of the kernel."""
         own = _DEFINED.sub(r"\1internal ", self.spec.sources[self.parameters.source])
-        own = own.replace(f"@{KERNEL}(", f"@{_OWN}(")  # `name` is the same word until the text is known
+        own = own.replace(f"@{KERNEL}(", f"@{_OWN}(")  # at first, `name` is the same word
         output = min(OPERANDS, len(self.spec.reads))
         places = [place + (place >= output) for place in range(len(self.spec.reads))]
         lines, values = [], []

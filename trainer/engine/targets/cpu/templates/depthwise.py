@@ -1,10 +1,10 @@
-"""Depthwise convolutions (each channel by itself), those of small groups, and their input gradients.
+"""Depthwise convolutions (each channel separately), convolutions with small groups, and their input gradients.
 
-Vectors run along channels, so that one holds several groups: of an input vector every channel of its group is spread
-over the group's lanes in turn. Numerics class "exact", the same chains as `convolution`: from zero over (r, s, c)
-ascending; the input gradient over pixels of dy ascending, then k. Taps in the padding are left out. Weights are read as
-they lie (RSCK); for the input gradient of groups `ExchangedWeights` has c and k exchanged within each group. The weight
-gradient is in `depthwise_weights`.
+Vectors run along channels, so that a vector holds several groups: each channel of a group in turn is broadcast to the
+group's lanes. Numerics class "exact", the same chains as `convolution`: from zero over (r, s, c) ascending; the input
+gradient over pixels of dy ascending, then k. Taps in the padding are skipped. Weights are read in place, in RSCK order;
+for the input gradient of groups, `ExchangedWeights` exchanges c and k within each group. The weight gradient is in
+`depthwise_weights`.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [input, weights, output, epilogue operands...],
 addresses; input and output are channels-last.
@@ -32,12 +32,12 @@ from trainer.engine.targets.ir.expression import MEMORY, lanes_of
 from trainer.engine.targets.ir.writer import Integer, Writer
 
 SMALL_GROUPS = (1, 2, 4, 8)
-"""Channels of a group that these templates take: several groups in a vector."""
+"""Supported numbers of channels in a group: a vector holds several groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class DepthwiseSpec:
-    """A direction of a convolution with groups of a few channels and as many filters; weights in RSCK order."""
+    """A direction of a convolution whose groups have a few channels and equally many filters; weights in RSCK order."""
 
     convolution: ConvolutionSpec
 
@@ -59,10 +59,10 @@ class DepthwiseSpec:
 
 @dataclass(frozen=True, slots=True)
 class DepthwiseParameters:
-    """How it is computed; any values give the same bits.
+    """Parameters of the kernel; any values give the same bits.
 
-    tile_columns pixels are accumulated at once (not in weight gradients); a task covers task_rows rows of one image
-    and task_vectors vectors of channels, of a weight gradient one group of blocks and task_vectors vectors.
+    tile_columns pixels are accumulated at once (not in weight gradients). A task covers task_rows rows of one image
+    and task_vectors vectors of channels; in a weight gradient, one group of blocks and task_vectors vectors.
     """
 
     tile_columns: int
@@ -71,7 +71,7 @@ class DepthwiseParameters:
 
 
 def depthwise(spec: ConvolutionSpec) -> DepthwiseSpec | None:
-    """The problem as one for these templates, or None."""
+    """The specification for these templates, or None if they do not support the convolution."""
     possible = (
         spec.dtype in (float32, float64)
         and spec.channels == spec.filters
@@ -133,7 +133,7 @@ class DepthwiseKernel(TemplateKernel[DepthwiseSpec, DepthwiseParameters]):
                             w.run(self.define_tile(number, edge, width, active), pointers, (taps,))
 
     def define_tile(self, number: int, edge: int, width: int, active: int) -> str:
-        """Define `tile(x, weights, output, epilogue operands..., taps)`: `width` pixels of one vector of channels."""
+        """Defines `tile(x, weights, output, epilogue operands..., taps)`: `width` pixels of one vector of channels."""
         plain, phase, group = self.spec.convolution, self.form.phases[number], self.spec.group
         dtype, channels, axis, columns, rows = plain.dtype, plain.channels, self.form.columns, phase.columns, phase.rows
         every = ((pixel, tap) for pixel in range(width) for tap in range(columns.taps))
@@ -178,7 +178,7 @@ class DepthwiseKernel(TemplateKernel[DepthwiseSpec, DepthwiseParameters]):
 
 
 def _taps_inside(w: Writer, axis: Axis, phase: AxisPhase, start: Integer) -> tuple[Integer, Integer]:
-    """The first tap that meets the image where tap 0 reads `start`, and how many do."""
+    """The first tap inside the image if tap 0 reads `start`, and the number of taps inside."""
     inside = phase.input_start >= 0 and phase.input_start + axis.span(phase.count, phase.taps) <= axis.extent
     if inside or not phase.taps:
         return 0, phase.taps
@@ -186,7 +186,7 @@ def _taps_inside(w: Writer, axis: Axis, phase: AxisPhase, start: Integer) -> tup
 
 
 def _pairs(axis: Axis, phase: AxisPhase, start: int, width: int) -> tuple[tuple[int, int], ...]:
-    """(pixel, tap) of a tile of `width` at `start` that meet the image."""
+    """The pairs (pixel, tap) of a tile of `width` pixels at `start` that read inside the image."""
     return tuple(
         (pixel, tap)
         for pixel in range(width)
@@ -196,7 +196,7 @@ def _pairs(axis: Axis, phase: AxisPhase, start: int, width: int) -> tuple[tuple[
 
 
 def _edges(w: Writer, axis: Axis, phase: AxisPhase, tile: int, column: Integer) -> Iterator[tuple[int, int]]:
-    """Each kind of tile along a row in a branch of its own: (column, width); those inside the image are -1."""
+    """Yields each kind of tile along a row in its own branch: (column, width); column -1: entirely inside the image."""
     starts = range(0, phase.count, tile)
     whole = [start for start in starts if len(_pairs(axis, phase, start, tile)) == tile * phase.taps]
     whole = [start for start in whole if start + tile <= phase.count]
@@ -215,7 +215,7 @@ def _edges(w: Writer, axis: Axis, phase: AxisPhase, tile: int, column: Integer) 
 
 
 def spread(memory: Elements, group: int, value: str) -> list[str]:
-    """For each channel of a group the vector in which all lanes of a group hold it."""
+    """For each channel of a group, a vector with this channel in all lanes of its group."""
     if group == 1:
         return [value]
     orders = [[lane // group * group + channel for lane in range(memory.lanes)] for channel in range(group)]
@@ -224,7 +224,7 @@ def spread(memory: Elements, group: int, value: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ExchangedWeights:
-    """The kernel that copies weights [R][S][C/groups][K] to [R][S][K/groups][C], a tap by each task."""
+    """The kernel that copies weights [R][S][C/groups][K] to [R][S][K/groups][C], one tap per task."""
 
     depthwise: DepthwiseSpec
 
@@ -257,7 +257,7 @@ class ExchangedWeights:
 
 
 def candidates(spec: DepthwiseSpec, machine: Machine) -> tuple[DepthwiseParameters, ...]:
-    """Tiles along a row by what they read, tasks by their rows."""
+    """Ranks tiles along a row by the data that they read, and tasks by their rows."""
     plain, panels = spec.convolution, spec.vectors
     products = math.prod(plain.window) * math.prod(plain.output_spatial) * plain.images * spec.group
     form = correlation(plain)

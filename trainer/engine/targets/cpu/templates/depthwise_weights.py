@@ -1,12 +1,12 @@
-"""The gradient of a depthwise convolution, or one of small groups, with respect to its weights: vectors run along
-filters, each with its group's channels in turn.
+"""The gradient of a depthwise convolution, or of one with small groups, with respect to its weights: vectors run along
+filters and are multiplied by the channels of their groups in turn.
 
 Numerics class "exact", the same sums as `weight_gradient`: its blocks of pixels, within a block one chain over (image,
-row, column) ascending for each weight, padding left out, blocks and groups added in order. A row of y is taken with
-every tap that meets the image there; the sums of a block lie in scratch between rows.
+row, column) ascending for each weight, without padding, blocks and groups added in order. A row of y is multiplied with
+every tap that is inside the image there; the sums of a block stay in scratch between rows.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [x, dy, totals], addresses; totals as in
-`weight_gradient`, whose totals are added up where they are not the result (`totals`).
+`weight_gradient`; the kernel of `totals` adds them up if they are not the result.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from trainer.engine.targets.cpu.templates.depthwise import DepthwiseParameters, 
 from trainer.engine.targets.ir.writer import Integer, Writer
 
 MOST_SUMS = 25
-"""Sums that a pass over a row holds in registers; larger windows take several passes, each some rows of taps."""
+"""Maximum sums that a pass over a row holds in registers; larger windows take several passes over rows of taps."""
 
 
 def _row_kinds(spec: DepthwiseSpec) -> tuple[list[int], list[tuple[int, int]]]:
-    """For each row of y the number of its kind, and the kinds: rows of taps [first, last) that meet the image."""
+    """For each row of y, the number of its kind; and the kinds: rows of taps [first, last) inside the image."""
     convolution = spec.convolution
     step, spacing, padding = convolution.strides[0], convolution.dilation[0], convolution.padding[0][0]
     kinds: dict[tuple[int, int], int] = {}
@@ -42,7 +42,7 @@ def _row_kinds(spec: DepthwiseSpec) -> tuple[list[int], list[tuple[int, int]]]:
 
 
 class DepthwiseWeightsKernel(TemplateKernel[DepthwiseSpec, DepthwiseParameters]):
-    """Vectors of filters, each over the pixels of one block after the other."""
+    """Computes vectors of filters, each over the pixels of one block after another."""
 
     def __init__(self, spec: DepthwiseSpec, parameters: DepthwiseParameters) -> None:
         super().__init__(spec, parameters)
@@ -100,12 +100,12 @@ class DepthwiseWeightsKernel(TemplateKernel[DepthwiseSpec, DepthwiseParameters])
                     add_block(block.index, channel, active)
 
     def define_rows(self, kind: tuple[int, int], active: int) -> list[str]:
-        """Functions `row(sums, x, dy)` that together add a row of y to the sums of the taps rows [first, last)."""
+        """Defines functions `row(sums, x, dy)` that together add a row of y to the sums of tap rows [first, last)."""
         at_once = max(1, MOST_SUMS // (self.spec.convolution.window[1] * self.spec.group))
         return [self.define_row((first, min(first + at_once, kind[1])), active) for first in range(*kind, at_once)]
 
     def define_row(self, taps_rows: tuple[int, int], active: int) -> str:
-        """The function for some rows of taps."""
+        """Defines the function for some rows of taps."""
         plain, group = self.spec.convolution, self.spec.group
         channels, width, columns, taps_columns = (
             plain.channels,
@@ -155,7 +155,7 @@ class DepthwiseWeightsKernel(TemplateKernel[DepthwiseSpec, DepthwiseParameters])
 
 
 def candidates(spec: DepthwiseSpec, machine: Machine) -> tuple[DepthwiseParameters, ...]:
-    """Tasks by how evenly they divide the work."""
+    """Ranks tasks by how evenly they divide the work."""
     plain, panels = spec.convolution, spec.vectors
     products = math.prod(plain.window) * math.prod(plain.output_spatial) * plain.images * spec.group
     options: list[tuple[float, DepthwiseParameters]] = []

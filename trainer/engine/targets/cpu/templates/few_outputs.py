@@ -1,11 +1,10 @@
-"""Convolutions to a few channels (an image, a map of scores), and input gradients of those from a few: vectors run
-along pixels.
+"""Convolutions with few output channels (an image, a score map), and input gradients of those with few input channels:
+vectors run along pixels.
 
-Vectors along three channels would leave 13 of 16 lanes idle. Here a task brings its window of the input into scratch
-channel by channel, padding and a gap included in each row's length, so that the pixels of all its rows are one line
-and a tap is a displacement along it. A tile is all output channels by some vectors of that line: weights are
-broadcast. The finished line is gathered pixel by pixel, goes through the epilogue and is stored. What is computed in
-gaps is left there.
+Vectors along three channels would leave 13 of 16 lanes idle. Instead, a task copies its window of the input into
+scratch channel by channel. The length of each row includes padding and a gap, so that the pixels of all rows form one
+line and a tap is an offset along it. A tile is all output channels by some vectors of that line; weights are broadcast.
+The finished line is gathered pixel by pixel, goes through the epilogue and is stored. Values in the gaps are not used.
 
 Numerics class "exact", the same chains as `convolution`: from zero over (r, s, c) ascending; the input gradient over
 pixels of dy ascending, then k.
@@ -48,7 +47,7 @@ class FewOutputsSpec:
 
 @dataclass(frozen=True, slots=True)
 class FewOutputsParameters:
-    """How it is computed; any values give the same bits.
+    """Parameters of the kernel; any values give the same bits.
 
     A tile is all channels by tile_vectors vectors of pixels; a task covers task_rows rows of one image.
     """
@@ -58,7 +57,7 @@ class FewOutputsParameters:
 
 
 def few_outputs(spec: ConvolutionSpec) -> FewOutputsSpec | None:
-    """The problem as one for this template, or None."""
+    """The specification for this template, or None if it does not support the convolution."""
     if spec.dtype not in (float32, float64) or spec.pairs or spec.groups > 1 or spec.prologue.body:
         return None
     if spec.direction == "weight_gradient" or math.prod(spec.window) == 1 or not math.prod(spec.output_spatial):
@@ -76,7 +75,7 @@ def few_outputs(spec: ConvolutionSpec) -> FewOutputsSpec | None:
 
 
 class FewOutputsKernel(TemplateKernel[FewOutputsSpec, FewOutputsParameters]):
-    """Scratch has `row` and `channel` elements between rows and channels; the finished line begins at `start`."""
+    """Rows and channels in scratch are `row` and `channel` elements apart; the finished line begins at `start`."""
 
     def __init__(self, spec: FewOutputsSpec, parameters: FewOutputsParameters) -> None:
         super().__init__(spec, parameters)
@@ -146,7 +145,7 @@ class FewOutputsKernel(TemplateKernel[FewOutputsSpec, FewOutputsParameters]):
             store_finished(w, operands, self.dtype, value, output, offset, 0, form.outputs)
 
     def copy(self, x: str, image: Integer, rows: Bounds, columns: Bounds) -> None:
-        """Bring the rows that a task reads into scratch, channel by channel, zeros where it reads beyond the image."""
+        """Copies the rows that a task reads into scratch, channel by channel, with zeros beyond the image."""
         form, lanes, w, at = self.form, self.lanes, self.w, self.memory.at
         clear, square = copies.define_clear(w, self.dtype), self.define_square()
         top = w.add(rows.input_start, rows.start)
@@ -188,7 +187,7 @@ class FewOutputsKernel(TemplateKernel[FewOutputsSpec, FewOutputsParameters]):
                     w.emit(f"store {self.memory.element} {value}, ptr {there}, align {self.dtype.itemsize}")
 
     def define_square(self) -> str:
-        """Define `square(source, target)`: as many pixels of as many channels as a vector has lanes, transposed."""
+        """Defines `square(source, target)`: transposes `lanes` pixels of `lanes` channels."""
 
         def build(inner: Writer) -> None:
             memory = Elements(inner, self.dtype)
@@ -201,7 +200,7 @@ class FewOutputsKernel(TemplateKernel[FewOutputsSpec, FewOutputsParameters]):
 
 
 GATHER_CYCLES = 12
-"""Of a pixel whose channels are gathered, finished and stored."""
+"""Cycles to gather, finish and store the channels of a pixel."""
 
 
 def candidates(spec: FewOutputsSpec, machine: Machine) -> tuple[FewOutputsParameters, ...]:
@@ -228,7 +227,7 @@ def candidates(spec: FewOutputsSpec, machine: Machine) -> tuple[FewOutputsParame
 
 
 def _line_cycles(channels: int, vectors: int, depth: float) -> float:
-    """Of a tile along pixels: each of its vectors lies across two cache lines, and is loaded once for each step."""
+    """Cycles of a tile along pixels: each of its vectors spans two cache lines, and is loaded once for each step."""
     step = max(channels * vectors / 2, (channels + 2 * vectors) / 2, costs.FMA_LATENCY)
     return depth * step + costs.TILE_OVERHEAD
 

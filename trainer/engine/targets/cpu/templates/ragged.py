@@ -1,8 +1,8 @@
-"""Matrix products over the steps of ragged rows, which are the first rows of packed arrays (`kernels/ragged.py`): how
-many there are only memory knows. "rows": the rows of `a` and of the output; past them at most the rest of a tile is
-written. "depth": the terms of each sum, added to what the output holds, a block of them after the other.
+"""Matrix products over the steps of ragged rows, which are the first rows of packed arrays (`kernels/ragged.py`): their
+number is read from memory. "rows": the steps are the rows of `a` and of the output; past them at most the rest of a
+tile is written. "depth": the steps are the terms of each sum, which are added to the output block by block.
 
-Numerics class: as of `contraction.py` along "rows"; along "depth" chains over BLOCK_STEPS terms, added in their order.
+Numerics class: that of `contraction.py` along "rows"; along "depth" chains over BLOCK_STEPS terms, added in order.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [a, b, output, epilogue operands…, the number of
 steps], addresses.
@@ -20,17 +20,17 @@ from trainer.engine.targets.cpu.templates.contraction import MatmulKernel, Matmu
 from trainer.engine.targets.ir.writer import Integer
 
 BLOCK_STEPS = 512
-"""Steps of a block of sums: what it reads of both operands stays in the second-level cache."""
+"""Steps in a block of sums: the parts of both operands that it reads stay in the second-level cache."""
 
 TASK_TILES, LEAST_TASKS = 8, 8
-"""Tiles that a task along "depth" has along the rows where as many tasks remain: `a` is transposed there, so a step's
-rows are neighbors, and each step lies on another page (two tiles: a tenth slower).
+"""Maximum tiles along the rows of a task along "depth", if at least LEAST_TASKS tasks remain: `a` is transposed there,
+so a step's rows are neighbors, and each step lies on another page (two tiles: a tenth slower).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RaggedProduct:
-    """A product whose rows or depth end at a number in memory."""
+    """A product whose number of rows, or depth, is read from memory."""
 
     spec: MatmulSpec
     parameters: MatmulParameters
@@ -38,8 +38,8 @@ class RaggedProduct:
 
     @classmethod
     def chosen(cls, spec: MatmulSpec, along: Literal["rows", "depth"], machine: Machine) -> RaggedProduct:
-        """With the parameters that the cost model chooses. The tuner tries none: how many steps there are, so what a
-        candidate costs, differs from batch to batch.
+        """The product with the parameters that the cost model chooses. The tuner tries no others, because the number of
+        steps, and with it the cost of a candidate, differs between batches.
         """
         if along == "rows":
             return cls(spec, candidates(spec, machine)[0], along)
@@ -67,7 +67,7 @@ class RaggedProduct:
 
 class _Ragged(MatmulKernel):
     def step_count(self) -> str:
-        """How many steps the rows have."""
+        """The number of steps of all rows."""
         word = 3 + len(self.spec.epilogue.operands)
         return self.w.value(f"load i64, ptr {self.w.argument(word)}")
 

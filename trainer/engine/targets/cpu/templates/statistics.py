@@ -1,9 +1,9 @@
-"""A convolution that is a matrix product of its pixels, and a reduction of its result over pixels, as one kernel.
+"""A convolution that is a matrix product of its pixels, fused with a reduction of its result over pixels.
 
-The mean and deviations that batch norm needs of a block of pixels are taken by the task that has just stored them, from
-its cache; as a pass of its own the reduction would read everything from memory again. Both parts are the kernels that
-they would be alone, and so are their bits. A task covers one block of the reduction and task_vectors vectors of
-channels, so the reduction's blocks must be the convolution's tasks (`is_aligned`).
+The task that has just stored a block of pixels computes the mean and deviations that batch norm needs, from its cache.
+A separate reduction would read everything from memory again. Both parts are the same kernels as separately, with the
+same bits. A task covers one block of the reduction and task_vectors vectors of channels, so the reduction's blocks must
+be the convolution's tasks (`is_aligned`).
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: those of the convolution, then the addresses of
 the reduction's outputs.
@@ -37,25 +37,25 @@ class StatisticsSpec:
 
     @property
     def block(self) -> int:
-        """Pixels that are reduced together."""
+        """Number of pixels that are reduced together."""
         return self.words[-2]
 
     @property
     def operands(self) -> int:
-        """Words of the convolution's argument block."""
+        """Number of words in the convolution's argument block."""
         plain = self.convolution
         return 3 + len(plain.epilogue.operands) + len(plain.prologue.operands)
 
 
 WIDENING = 2
-"""How many times as many filters as channels it takes: to write less, tasks as large as blocks read more, and other
-sizes of tasks save as much as the pass costs (ResNet-50 at batch 8: 128 to 512 channels 2.19 ms apart and 2.01 as one,
-512 to 2048 2.21 and 2.06, but 256 to 64 2.27 and 2.45, 2048 to 512 2.00 and 2.28).
+"""Minimum ratio of filters to channels: with a smaller output, tasks as large as blocks read more, and other task sizes
+save as much as the pass costs (ResNet-50 at batch 8: 128 to 512 channels 2.19 ms separately and 2.01 fused, 512 to 2048
+2.21 and 2.06, but 256 to 64 2.27 and 2.45, 2048 to 512 2.00 and 2.28).
 """
 
 
 def is_possible(spec: ConvolutionSpec) -> bool:
-    """Whether the pixels of all images are one row, which tasks may cut anywhere, and it pays."""
+    """Whether the pixels of all images are one row, which tasks may cut anywhere, and fusing pays."""
     if spec.direction != "forward" or spec.groups != 1 or spec.filters < WIDENING * spec.channels:
         return False
     form = correlation(spec)
@@ -63,7 +63,7 @@ def is_possible(spec: ConvolutionSpec) -> bool:
 
 
 def part_vectors(spec: StatisticsSpec) -> int:
-    """Vectors of channels that the reduction takes together: a task has all, or a multiple of them."""
+    """Vectors of channels in one part of the reduction: a task covers all vectors, or a multiple of this number."""
     return COLUMN_PART // lanes_of(spec.convolution.dtype)
 
 
@@ -76,7 +76,7 @@ class StatisticsKernel(ConvolutionKernel):
 
     @property
     def is_aligned(self) -> bool:
-        """Whether the convolution's tasks are the reduction's."""
+        """Whether the tasks of the convolution are those of the reduction."""
         vectors, share = self.form.packing.panels, self.parameters.task_vectors
         whole = share >= vectors or share % part_vectors(self.statistics) == 0
         return self.parameters.task_columns == self.statistics.block and whole
@@ -103,11 +103,11 @@ class StatisticsKernel(ConvolutionKernel):
 
 
 BLOCK_TILES = 8
-"""Tiles whose pixels a task takes through all its vectors before the next ones: they stay in the first-level cache."""
+"""Tiles whose pixels a task computes for all vectors before the next pixels: they stay in the first-level cache."""
 
 
 def candidates(spec: StatisticsSpec, machine: Machine) -> tuple[ConvolutionParameters, ...]:
-    """The tiles that the convolution would have alone, its tasks cut as the reduction's blocks are."""
+    """The tiles of the convolution without statistics, with its tasks cut like the reduction's blocks."""
     plain = spec.convolution
     form = correlation(plain)
     vectors, pixels = form.packing.panels, form.columns.output_extent
@@ -123,7 +123,7 @@ def candidates(spec: StatisticsSpec, machine: Machine) -> tuple[ConvolutionParam
             )
             kernel = ConvolutionKernel(plain, parameters)
             task_count = kernel.tasks
-            if kernel.scratch_bytes > costs.SCRATCH_LIMIT:  # tiles that copy, of larger tasks than they were chosen for
+            if kernel.scratch_bytes > costs.SCRATCH_LIMIT:  # tiles that copy, with larger tasks than when chosen
                 continue
             output = min(spec.block, pixels) * task_vectors * 64
             reads = min(spec.block, pixels) * form.inputs * plain.dtype.itemsize

@@ -3,12 +3,12 @@
 Numerics class "exact": the pixels of y are cut into blocks by the shape alone (`pixel_blocks`). Within a block each
 weight is one chain of fused multiply-adds from zero over (image, row, column) ascending; the blocks of a group are
 added to its total in ascending order, starting from zero, and the groups' totals in ascending order. Operands of
-bfloat16 are summed in float32, by pairs of images, or of the upper and the lower half of a single one (`products.py`):
-x and dy come interleaved (`interleave.py`), and "image" means a pair of them.
+bfloat16 are summed in float32, in pairs of images, or of the upper and the lower half of a single one (`products.py`):
+x and dy are interleaved (`interleave.py`), and "image" means such a pair.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [x, dy, totals, prologue operands…], addresses;
-totals is [groups of blocks][R][S][C/groups][K], and the result itself where `totals_of(spec)` is not needed; else its
-kernel follows.
+totals is [groups of blocks][R][S][C/groups][K]. It is the result itself if `totals_of(spec)` is not needed; otherwise
+the kernel of `totals_of(spec)` follows.
 """
 
 from __future__ import annotations
@@ -50,23 +50,22 @@ TOTALS_ELEMENTS = 1 << 20
 """Maximum number of elements of totals in addition to the result: more groups cost memory traffic."""
 
 UNPACKED, PACKED_BYTES_PER_CYCLE = 1.4, 7
-"""On machines of AVX2: by how much longer tiles take that read x and dy in place, and how fast both are packed. Lines
-that are powers of two apart share few sets of a nearest cache of 8 ways. Measured on a core of Zen 3: the layers of
-ResNet-50 at batch 8 run at 57 GFLOP/s in place and at 82 packed, 8x1024x14x14 to 512 filters at 48 and 80, of a peak of
-100; packing takes up to a fifth of the time of layers of 64 channels, a twentieth of those of many.
+"""On machines with AVX2: the factor on the cycles of tiles that read x and dy in place, and the rate of packing both.
+Lines whose distance is a power of two share few sets of a first-level cache with 8 ways. Measured on a core of Zen 3:
+the layers of ResNet-50 at batch 8 run at 57 GFLOP/s in place and at 82 packed, 8x1024x14x14 to 512 filters at 48 and
+80, of a peak of 100; packing takes up to a fifth of the time of layers with 64 channels, a twentieth with many.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class WeightGradientParameters:
-    """How it is computed; any values give the same bits.
+    """Parameters of the kernel; any values give the same bits.
 
     A tile is tile_rows weights of neighboring input channels (or taps) by tile_vectors vectors of filters. A task
     covers one group of blocks, task_lines lines of weights (a line shares its row of taps) and task_vectors vectors
-    (a multiple of the tile's). `copy` brings x into scratch even where nothing is padded, its pixels `pixel_padding`
-    elements further apart. `native` multiplies pairs by AVX-512-BF16's instruction. `packed` copies what a tile reads
-    of a block to neighboring lines of scratch: dy by panels of tile_vectors, x by chunks of tile_rows channels (if it
-    has more).
+    (a multiple of the tile's). `copy` copies x into scratch even without padding, its pixels `pixel_padding` elements
+    further apart. `native` multiplies pairs with AVX-512-BF16. `packed` copies the data that a tile reads of a block to
+    neighboring lines of scratch: dy in panels of tile_vectors, x in chunks of tile_rows channels (if it has more).
     """
 
     tile_rows: int
@@ -81,7 +80,7 @@ class WeightGradientParameters:
 
 @dataclass(frozen=True, slots=True)
 class PixelBlocks:
-    """How the pixels of y are cut: extents of the whole and of a block by image, row and column; groups of blocks."""
+    """The blocks of pixels of y: extents of the whole and of a block by image, row and column; number of groups."""
 
     whole: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -103,7 +102,7 @@ class PixelBlocks:
 
 @functools.lru_cache(maxsize=1024)
 def pixel_blocks(spec: ConvolutionSpec) -> PixelBlocks:
-    """The blocks that decide the bits; a function of the shape alone."""
+    """The blocks of a shape. They determine the bits, and depend only on the shape."""
     rows, columns = spec.output_spatial
     if spec.is_product:
         whole = (1, 1, _images(spec) * rows * columns)
@@ -127,13 +126,13 @@ def pixel_blocks(spec: ConvolutionSpec) -> PixelBlocks:
 
 
 def groups_of(blocks: int, weights: int) -> int:
-    """How many groups so many blocks make, each of as many blocks but the last; each leaves so many weights."""
+    """The number of groups of `blocks` blocks, equal in size except for the last; each has totals of all `weights`."""
     groups = max(1, min(MOST_GROUPS, blocks, TOTALS_ELEMENTS // weights))
     return -(-blocks // -(-blocks // groups))
 
 
 def _images(spec: ConvolutionSpec) -> int:
-    """Images, or pairs of them; the last pair is padded with zeros."""
+    """The number of images, or of pairs of them; the last pair is padded with zeros."""
     return -(-spec.images // spec.unit)
 
 
@@ -147,25 +146,25 @@ def _span(spec: ConvolutionSpec, rows: int, columns: int) -> tuple[int, int]:
 
 
 def _rows_inside(spec: ConvolutionSpec, tap: int) -> tuple[int, int]:
-    """The rows of y, [first, last), for which the row of taps `tap` meets the image."""
+    """The rows of y, [first, last), for which the row of taps `tap` is inside the image."""
     stride, shift = spec.strides[0], spec.padding[0][0] - tap * spec.dilation[0]
     first = max(0, -(-shift // stride))
     return first, max(first, min(spec.output_spatial[0], (spec.spatial[0] - 1 + shift) // stride + 1))
 
 
 def totals_of(spec: ConvolutionSpec) -> TotalsSpec:
-    """What the groups of blocks leave."""
+    """The totals of the groups of blocks."""
     return TotalsSpec.of(spec, pixel_blocks(spec).groups)
 
 
 def words(spec: ConvolutionSpec) -> tuple[int, ...]:
-    """The words after the addresses: what differs between batches of any size, which may have the same code."""
+    """The words after the addresses: the numbers that differ between batch sizes, which may share the code."""
     blocks = pixel_blocks(spec)
     return blocks.whole[blocks.outermost], blocks.blocks_per_group, math.prod(blocks.counts)
 
 
 def coded(spec: ConvolutionSpec) -> ConvolutionSpec:
-    """The same of two blocks of images, or of three if the last one is not full, where their number is a word."""
+    """The specification with two blocks of images, or three if the last one is not full, if their number is a word."""
     blocks = pixel_blocks(spec)
     whole, block = blocks.whole[0], blocks.block[0]
     if whole == 1:
@@ -175,17 +174,17 @@ def coded(spec: ConvolutionSpec) -> ConvolutionSpec:
 
 
 class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParameters]):
-    """Weights, tile by tile, over the pixels of one block after the other.
+    """Computes tiles of weights over the pixels of one block after another.
 
-    Where x is read (in scratch if it is `copied`), there are `pixel`, `row` and `image` elements between neighbors, and
-    `strides` rows and columns between those that neighboring pixels of y read. If it is `chunked`, scratch holds
-    tile_rows channels of the whole window, then at a distance of `chunk` the next ones. So that a tile reads neighbors
-    there too, a window of strides is kept as `phases`, each the pixels at one place modulo the strides; those that no
-    tap reads are left out. A packed panel of dy lies at `panel`. There are `dy_pixel` elements between pixels of dy.
+    Neighbors in x (in scratch if it is `copied`) are `pixel`, `row` and `image` elements apart, and neighboring pixels
+    of y read rows and columns of x that are `strides` apart. If x is `chunked`, scratch holds tile_rows channels of the
+    whole window, then the next channels, at a distance of `chunk`. To let a tile read neighbors there too, a strided
+    window is stored as `phases`, each with the pixels at one position modulo the strides; phases that no tap reads are
+    omitted. A packed panel of dy begins at `panel`. Pixels of dy are `dy_pixel` elements apart.
 
     `lines` are (offset into x, offset into the weights, first row of y, last row + 1) of runs of `run` weights; the
-    other rows of y meet only padding there. `places` are a tile's rows in x. A run's inputs are neighbors, unless one
-    tile holds all weights: then its rows lie wherever their taps do.
+    other rows of y read only padding there. `places` are the offsets of a tile's rows in x. The inputs of a run are
+    neighbors, unless one tile holds all weights: then each row is at the offset of its tap.
     """
 
     def __init__(self, spec: ConvolutionSpec, parameters: WeightGradientParameters) -> None:
@@ -218,18 +217,18 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
         self.lines, self.run, self.places = self.cut_weights()
 
     def tap(self, row: int, column: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The place of a tap of a block's first pixel in its phase of the window, and the phase."""
+        """The position in its phase of the window at which a tap of a block's first pixel reads, and the phase."""
         taps = zip((row, column), self.spec.dilation, self.steps, strict=True)
         (down, lower), (right, further) = (divmod(tap * dilation, step) for tap, dilation, step in taps)
         return (down, right), (lower, further)
 
     def place(self, row: int, column: int) -> int:
-        """Elements from the start of the window to a tap of a block's first pixel."""
+        """The offset in the window, in elements, at which a tap of a block's first pixel reads."""
         (down, right), phase = self.tap(row, column)
         return self.phases.index(phase) * self.phase + down * self.row + right * self.pixel
 
     def cut_weights(self) -> tuple[tuple[tuple[int, int, int, int], ...], int, tuple[int, ...]]:
-        """`lines`, `run` and `places`."""
+        """Returns `lines`, `run` and `places`."""
         spec, channels = self.spec, self.channels
         rows, columns = map(range, spec.window)
         if math.prod(spec.window) * channels <= self.parameters.tile_rows:
@@ -291,7 +290,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
                 if parameters.packed:
                     self.copy_panel(dy_block, panel.index, extents)
                 loops = [(first_line, last_line, 1), (0, self.run, parameters.tile_rows)]
-                if self.chunked:  # all taps read a chunk while it is in the nearest cache
+                if self.chunked:  # all taps read a chunk while it is in the first-level cache
                     loops.reverse()
                 with w.loop(*loops[0]) as outer, w.loop(*loops[1]) as inner:
                     line, run = (inner, outer) if self.chunked else (outer, inner)
@@ -327,7 +326,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
                             run_tile(w, f"tile_{height}x{thick}_{active}", tile, pointers, values)
 
     def copy_panel(self, dy: str, vector: Integer, extents: list[Integer]) -> None:
-        """Bring the panel of a block of dy that begins with this vector into scratch."""
+        """Copies the panel of a block of dy that begins with this vector into scratch."""
         w, at, pitches = self.w, self.memory.at, (self.dy_pixel, self.spec.filters)
         pixels = w.multiply(w.multiply(extents[0], extents[1]), extents[2])
         target, source = at("%scratch", self.panel), at(dy, w.multiply(vector, self.lanes))
@@ -335,14 +334,14 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
             copies.copy_columns(w, self.dtype, target, source, pixels, pitches, thick, active)
 
     def line_fields(self, line: Integer) -> list[Integer]:
-        """The numbers of a line, from the table where it is not known."""
+        """The fields of a line, from the table if the line's number is not known at compile time."""
         if isinstance(line, int):
             return [*self.lines[line]]
         start = self.w.pointer(self.table, self.w.multiply(line, 4), "i64")
         return [self.w.value(f"load i64, ptr {self.w.pointer(start, field, 'i64')}") for field in range(4)]
 
     def clear_totals(self, totals: str, lines: tuple[Integer, Integer], vectors: tuple[Integer, Integer]) -> None:
-        """Zeros where a task adds."""
+        """Writes zeros to the totals that a task adds to."""
         w, clear = self.w, copies.define_clear(self.w, self.dtype)
         first = w.multiply(vectors[0], self.lanes)
         count = w.subtract(w.minimum(w.multiply(vectors[1], self.lanes), self.filters), first)
@@ -352,7 +351,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
 
     @property
     def tiles(self) -> tuple[tuple[int, int], ...]:
-        """(extent of a tile, how many a task has in a block) along vectors, lines and the weights of a run."""
+        """(extent of a tile, number of tiles of a task in a block) along vectors, lines and the weights of a run."""
         parameters = self.parameters
         axes = (
             (parameters.tile_vectors, min(parameters.task_vectors, self.vectors)),
@@ -363,7 +362,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
 
     @property
     def foresight(self) -> tuple[Foresight, Foresight] | None:
-        """Half of a block's tiles ask for the next block's window of x, the others for its dy."""
+        """Half of a block's tiles prefetch the next block's window of x, the others its dy."""
         spec, block, pixels = self.spec, self.blocks.block, math.prod(self.blocks.block)
         if spec.groups > 1:
             return None
@@ -374,12 +373,12 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
         dy = Foresight.of(1, pixels * spec.filters, 0, tiles, pixels)
         step = max(x.step, dy.step)
         x, dy = replace(x, step=step), replace(dy, step=step)
-        if self.parameters.packed:  # the tiles of 3x3 layers of 512 channels would ask for twelve blocks of dy
+        if self.parameters.packed:  # the tiles of 3x3 layers of 512 channels would prefetch twelve blocks of dy
             return x.trimmed(width * spec.channels), dy.trimmed(pixels * spec.filters)
         return x, dy
 
     def next_block(self, x: str, dy: str, block: Integer, whole: Integer) -> tuple[str, str]:
-        """Where what the next block reads begins in x and in dy."""
+        """The start of the next block's data in x and in dy."""
         w, spec = self.w, self.spec
         starts, _ = block_bounds(w, self.blocks, block, whole)
         y_rows, y_columns = spec.output_spatial if not spec.is_product else (1, whole)
@@ -394,7 +393,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
         return self.memory.at(x, w.multiply(place, spec.channels)), self.memory.at(dy, w.multiply(pixel, spec.filters))
 
     def asked_by(self, place: Sequence[Integer], ahead: tuple[str, str]) -> str:
-        """What the tile at a `place` of this block asks for."""
+        """The address that the tile at `place` of this block prefetches."""
         assert self.foresight is not None
         w, (of_x, of_dy), number = self.w, self.foresight, tile_number(self.w, place, self.tiles)
         of_both = of_x.rows * of_x.share
@@ -406,7 +405,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
         return w.value(f"select i1 {w.value(f'icmp slt i64 {number}, {of_both}', 'c')}, ptr {x}, ptr {dy}", "p")
 
     def levels(self) -> tuple[tuple[Level, ...], tuple[str, ...]]:
-        """Loops over the pixels of a block, and of each the register of its extent; "" where blocks don't differ."""
+        """The loops over the pixels of a block, and the register of each extent, or "" if blocks do not differ."""
         spec, whole, block = self.spec, self.blocks.whole, self.blocks.block
         cut_rows = any(line[2] > 0 or line[3] < spec.output_spatial[0] for line in self.lines)
         differs = (whole[0] % block[0], whole[1] % block[1] or cut_rows, whole[2] % block[2])
@@ -422,7 +421,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
         return tuple(Level(variable or part, *step) for variable, part, step in extents), variables
 
     def copy_input(self, x: str, starts: list[Integer], extents: list[Integer], applied: OperandPointers) -> None:
-        """Bring the input of a block into scratch, zeros where it extends beyond the image."""
+        """Copies the input of a block into scratch, with zeros beyond the image."""
         spec, w = self.spec, self.w
         spatial = spec.spatial if not self.spec.is_product else (1, self.blocks.whole[2])
         pitches = self.pixel, self.row, self.image, self.chunk
@@ -441,7 +440,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
 def block_bounds(
     w: Writer, blocks: PixelBlocks, block: Integer, outermost: Integer | None = None
 ) -> tuple[list[Integer], list[Integer]]:
-    """Where a block begins, and its extents; `outermost`: that of the first axis longer than 1, if it varies."""
+    """The start and the extents of a block; `outermost`: the extent of the first axis longer than 1, if it varies."""
     starts: list[Integer] = []
     extents: list[Integer] = []
     for axis in reversed(range(3)):
@@ -459,7 +458,7 @@ def block_bounds(
 
 
 def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[WeightGradientParameters, ...]:
-    """Tiles of weights by their cycles over all pixels, tasks by the windows that they copy or read."""
+    """Ranks tiles of weights by their cycles over all pixels, and tasks by the windows that they copy or read."""
     native = spec.pairs and machine.bfloat16
     vectors = -(-(spec.filters // spec.groups) // lanes_of(spec.dtype))
     channels, (taps_rows, taps_columns) = spec.channels // spec.groups, spec.window
@@ -507,7 +506,7 @@ def operands(spec: ConvolutionSpec) -> list[Argument]:
     """The arrays in the order of the argument block."""
     x, y = activations(spec)
     totals = Argument(spec.dtype, totals_of(spec).size, written=True)
-    if spec.pairs:  # of images, interleaved
+    if spec.pairs:  # pairs of images, interleaved
         x, y = (elements // max(1, spec.images) * -(-spec.images // 2) for elements in (x, y))
     others = epilogue_arguments(spec.prologue, x, spec.channels)
     return [prepared(spec.dtype, x, spec.pairs), prepared(spec.dtype, y, spec.pairs), totals, *others]

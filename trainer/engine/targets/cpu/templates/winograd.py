@@ -2,13 +2,13 @@
 
 Numerics class "fast". Images are cut into tiles of m x m outputs that read (m + 2) x (m + 2) inputs. For each of the
 (m + 2)^2 points the transformed inputs of all tiles times the transformed weights are one matrix product, whose
-elements are chains of fused multiply-adds over channels ascending, started from zero; transforms are written down
-instruction by instruction (`winograd_transforms`). So the bits depend on the shape alone, which also decides the
+elements are chains of fused multiply-adds over channels ascending, started from zero; transforms are written
+instruction by instruction (`winograd_transforms`). The bits therefore depend only on the shape, which also decides the
 algorithm (`winograd_choice`), never on tiles of the micro-kernel, tasks or threads.
 
-Kernels: `void name(ptr arguments, i64 task, ptr scratch)`. `WinogradWeights` (arguments: [packed weights, transformed
-weights]) takes the panels of `convolution.pack_spec`; `WinogradKernel` [input, transformed weights, output, epilogue
-operands...], activations channels-last.
+Kernels: `void name(ptr arguments, i64 task, ptr scratch)`. `WinogradWeights` reads the panels of
+`convolution.pack_spec`; arguments: [packed weights, transformed weights]. `WinogradKernel`: [input, transformed
+weights, output, epilogue operands...], with channels-last activations.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ WEIGHT_CHUNK = 32
 
 @dataclass(frozen=True, slots=True)
 class WinogradParameters:
-    """How it is computed; any values give the same bits.
+    """Parameters of the kernel; any values give the same bits.
 
-    The micro-kernel takes tile_rows Winograd tiles by tile_vectors vectors of outputs. A task covers task_tiles
-    Winograd tiles and task_vectors vectors, of which block_vectors at a time (all multiples of the micro-kernel's).
+    The micro-kernel computes tile_rows Winograd tiles by tile_vectors vectors of outputs. A task covers task_tiles
+    Winograd tiles and task_vectors vectors, block_vectors at a time (all multiples of the micro-kernel's).
     """
 
     tile_rows: int
@@ -54,8 +54,8 @@ class WinogradParameters:
 
 
 def _weight_strides(spec: WinogradSpec) -> tuple[int, int]:
-    """Elements between the points and between the panels of transformed weights. Strides between points are odd numbers
-    of cache lines, so that what is stored for all points at once spreads over the cache's sets.
+    """Elements between the points and between the panels of transformed weights. The stride between points is an odd
+    number of cache lines, so that stores to all points at once spread over the cache's sets.
     """
     point = (spec.form.inputs | 1) * lanes_of(spec.convolution.dtype)
     return point, spec.points**2 * point
@@ -99,7 +99,7 @@ class WinogradWeights:
 
 class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
     """A task's scratch holds inputs [points][tiles][channels], then `products` [points][tiles][vectors of a block];
-    points and tiles lie `input_point` and `input_pitch`, `product_point` and `product_pitch` elements apart.
+    points and tiles are `input_point` and `input_pitch` elements apart, in products `product_point`, `product_pitch`.
     """
 
     def __init__(self, spec: WinogradSpec, parameters: WinogradParameters) -> None:
@@ -121,7 +121,7 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
         return self.spec.points**2 * (self.input_point + self.product_point) * self.dtype.itemsize
 
     def write(self) -> None:
-        """Transform a task's inputs, multiply point by point, transform back and store."""
+        """Transforms a task's inputs, multiplies point by point, transforms back and stores."""
         spec, parameters, form, w, at, lanes = (
             self.spec, self.parameters, self.form, self.w, self.memory.at, self.lanes
         )  # fmt: skip
@@ -173,7 +173,7 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
                     w.run(self.define_output(active), pointers, (height, width))
 
     def define_output(self, active: int) -> str:
-        """Define `output(products, output, operands…, height, width)`: A^T M A and the epilogue of a tile."""
+        """Defines `output(products, output, operands…, height, width)`: A^T M A and the epilogue of a tile."""
         spec, form, dtype = self.spec, self.form, self.dtype
         bases = OperandPointers.parameters(spec.convolution.epilogue)
 
@@ -199,11 +199,11 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
 
 
 WINOGRAD_CYCLES = 4
-"""Of one transformed vector of inputs or products."""
+"""Cycles to transform one vector of inputs or products."""
 
 
 def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradParameters, ...]:
-    """Tiles of the product in the transformed domain; tasks also pay for transforms."""
+    """Ranks tiles of the product in the transformed domain; the cost of tasks includes transforms."""
     form, lanes = correlation(spec.convolution), lanes_of(spec.convolution.dtype)
     points, panels, tiles = spec.points**2, form.packing.panels, spec.tiles
 

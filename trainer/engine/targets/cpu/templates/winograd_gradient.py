@@ -8,10 +8,10 @@ blocks of a group are added in ascending order, starting from zero, then transfo
 added in ascending order (`totals`). Blocks and groups follow from the shape alone.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [x, dy, totals], addresses; totals is
-[groups][3][3][C][K], and the result itself where `totals_of(spec)` is not needed. A task computes one group of blocks
-for task_channels vectors of input channels and task_vectors of filters, everything in scratch: for the 3x3 layers of
-ResNet-50 what lies there fits the second-level cache, where storing all transformed tiles would pass 2.25 times the
-images' size through memory twice.
+[groups][3][3][C][K], and the result itself if `totals_of(spec)` is not needed. A task computes one group of blocks for
+task_channels vectors of input channels and task_vectors of filters, entirely in scratch. For the 3x3 layers of
+ResNet-50 this scratch fits the second-level cache; storing all transformed tiles would move 2.25 times the images' size
+through memory twice.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from trainer.engine.targets.ir.expression import lanes_of
 from trainer.engine.targets.ir.writer import Integer, Writer
 
 TILES = 32
-"""Tiles of a block: more leave less room in the cache, fewer add to the sums there more often."""
+"""Number of tiles in a block: more leave less room in the cache, fewer add to the sums there more often."""
 
 
 @dataclass(frozen=True, slots=True)
 class WinogradGradientParameters:
-    """How it is computed; any values give the same bits.
+    """Parameters of the kernel; any values give the same bits.
 
-    The micro-kernel takes tile_rows input channels by tile_vectors vectors of filters; a task covers task_channels
+    The micro-kernel computes tile_rows input channels by tile_vectors vectors of filters; a task covers task_channels
     vectors of channels and task_vectors of filters (a multiple of the micro-kernel's).
     """
 
@@ -57,7 +57,7 @@ class WinogradGradientParameters:
 
 @dataclass(frozen=True, slots=True)
 class TileBlocks:
-    """How the tiles are cut: their number, blocks in all, groups of blocks."""
+    """The blocks of tiles: number of tiles, of blocks, and of groups of blocks."""
 
     tiles: int
     count: int
@@ -69,19 +69,20 @@ class TileBlocks:
 
 
 def tile_blocks(spec: WinogradSpec) -> TileBlocks:
-    """The blocks that decide the bits; a function of the shape alone."""
+    """The blocks of a shape. They determine the bits, and depend only on the shape."""
     count = -(-spec.tiles // TILES)
     return TileBlocks(spec.tiles, count, groups_of(count, 9 * spec.convolution.channels * spec.convolution.filters))
 
 
 def totals_of(spec: WinogradSpec) -> TotalsSpec:
-    """What the groups leave."""
+    """The totals of the groups."""
     return TotalsSpec.of(spec.convolution, tile_blocks(spec).groups)
 
 
 class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParameters]):
-    """Transformed inputs [points][tiles][channels], transformed gradients [points][tiles][filters] and sums
-    [points][channels][filters] of a task lie in scratch, points an odd number of cache lines apart.
+    """A task's scratch holds transformed inputs [points][tiles][channels], transformed gradients
+    [points][tiles][filters] and sums [points][channels][filters]. An extra cache line separates points: for an even
+    number of tiles they are an odd number of cache lines apart.
     """
 
     def __init__(self, spec: WinogradSpec, parameters: WinogradGradientParameters) -> None:
@@ -94,9 +95,9 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
         self.gradient_point = tiles * self.gradient_pitch + lanes
         self.sum_point = self.input_pitch * self.gradient_pitch + lanes
         self.gradients = spec.points**2 * self.input_point
-        """Where the transformed gradients begin."""
+        """Offset of the transformed gradients in scratch."""
         self.sums = self.gradients + spec.points**2 * self.gradient_point
-        """Where the sums begin."""
+        """Offset of the sums in scratch."""
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -109,7 +110,7 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
         return (self.sums + self.spec.points**2 * self.sum_point) * self.dtype.itemsize
 
     def write(self) -> None:
-        """Transform both operands of each block, add its products, transform the sums back."""
+        """Transforms both operands of each block, adds its products, transforms the sums back."""
         spec, plain, blocks, parameters = self.spec, self.spec.convolution, tile_blocks(self.spec), self.parameters
         w, at, lanes = self.w, self.memory.at, self.lanes
         x, dy, totals = (w.argument(word) for word in range(3))
@@ -148,7 +149,7 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
     def multiply(
         self, pointers: tuple[str, str, str], channels: Integer, count: Integer, vectors: tuple[Integer, Integer]
     ) -> None:
-        """Add one block's products at one point to the sums."""
+        """Adds one block's products at one point to the sums."""
         w, at, lanes, parameters = self.w, self.memory.at, self.lanes, self.parameters
         tiles: Integer = count if isinstance(count, int) else "%tiles"
         level = Level(tiles, self.input_pitch, self.gradient_pitch)
@@ -165,7 +166,7 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
                     run_tile(w, f"tile_{height}x{thick}", tile, (a, b, result), {"%tiles": count})
 
     def define_weights(self, active: int) -> str:
-        """Define `weights(sums, totals)`: G^T U G of one channel and one vector of filters."""
+        """Defines `weights(sums, totals)`: G^T U G of one channel and one vector of filters."""
         spec, plain = self.spec, self.spec.convolution
 
         def build(inner: Writer) -> None:
@@ -181,7 +182,7 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
 
 
 def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradGradientParameters, ...]:
-    """Tiles of channels and filters at each point; tasks also pay for transforms there and back."""
+    """Ranks tiles of channels and filters at each point; the cost of tasks includes transforms there and back."""
     plain, blocks, lanes = spec.convolution, tile_blocks(spec), lanes_of(spec.convolution.dtype)
     points, panels, inputs = spec.points**2, -(-plain.filters // lanes), -(-plain.channels // lanes)
     tiles = min(TILES, spec.tiles)
