@@ -139,7 +139,11 @@ def test_text_that_llvm_refuses_is_refused_at_the_call():
         engine.custom(llvm="define void @kernel(ptr %y, i64 %t) { ret void }")(x)
 
 
-@pytest.mark.parametrize("given", [{"result": lambda x: ((), x.dtype)}, {"tasks": 2}, {"reference": np.sin}], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [{"result": lambda x: ((), x.dtype)}, {"tasks": 2}, {"reference": np.sin}],
+    ids=["result", "tasks", "reference"],
+)
 def test_the_description_of_a_kernel_without_its_text_is_refused(given):
     for function in ([], [engine.sin]):
         with pytest.raises(TrainerError, match="describe a kernel"):
