@@ -34,6 +34,7 @@ def lock(heartbeat: float = NOW, alive: bool = True) -> LockState:
         (view(RequestEvent("1", "pause", "done"), RequestEvent("2", "resume", "done")), lock(), NOW, "RUNNING"),
         (view(RequestEvent("1", "pause", "refused", "no")), lock(), NOW, "RUNNING"),
         (view(RequestEvent("1", "stop", "received")), lock(), NOW, "STOPPING"),
+        (view(RequestEvent("1", "prune", "received")), lock(), NOW, "STOPPING"),
         (view(EndEvent("done", 0)), lock(alive=False), NOW, "DONE"),
         (view(EndEvent("stopped", 0)), None, NOW, "STOPPED"),
         (view(EndEvent("interrupted", 130)), None, NOW, "INTERRUPTED"),

@@ -3,7 +3,7 @@
 from trainer.rundir.attempts import TimeTaken, without_superseded
 from trainer.rundir.codec import decode, encode, json_value
 from trainer.rundir.config_values import ABSENT, config_values, differing_keys
-from trainer.rundir.control import REQUESTS, Request, send_request, take_requests, waiting_requests
+from trainer.rundir.control import ENDING_REQUESTS, REQUESTS, Request, send_request, take_requests, waiting_requests
 from trainer.rundir.events import (
     AutotuneEvent,
     BadItemEvent,
@@ -52,6 +52,7 @@ from trainer.rundir.writer import EventWriter, complain
 __all__ = [
     "ABSENT",
     "ALIVE",
+    "ENDING_REQUESTS",
     "REQUESTS",
     "STATES",
     "AutotuneEvent",

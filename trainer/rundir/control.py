@@ -15,6 +15,8 @@ from trainer.rundir.layout import RunPaths
 
 REQUESTS = ("stop", "checkpoint", "pause", "resume", "evaluate", "abort", "prune")
 """`prune` stops a run as `stop` does, because other trials of its sweep are better."""
+ENDING_REQUESTS = ("stop", "prune", "abort")
+"""The requests that end a run."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from trainer import TrainerError
 from trainer.rundir.attempts import TimeTaken
+from trainer.rundir.control import ENDING_REQUESTS
 from trainer.rundir.events import EndEvent, Event, MetricEvent, PhaseEvent, Record, RequestEvent, ResumedEvent, RunEvent
 from trainer.rundir.heartbeat import HeartbeatMonitor
 from trainer.rundir.layout import RunPaths
@@ -249,7 +250,7 @@ def requested_state(state: str, event: Event) -> str:
     """The state after an event: PAUSED or STOPPING after such a request, RUNNING after a resume, otherwise `state`."""
     if not isinstance(event, RequestEvent) or event.state == "refused":
         return state
-    if event.what in ("stop", "prune", "abort"):
+    if event.what in ENDING_REQUESTS:
         return STOPPING
     if event.what in ("pause", "resume") and event.state == "done":
         return PAUSED if event.what == "pause" else RUNNING

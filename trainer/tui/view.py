@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from trainer.rundir import (
+    ENDING_REQUESTS,
     AutotuneEvent,
     BadItemEvent,
     CheckpointEvent,
@@ -300,7 +301,7 @@ def _request(view: View, event: RequestEvent, time: float) -> None:
         view.say(time, "warning", f"{event.what} refused" + (f": {event.why}" if event.why else ""))
     elif event.what in ("pause", "resume") and event.state == "done":
         view.paused = event.what == "pause"
-    elif event.what in ("stop", "abort"):
+    elif event.what in ENDING_REQUESTS:
         view.stopping = True
     if event.state == "received":
         view.say(time, "info", f"{event.what} requested")
