@@ -53,7 +53,8 @@ WIDE = {
     "binary_cross_entropy": lambda x: nn.binary_cross_entropy_with_logits(x, x),
     "float32 elsewhere": lambda x: X * X,
 }
-HALVES = pytest.mark.parametrize("half_dtype", [engine.bfloat16, engine.float16], ids=str)
+HALF_DTYPES = (engine.bfloat16, engine.float16)
+HALVES = pytest.mark.parametrize("half_dtype", HALF_DTYPES, ids=str)
 
 
 @HALVES
@@ -162,7 +163,7 @@ def trained(device: CpuDevice, **changes: Any) -> Outcome:
         return NET.run(device, np.float32)
 
 
-@pytest.mark.parametrize("half_dtype", tiered((engine.bfloat16, engine.float16), (engine.bfloat16,)), ids=str)
+@pytest.mark.parametrize("half_dtype", tiered(HALF_DTYPES, (engine.bfloat16,)), ids=str)
 def test_training_has_the_same_bits_on_every_setting(half_dtype: DType) -> None:
     expected = trained(CpuDevice(threads=1, poison=False), dtype=half_dtype)
     assert np.isfinite(expected.losses).all()

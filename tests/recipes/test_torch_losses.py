@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.recipes.make_torch_losses import OVERRIDES, STEPS, recorded
+from tests.tiers import tiered
 
 EXPECTED = json.loads(Path(__file__).with_name("torch_losses.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(
-    "recipe", [pytest.param(name, marks=[pytest.mark.full] * (name == "detection")) for name in OVERRIDES]
-)
+@pytest.mark.parametrize("recipe", tiered(OVERRIDES, ("digits", "pix2pix")))
 def test_the_losses_of_a_recipes_first_steps_are_pytorchs(recipe: str, tmp_path: Path) -> None:
     losses = recorded(recipe, tmp_path)
     assert len(losses) == len(EXPECTED[recipe]) == STEPS

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.engine.networks.any_network import train
+from tests.tiers import tiered
 from trainer import engine
 from trainer.engine.program.partition import Policy
 from trainer.engine.targets.cpu import defaults
@@ -21,8 +22,8 @@ POLICIES = (
     Policy(prologues=False),
 )
 
-SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(12, 120))]
-FEWER_SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 48))]
+SEEDS = tiered(range(120), range(12))
+FEWER_SEEDS = tiered(range(48), range(4))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

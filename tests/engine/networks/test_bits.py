@@ -11,6 +11,7 @@ import pytest
 
 from tests.engine.networks.networks import RESNET_50
 from tests.engine.networks.training import Outcome, Pix2Pix, Residual
+from tests.tiers import tiered
 from trainer.engine.program.partition import Policy
 from trainer.engine.targets.cpu.device import CpuDevice
 
@@ -35,12 +36,7 @@ def check(name: str, device: CpuDevice) -> None:
     assert not different
 
 
-BOTH_TIERS = [
-    "residual",
-    "pix2pix",
-    pytest.param("resnet-50", marks=pytest.mark.full),
-    pytest.param("pix2pix-256", marks=pytest.mark.full),
-]
+BOTH_TIERS = tiered(("residual", "pix2pix", "resnet-50", "pix2pix-256"), ("residual", "pix2pix"))
 
 
 @pytest.mark.parametrize("threads", [2, 3])
@@ -49,9 +45,7 @@ def test_number_of_threads(name: str, threads: int) -> None:
     check(name, CpuDevice(threads=threads, poison=False))
 
 
-@pytest.mark.parametrize(
-    "threads", [8, pytest.param(5, marks=pytest.mark.full), pytest.param(16, marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize("threads", tiered((8, 5, 16), (8,)))
 def test_more_threads_than_two_cores_have(threads: int) -> None:
     """For more than eight threads the cost model cuts other tasks."""
     check("residual", CpuDevice(threads=threads, poison=False))

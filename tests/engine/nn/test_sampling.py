@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.engine.derivatives import check_derivatives
+from tests.tiers import tiered
 from trainer import TrainerError, engine
 from trainer.engine.nn import functional as F
 
@@ -164,10 +165,7 @@ def test_roi_align(aligned: bool) -> None:
 
 @pytest.mark.parametrize(
     ("groups", "parts", "has_mask"),
-    [
-        (2, 2, True),
-        *(pytest.param(*case, marks=pytest.mark.full) for case in ((1, 1, False), (2, 1, True), (1, 2, False))),
-    ],
+    tiered(((2, 2, True), (1, 1, False), (2, 1, True), (1, 2, False)), ((2, 2, True),)),
 )
 def test_deformable_convolution_and_all_its_gradients(groups: int, parts: int, has_mask: bool) -> None:
     x, weight, bias = normal(2, 4, 5, 6), normal(6, 4 // groups, 3, 2, seed=1), normal(6, seed=2)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.engine.targets.cuda.nccl import Communicator, Deadlock, Member, Mismatch, NcclError, World
 from tests.engine.targets.cuda.recorder import Disorder, Recorder
+from tests.tiers import tiered
 from trainer import TrainerError, engine
 from trainer.configs import RunConfig
 from trainer.engine import Tensor, nn
@@ -47,7 +48,7 @@ def balanced(values: list[np.ndarray]) -> np.ndarray:
     return values[0]
 
 
-@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.full), pytest.param(8, marks=pytest.mark.full)])
+@pytest.mark.parametrize("size", tiered((2, 4, 8), (2,)))
 def test_sums_over_gpus_are_those_of_a_balanced_tree(size: int) -> None:
     world, generator = World(size), np.random.default_rng(size)
     lengths = (1, 0, 5, SMALL_BYTES // 4 + 7)  # together they are exchanged by halves of unequal length
