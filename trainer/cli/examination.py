@@ -103,10 +103,7 @@ def _gpus(findings: Findings) -> None:
     from trainer.engine.targets.cuda import driver
 
     findings.facts["gpus"] = "; ".join(gpu_names()) or "none found"
-    try:
-        findings.facts["device cuda"] = driver.summary(driver.available())
-    except trainer.TrainerError as error:
-        findings.facts["device cuda"] = f"not usable: {error.message} ({error.found}). {error.hint}"
+    findings.facts["device cuda"] = driver.summary()
 
 
 def _caches(findings: Findings) -> None:

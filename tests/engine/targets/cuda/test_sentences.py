@@ -30,6 +30,21 @@ def test_a_gpu_that_can_not_be_used(settings: dict[str, Any], index: int, messag
     assert message in error.message and found in str(error.found) and error.hint and "cpu" in error.hint
 
 
+def test_the_summary_describes_usable_gpus_next_to_one_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    mixed = Recorder(gpus=2)
+    properties = mixed.runtime.getDeviceProperties
+    old = {"major": 7, "minor": 5, "name": b"Tesla T4"}
+    mixed.runtime.getDeviceProperties = lambda index: properties(index) | (old if index == 0 else {})
+    unusable, usable = driver.summary(mixed).split("; ")
+    assert unusable.startswith("cuda: not usable: Tesla T4 is too old") and unusable.endswith("Set `device: cpu`.")
+    assert usable.startswith("cuda:1: emulated GPU, ")
+    assert "there is no GPU" in driver.summary(Recorder(gpus=0))
+    assert driver.summary(Recorder(driver=11080)).startswith("cuda: not usable: NVIDIA's driver is too old")
+    monkeypatch.delenv(driver.VARIABLE, raising=False)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", None)
+    assert driver.summary().startswith("not usable: ") and "CuPy" in driver.summary()
+
+
 def test_without_cupy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(driver.VARIABLE, raising=False)
     monkeypatch.setitem(sys.modules, "cupy", None)

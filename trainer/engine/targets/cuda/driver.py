@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +66,7 @@ class Gpu:
     @property
     def device(self) -> str:
         """The name of the GPU's device."""
-        return f"cuda:{self.index}" if self.index else "cuda"
+        return device_name(self.index)
 
     @contextmanager
     def used(self, doing: str, held: Callable[[], str] = str) -> Iterator[Any]:
@@ -107,7 +107,7 @@ def open_gpu(index: int = 0, cuda: Any = None) -> Gpu:
     count, version, properties = _found(cuda, index)
     if index >= count:
         raise TrainerError(
-            f"there is no GPU for `device: cuda{f':{index}' if index else ''}`",
+            f"there is no GPU for `device: {device_name(index)}`",
             found=f"{count} NVIDIA GPU{'' if count == 1 else 's'}" if count else "no NVIDIA GPU, or no driver for it",
             expected=f"a GPU number below {count}" if count else "an NVIDIA GPU and its driver",
             hint="Set `device: cpu`; `trainer doctor` lists what can be used.",
@@ -126,11 +126,31 @@ def open_gpu(index: int = 0, cuda: Any = None) -> Gpu:
     return Gpu(cuda, index, name, processor, int(properties["totalGlobalMem"]))
 
 
-def available() -> list[Gpu]:
-    """Returns all GPUs. Raises `TrainerError` if there is none, or if one of them can't be used."""
-    cuda = load()
-    first = open_gpu(0, cuda)
-    return [first, *(open_gpu(index, cuda) for index in range(1, _found(cuda, 0)[0]))]
+def summary(cuda: Any = None) -> str:
+    """Describes all GPUs that `cuda` finds (default: as in `open_gpu`), or says why one, or each, can't be used."""
+    try:
+        cuda = cuda or load()
+        count = _found(cuda, 0)[0]
+    except TrainerError as error:
+        return _not_usable(error)
+    return "; ".join(_described(index, cuda) for index in range(max(1, count)))
+
+
+def _described(index: int, cuda: Any) -> str:
+    try:
+        gpu = open_gpu(index, cuda)
+    except TrainerError as error:
+        return f"{device_name(index)}: {_not_usable(error)}"
+    return f"{gpu.device}: {gpu.name}, {gpu.memory / 2**30:.0f} GiB, {gpu.processor}"
+
+
+def _not_usable(error: TrainerError) -> str:
+    return f"not usable: {error.message} ({error.found}). {error.hint}"
+
+
+def device_name(index: int) -> str:
+    """Returns the name of a GPU's device: `cuda`, `cuda:1`, …"""
+    return f"cuda:{index}" if index else "cuda"
 
 
 def load() -> Any:
@@ -223,8 +243,3 @@ def _dotted(version: int) -> str:
 def in_bytes(count: int) -> str:
     """Formats a number of bytes for messages."""
     return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
-
-
-def summary(gpus: Sequence[Gpu]) -> str:
-    """Describes the GPUs for messages."""
-    return "; ".join(f"{gpu.device}: {gpu.name}, {gpu.memory / 2**30:.0f} GiB, {gpu.processor}" for gpu in gpus)
