@@ -1,4 +1,4 @@
-"""Rules between values that are each valid on their own."""
+"""Rules that relate values, each of them valid on its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 
 def check(config: RunConfig) -> Iterator[Finding]:
-    """All rules that a configuration breaks."""
+    """Yields a finding for every rule that a configuration breaks."""
     for rule in _RULES:
         yield from rule(config)
 
@@ -42,7 +42,7 @@ def sections_of(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, BaseM
 
 
 def _groups(config: RunConfig) -> Iterator[Finding]:
-    """Keys of which exactly one, or at most one, may be set."""
+    """Checks that each group of exclusive keys has exactly one, or at most one, key set."""
     for path, section in sections_of(config):
         required = getattr(section, "exactly_one_of", ())
         for group in (*required, *getattr(section, "at_most_one_of", ())):
@@ -104,7 +104,7 @@ def _it_ends(config: RunConfig) -> Iterator[Finding]:
 
 
 def _sections_agree_with_themselves(config: RunConfig) -> Iterator[Finding]:
-    """Contradictions between the values of one section."""
+    """Checks that the values of each section do not contradict each other."""
     for path, section in sections_of(config):
         for keys, message, about in section.contradictions() if isinstance(section, Section) else ():
             yield (*path, *keys), message, tuple((*path, key) for key in about)
@@ -139,7 +139,7 @@ def _warmup_fits(config: RunConfig) -> Iterator[Finding]:
 
 
 def _others_are_exact(config: RunConfig) -> Iterator[Finding]:
-    """Checks that the reference device runs with exact numerics, and sums bfloat16 by tiles on the cpu device only."""
+    """Checks that the reference device has exact numerics, and that only the cpu device sums bfloat16 by tiles."""
     device = config.device.partition(":")[0]
     instead = (
         "the reference device is always exact" if device == "reference" else "on GPUs numerics.class=fast is faster"

@@ -1,6 +1,6 @@
-"""Sections of which a config selects one by its `name`: a table of names, of which only the selected ones are built.
+"""Sections that a config selects by `name` from a table; only the selected sections are built.
 
-Building all of them as pydantic unions took 60 to 80 ms at every start.
+Building all sections as pydantic unions took 60 to 80 ms at every start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHOICES: dict[type[Section], Choice] = {}
 
 
 def choice_of(base: type) -> Choice | None:
-    """The table of sections that derive from `base`; None where `base` is a single section."""
+    """The choice of sections that derive from `base`; None if `base` is a single section."""
     return _CHOICES.get(base)
 
 
@@ -32,7 +32,7 @@ class Choice:
     base: type[Section]
     """The common base class; the alternatives are modules in its folder."""
     table: Mapping[str, str]
-    """By name, the section as file:Class in the folder; by OWN_TAG, the section of custom classes."""
+    """Maps each name to its section, as file:Class in the folder; OWN_TAG maps to the section of custom classes."""
     _open: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -91,7 +91,7 @@ def own_subclass(name: str, base: type[Base], known_as: str) -> type[Base]:
 
 
 def forget_own_code() -> None:
-    """Makes the next use of a user's file read it again, for a notebook in which the file changes."""
+    """Unloads users' files, so that the next use reads them again: for notebooks, in which files change."""
     own_class.cache_clear()
     for name in [name for name in sys.modules if name.startswith(_PREFIX)]:
         del sys.modules[name]
@@ -99,7 +99,7 @@ def forget_own_code() -> None:
 
 
 def own_mistake(error: BaseException) -> str | None:
-    """The message of an error and the lines of users' files in its traceback, the outermost first.
+    """The message of an error and the lines of users' files in its traceback, outermost first.
 
     None if the traceback contains no user's file: the error is not the user's.
     """

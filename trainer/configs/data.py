@@ -18,7 +18,7 @@ _LengthSteps = Annotated[int, Field(gt=0, le=64)] | Annotated[tuple[_Length, ...
 
 
 class DataConfig(Section):
-    """How data is read, shuffled, transformed and batched."""
+    """Settings for reading, shuffling, transforming and batching data."""
 
     at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("max_tokens", "length_steps"),)
 
@@ -121,7 +121,7 @@ class DataConfig(Section):
         """Number of items in each training batch.
 
         Raises:
-            TrainerError: it is still to be measured.
+            TrainerError: the batch size is `auto` and has not been measured.
         """
         if self.batch_size == "auto":
             raise TrainerError(

@@ -1,4 +1,4 @@
-"""What a task requires and returns, as plain data: `DECLARATION` in its options.py, so that checks run no task code."""
+"""A task's requirements and return values as plain data: `DECLARATION` in its options.py; checks run no task code."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Returns:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a task requires from a configuration and its data, and what its steps return for metrics.
+    """A task's requirements for its configuration and data, and the values that its steps return for metrics.
 
     Args:
         optimizers: names of the task's optimizers; "optimizer" stands for the section `optimizer:`.
@@ -29,9 +29,9 @@ class Declaration:
         splits: splits that the data must have.
         reads: whether the task reads `data.reader`; False: the task creates its data, and a reader is an error.
         own_data: files in data.root that mark data in the task's own format; it is then read without `data.reader`.
-        train, valid: what `train_step` and `valid_step` return.
-        normalization: from the task's options, the normalization of the network's images if neither the config nor the
-            weights have one; None: the task doesn't use `model.normalization`.
+        train, valid: the names that `train_step` and `valid_step` return.
+        normalization: function from the task's options to the normalization of the network's images, used if neither
+            the config nor the weights have one; None: the task doesn't use `model.normalization`.
     """
 
     optimizers: tuple[str, ...] = ("optimizer",)

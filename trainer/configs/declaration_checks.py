@@ -23,7 +23,7 @@ MOST_SUGGESTED = 12
 
 
 def refuse_undeclared(loaded: Loaded) -> Iterator[Problem]:
-    """Every contradiction between a configuration and its task's declaration; none if the task declares nothing."""
+    """Yields every contradiction between a configuration and its task's declaration; none without a declaration."""
     if loaded.declaration is None:
         return
     yield from _optimizers(loaded, loaded.declaration)
@@ -138,7 +138,7 @@ def _awaited(loaded: Loaded, declaration: Declaration) -> Iterator[Problem]:
 
 
 def _measured(config: RunConfig, declaration: Declaration, split: str) -> list[str]:
-    """The names of the metrics of a split; of a metric with several values, the first part."""
+    """The names of a split's metrics; a metric with several values has only the first part of its name."""
     if split not in SPLITS:
         return []
     returned: Returns = getattr(declaration, split)
@@ -158,7 +158,7 @@ def _fits(needs: Sequence[str] | None, of: str | None, predictions: Mapping[str,
 
 def _roles_of(name: str) -> Sequence[str] | None:
     section = metric_config(name)
-    return section.needs if "roles" not in vars(section) else None  # the roles of others depend on settings
+    return section.needs if "roles" not in vars(section) else None  # an overridden `roles` depends on settings
 
 
 def _name(loaded: Loaded) -> str:

@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tensorboard": ("trainer watch {rest}", "RUN"),
     "benchmark": ("trainer profile {rest}", "CONFIG_OR_RECIPE"),
 }
-"""By another tool's command: the command here, and a placeholder for missing arguments."""
+"""Maps another tool's command to the command here and a placeholder for missing arguments."""
 
 _PRECISION = "train.precision: float32, bfloat16 or float16"
 _SIZE = "`size` of a resize or crop in data.transforms"
@@ -92,7 +92,7 @@ KEYS: dict[str, str] = {
     "weights": "model.weights",
     "workers": "data.workers",
 }
-"""By a key of other tools: the equivalent key here."""
+"""Maps a key of other tools to the equivalent key here."""
 
 SECTIONS: dict[str, str] = {
     "data": "data.root",
@@ -100,14 +100,14 @@ SECTIONS: dict[str, str] = {
     "optimizer": "optimizer.name",
     "schedule": "schedule.name",
 }
-"""By a section for which other tools take one word: the key that takes this word here."""
+"""Maps a section for which other tools accept a single word to the key that accepts this word here."""
 
 VALUES = {"gpu": "cuda", "nvidia": "cuda"}
-"""By another tool's word for a value: the word here."""
+"""Maps another tool's word for a value to the word here."""
 
 
 def command_for(word: str, rest: str) -> str | None:
-    """The command here for another tool's, with the arguments that followed; None for an unknown word."""
+    """The command here that replaces another tool's `word`, with the arguments `rest`; None for an unknown word."""
     if word not in COMMANDS:
         return None
     text, default = COMMANDS[word]

@@ -25,10 +25,10 @@ def lay_over(base: Document, upper: Document, model: type[BaseModel]) -> Documen
 
 
 def assign(document: Document, path: KeyPath, source: Document) -> None:
-    """Sets `path` to the value of `source`, creating mappings on the way, and takes over its positions.
+    """Sets `path` to the value of `source`, creating mappings on the way, and copies its positions.
 
-    `path` is not empty, and the items of lists that it names must exist: otherwise KeyError or IndexError, and nothing
-    is changed.
+    `path` is not empty. List items in it must exist: otherwise the function raises KeyError or IndexError and changes
+    nothing.
     """
     _check_items_exist(document.value, path)
     place = source.values[()]
@@ -110,7 +110,7 @@ def _drop(document: Document, path: KeyPath, value: Any) -> None:
 
 
 def _paths(value: Any, path: KeyPath) -> Iterator[KeyPath]:
-    """The paths of a tree whose root is at `path`. Walking over one value costs less than over all positions."""
+    """The paths of a tree whose root is at `path`. Walking one value costs less than scanning all positions."""
     yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:

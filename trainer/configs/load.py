@@ -1,4 +1,4 @@
-"""Turns a name or a file and overrides into a validated configuration, or into all its problems at once."""
+"""Loads a configuration by name or file, applies overrides and validates it; reports all problems at once."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Loaded:
     """The task's options, an instance of its `Options`; None if the task has no options."""
     task: TaskReference
     declaration: Declaration | None
-    """What the task declares that it requires and returns; None if it declares nothing."""
+    """The task's declared requirements and return values; None if it declares nothing."""
     document: Document = dataclasses.field(repr=False)
     """The values as written, each with its position."""
     recorded: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """The origin of values that were found out after reading, by dotted path."""
+    """The origin of values that were determined after reading, by dotted path."""
 
     @cached_property
     def provenance(self) -> Mapping[str, str]:
@@ -55,7 +55,7 @@ class Loaded:
         return {**_provenance(self.config, self.document), **self.recorded}
 
     def with_section(self, name: str, section: Section, origin: str) -> Loaded:
-        """The configuration with another section of this name, whose changed values come from `origin`."""
+        """The configuration with the section `name` replaced; `origin` is recorded for its changed values."""
         config = self.config.model_copy(update={name: section})
         before, after = (_leaf_values(each.model_dump(mode="json")) for each in (getattr(self.config, name), section))
         changed = {dotted((name, *path)): origin for path, value in after.items() if before.get(path) != value}
@@ -63,7 +63,7 @@ class Loaded:
 
     @property
     def not_loaded(self) -> Sequence[str]:
-        """What was not checked, as text."""
+        """The parts that were not checked, as text."""
         return _not_loaded(self)
 
     def problem(
@@ -106,7 +106,7 @@ def load_resolved(path: str | os.PathLike[str], *, recipes: RecipeIndex | None =
 
 
 def config_from(data: Mapping[str, Any]) -> RunConfig:
-    """Validates plain data as YAML is validated, for a `Learner` that receives its task's class.
+    """Validates plain data like YAML, for a `Learner` that receives its task's class.
 
     `task` may be missing; neither it nor `options` are checked. Paths are relative to the working directory.
 
@@ -127,7 +127,7 @@ def config_from(data: Mapping[str, Any]) -> RunConfig:
 def _validated(document: Document, recipes: RecipeIndex, rules: Sequence[Rule]) -> Loaded:
     problems = list(document.problems)
     broken = [problem.path for problem in problems if problem.path]
-    unread = set(broken)  # their missing values are not a further problem
+    unread = set(broken)  # their missing values are not reported again
     raw = {key: value for key, value in document.value.items() if key != "options"}
     config, found = _salvaged(RunConfig, raw, document, broken, needed={"task": "-"})
     problems += [problem for problem in found if problem.path not in unread]
@@ -163,7 +163,7 @@ def _validated(document: Document, recipes: RecipeIndex, rules: Sequence[Rule]) 
 
 
 def _contradictions(config: RunConfig | None, document: Document, broken: Sequence[KeyPath]) -> list[Problem]:
-    """The rules between values that are broken, except those that depend on values that are invalid themselves."""
+    """The broken rules between values, except rules that depend on values that are invalid themselves."""
     return [
         _blamed(document, path, message, about)
         for path, message, about in (check(config) if config is not None else ())
@@ -217,7 +217,7 @@ def _salvaged(
 
 
 def _intended(problem: Problem) -> list[KeyPath]:
-    """The key that a misspelled key probably stands for: its absence is not reported as well."""
+    """The key that a misspelled key probably stands for; it is not also reported as missing."""
     _, found, rest = problem.message.partition("did you mean '")
     return [(*problem.path[:-1], rest.partition("'")[0])] if found else []
 
@@ -306,7 +306,7 @@ def _is_path(value: Any, path: KeyPath) -> bool:
 
 
 def _without(value: Any, paths: Iterable[KeyPath]) -> Any:
-    """The tree without `paths`. An item of a list removes the whole list, because its length may matter."""
+    """The tree without `paths`. A path into a list removes the whole list, because its length may matter."""
     below: dict[Any, list[KeyPath]] = {}
     for path in paths:
         if not path:

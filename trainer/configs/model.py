@@ -9,14 +9,14 @@ from pydantic import Field, field_validator
 from trainer.configs.section import Section
 
 REMOTE = r"^(https://[^/\s]+/[^\s?]+\.safetensors(\?\S*)?|hf:[\w.-]+/[\w.-]+@[^/\s@]+/\S+\.safetensors)$"
-"""The weights that are downloaded: an address, or a file of a model on the Hugging Face Hub."""
+"""Pattern of weights to download: an address, or a file of a model on the Hugging Face Hub."""
 
 Remote = Annotated[str, Field(pattern=REMOTE)]
 Positive = Annotated[float, Field(gt=0)]
 
 
 class NormalizationConfig(Section):
-    """Normalization of a network's images: (image - mean) / std, of channel values from 0 to 1."""
+    """Normalization of a network's images: (image - mean) / std, for channel values from 0 to 1."""
 
     mean: tuple[float, ...] = Field(
         min_length=1,
@@ -84,7 +84,7 @@ class WeightsConfig(Section):
         return weights
 
     def recorded(self, earlier: "WeightsConfig") -> Self:
-        """The section with the facts that `earlier` has about the same weights, where this one has null."""
+        """The section with null `sha256` and `license` filled in from `earlier`, if both have the same weights."""
         if earlier.weights != self.weights:
             return self
         facts = {name: getattr(self, name) or getattr(earlier, name) for name in ("sha256", "license")}
@@ -119,7 +119,7 @@ class ModelConfig(WeightsConfig):
     )
 
     def with_records_of(self, earlier: Self) -> Self:
-        """The section with what the resolved config of an earlier attempt recorded, where this one has null."""
+        """The section with null hashes, licenses and normalization filled in from an earlier resolved config."""
         parts = {
             part: section.recorded(earlier.parts[part]) if part in earlier.parts else section
             for part, section in self.parts.items()

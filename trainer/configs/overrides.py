@@ -22,9 +22,9 @@ Overrides = Sequence[str] | Mapping[str, Any]
 
 
 def override(document: Document, overrides: Overrides, folder: str) -> Document:
-    """The document with `overrides` applied; of two for the same key, the later one wins.
+    """The document with `overrides` applied; the later of two overrides for the same key wins.
 
-    Relative paths in values start from `folder`. Problems are added to those of the result.
+    Relative paths in values start from `folder`. Problems are added to the problems of the result.
     """
     place = Place(KEYWORDS if isinstance(overrides, Mapping) else COMMAND_LINE, folder=folder)
     layer = Document({})

@@ -10,7 +10,7 @@ from trainer.configs.reader import Document
 _ROOT, _READER = ("data", "root"), ("data", "reader")
 _AUTO = "auto"
 _WHAT_IS_READ = ("masks", "keypoints", "channels")
-"""Keys that state what a task needs of each item, not where the files are. They apply to other data too."""
+"""Keys that state what a task needs from each item, not where the files are. They apply to other data too."""
 
 
 def without_inherited_reader(document: Document) -> Document:
@@ -50,7 +50,7 @@ def without_inherited_reader(document: Document) -> Document:
 
 
 def _without_inherited(document: Document, key: str, value: Any) -> Any:
-    """A value of the reader without what the recipe sets inside of it: `fractions` of which the user sets one."""
+    """A value of the reader, such as `fractions`, without the inner keys that the recipe sets."""
     if not isinstance(value, dict):
         return value
     return {inner: each for inner, each in value.items() if not document.values[*_READER, key, inner].recipe}

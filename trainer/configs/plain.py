@@ -16,8 +16,8 @@ from trainer.configs.reader import MOST_DIGITS, NOT_UTF_8, Document, is_unicode,
 def plain_document(data: Any, place: Place) -> Document:
     """The document of a tree of mappings, sequences, texts, numbers, booleans and None, all with the position `place`.
 
-    Paths become texts, sections become mappings, NumPy scalars become numbers. Anything else is a problem of the
-    result.
+    Paths become texts, sections become mappings, NumPy scalars become numbers. Anything else adds a problem to
+    the result.
     """
     document = Document()
     document.value = _plain(data, (), place, document)

@@ -43,7 +43,7 @@ class Place:
 class Problem:
     """One problem: `config.yaml:12:5 optimizer.beta: unknown key, did you mean 'betas'?`.
 
-    What was found, what was expected and what to do follow on separate lines, unless the message contains them.
+    `found`, `expected` and `hint` follow on separate lines, unless the message contains them.
     """
 
     place: Place

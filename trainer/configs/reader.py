@@ -17,7 +17,7 @@ import yaml
 from trainer.configs.problems import KeyPath, Place, Problem
 
 MOST_VALUES = 20_000
-"""Maximum number of values. Aliases can make a short text mean exponentially many."""
+"""Maximum number of values. Aliases can expand a short text to exponentially many values."""
 DEEPEST = 60
 """Maximum nesting depth. Deeper nesting is an error or an attack, and would overflow the interpreter's stack."""
 MOST_DIGITS = 308
@@ -121,7 +121,7 @@ def _is_too_deep(text: str) -> bool:
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            if depth > 2 * DEEPEST:  # slightly above the limit: the walk reports it with its position
+            if depth > 2 * DEEPEST:  # the walk reports nesting slightly above the limit, with its position
                 return True
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
@@ -198,7 +198,7 @@ class _Reading:
                 continue
             first[key] = self.document.keys[here] = self.place(key_node)
             written[key] = self.value(value_node, here)
-        for source in merged:  # earlier ones win, and the mapping's own keys win over all of them
+        for source in merged:  # earlier sources win, and the mapping's own keys win over all sources
             written = self.merge(source, written, path)
         return written
 

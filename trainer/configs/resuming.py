@@ -1,4 +1,4 @@
-"""How changed values affect a resumed run: not at all, or because the saved state was made with other values."""
+"""Effects of changed values on a resumed run (some have none): its saved state was made with the previous values."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ EFFECTS: dict[str, str | None] = {
     "sinks": None,
     "hooks": "the code that runs during training changes",
 }
-"""By key, including all keys below it without their own row: the effect of a change. None: no effect on the saved
+"""The effect of a change by key; a row covers all keys below it without their own row. None: no effect on the saved
 state, so the value may be changed freely.
 """
 

@@ -10,7 +10,7 @@ _Weight = Annotated[float, Field(ge=0)]
 
 
 class ClassBalancedSampler(Section):
-    """Draws every class equally often; the items of a class take turns."""
+    """Draws every class equally often; no item repeats before all others of its class were drawn."""
 
     name: Literal["class_balanced"]
     samples: int | None = Field(

@@ -25,10 +25,10 @@ class Section(BaseModel):
     )
 
     exactly_one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Groups of keys of which exactly one must be set."""
+    """Groups of keys; exactly one key of each group must be set."""
     at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Groups of keys of which at most one may be set."""
+    """Groups of keys; at most one key of each group may be set."""
 
     def contradictions(self) -> Iterable[Contradiction]:
-        """Contradictions between its values, each of which is valid on its own."""
+        """Contradictions between values of the section that are each valid on their own."""
         return ()

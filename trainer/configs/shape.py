@@ -84,7 +84,7 @@ def _fits(section: type[BaseModel], value: dict[str, Any]) -> bool:
 
 
 def _literals(section: type[BaseModel]) -> dict[str, tuple[Any, ...]]:
-    """The keys that can only be one fixed word: these select alternatives."""
+    """The keys with a single allowed word, and the word: they select alternatives."""
     return {
         field.alias or name: get_args(field.annotation)
         for name, field in section.model_fields.items()
@@ -95,7 +95,7 @@ def _literals(section: type[BaseModel]) -> dict[str, tuple[Any, ...]]:
 def _child(annotation: Any, part: Any) -> Any:
     if _is_section(annotation):
         found = _annotation_of(annotation, part)
-        if isinstance(found, ForwardRef):  # a section may contain sections of its own kind
+        if isinstance(found, ForwardRef):  # a section may contain sections of its own type
             annotation.model_rebuild()
             found = _annotation_of(annotation, part)
         return found

@@ -1,4 +1,4 @@
-"""`sweep:` which values `trainer sweep` tries, and by what it compares them."""
+"""`sweep:` the values that `trainer sweep` tries, and the metric that compares them."""
 
 from collections.abc import Iterable, Iterator
 from itertools import product
@@ -50,7 +50,7 @@ class ParameterConfig(Section):
         return all(isinstance(one, int) for one in (self.low, self.high)) and isinstance(self.step, int | None)
 
     def points(self) -> list[Any] | None:
-        """All values in their order; None for a range of any numbers."""
+        """All values in their order; None for a continuous range."""
         if self.values is not None:
             return list(self.values)
         if self.low is None or self.high is None or (self.step is None and not self.is_integer):
@@ -61,7 +61,7 @@ class ParameterConfig(Section):
 
 
 class SweepConfig(Section):
-    """A search for good values: many runs of this config, each with other values of some keys."""
+    """A search for good values: many runs of this config, each with different values of some keys."""
 
     parameters: dict[str, ParameterConfig] = Field(
         min_length=1,
@@ -110,7 +110,7 @@ class SweepConfig(Section):
                     yield keys, "a grid needs 'values' or a 'step' of the range", ("method", "parameters")
 
     def grid(self) -> Iterator[dict[str, Any]]:
-        """Every combination of the parameters' values, the last parameter fastest."""
+        """Every combination of the parameters' values; the last parameter varies fastest."""
         points = [parameter.points() or [] for parameter in self.parameters.values()]
         for combination in product(*points):
             yield dict(zip(self.parameters, combination, strict=True))

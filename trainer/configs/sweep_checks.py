@@ -17,7 +17,7 @@ NEVER_SWEPT = ("extends", "name", "sweep", "task", "validate")
 
 
 def refuse_unsweepable(loaded: Loaded) -> Iterator[Problem]:
-    """Every parameter that is no config key or has an invalid value; and a sweep without a metric."""
+    """Yields a problem for a parameter that is not a config key or has an invalid value, and for a missing metric."""
     sweep = loaded.config.sweep
     if sweep is None:
         return
@@ -47,7 +47,7 @@ def _extremes(parameter: ParameterConfig) -> list[Any]:
 
 
 def _error_of(plain: dict[str, Any], name: str, value: Any) -> str | None:
-    """The first problem of the config with this value; None without one."""
+    """The first problem of the config with this value; None if it is valid."""
     from trainer.configs.load import load
 
     try:

@@ -32,7 +32,7 @@ class TaskReference:
     package: str
     """The name under which the folder's files are imported."""
     spec: str
-    """The task as a configuration in any folder can name it."""
+    """The value of `task:` that names this task in a configuration in any folder."""
 
     @property
     def file(self) -> Path:

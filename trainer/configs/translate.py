@@ -46,7 +46,7 @@ _BOUNDS = frozenset({
     "greater_than", "greater_than_equal", "less_than", "less_than_equal", "multiple_of", "too_short", "too_long",
     "string_too_short", "string_too_long",
 })  # fmt: skip
-"""Errors of a value that has the right type: of the alternatives of a union, it is the one that was meant."""
+"""Errors of a value with the right type: in a union, the alternative with this error is the intended one."""
 _NUMBERS = ("int_type", "int_from_float", "float_type")
 
 
@@ -88,7 +88,7 @@ def problems_of(
                 bounds[at] = expectation
             found[at] = _found(item["input"], kind, context)
             known = hints.setdefault(at, set())
-            if kind != "literal_error":  # a fixed word next to another form leaves the hint of that form certain
+            if kind != "literal_error":  # a fixed word as an alternative leaves the other form's hint certain
                 known.add(_hint(item["input"], kind, section_at(model, root, path)))
         else:
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
@@ -104,11 +104,11 @@ def problems_of(
 
 
 def _unknown_key_hint(path: KeyPath, known: list[str]) -> str:
-    """What an unknown key may stand for: the equivalent of another tool's key, or the correct spelling."""
+    """A hint for an unknown key: the equivalent of another tool's key, or the correct spelling."""
     ours = KEYS.get(str(path[-1]), "") if path[0] != "options" else ""
     last = ours.partition(",")[0].rpartition(".")[2]
     if last in known:
-        ours = dotted((*path[:-1], last))  # of this section
+        ours = dotted((*path[:-1], last))  # a key of this section
     if ours and not ours.startswith(dotted(path)):
         return f", the equivalent is {ours}"
     return did_you_mean(str(path[-1]), known)
@@ -156,7 +156,7 @@ def _expectation(kind: str, context: Mapping[str, Any], section: type[BaseModel]
 
 
 def _hint(value: Any, kind: str, section: type[BaseModel] | None) -> str | None:
-    """What to write instead of a text, if that is certain."""
+    """A hint on what to write instead of a value; None if that is uncertain."""
     if kind in ("model_type", "model_attributes_type"):
         keys = known_keys(section) if section is not None else []
         return _spaced(value) or (f"Expected a mapping with the keys: {', '.join(keys)}." if keys else None)

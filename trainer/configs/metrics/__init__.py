@@ -1,4 +1,4 @@
-"""`metrics:` what is measured on each split, by name with options. Each metric has a section, listed in table.py."""
+"""`metrics:` the metrics of each split, by name with options. Each metric has a section, listed in table.py."""
 
 from trainer.configs.metrics.metric import MetricConfig, OwnMetric
 from trainer.configs.metrics.section import MetricsConfig

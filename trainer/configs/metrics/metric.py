@@ -53,7 +53,7 @@ class MetricConfig(Section):
         return self.as_ or self.name
 
     def roles(self) -> tuple[str, ...] | None:
-        """The roles needed with these settings; None if only the metric's code knows."""
+        """The roles needed with these settings; None if they depend on the metric's code."""
         return type(self).needs
 
     def where(self) -> str:

@@ -59,7 +59,7 @@ METRICS: Mapping[str, str] = {
     "top_k": "classification:TopKConfig",
     "wer": "texts:WerConfig",
 }
-"""By name, the section: file:Class in this folder."""
+"""Maps each metric's name to its section, as file:Class in this folder."""
 
 
 def metric_config(name: str) -> type[MetricConfig]:
@@ -104,7 +104,7 @@ class _MetricChoice(Choice):
             known = did_you_mean(str(name), METRICS)
             message = f"no metric {name!r}{known} (a custom metric is ./file.py:Class)"
             raise PydanticCustomError("metric", "{message}", {"message": message})
-        return section.model_validate_json(json.dumps(value))  # from Python too, plain values are as in YAML
+        return section.model_validate_json(json.dumps(value))  # plain values from Python are validated like YAML
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         sections = [_in_one_piece(self.section(name).model_json_schema(by_alias=True)) for name in self.table]

@@ -20,7 +20,7 @@ OPTIMIZERS: Mapping[str, str] = {
     "muon": "momentum:MuonConfig",
     OWN_TAG: "optimizing:OwnOptimizer",
 }
-"""By name, the section: file:Class in this folder."""
+"""Maps each optimizer's name to its section, as file:Class in this folder."""
 
 if TYPE_CHECKING:
     OptimizerConfig = Optimizing

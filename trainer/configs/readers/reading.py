@@ -17,13 +17,13 @@ class Reading(Section):
     """The reader: file:name in datasets/readers."""
     is_own: ClassVar[bool] = False
     gives: ClassVar[tuple[str, ...]] = ()
-    """Fields of its items."""
+    """Fields of the reader's items."""
     paths: ClassVar[tuple[str, ...]] = ()
     """Keys whose text is the path of a file or folder, relative to data.root."""
 
     @property
     def divides(self) -> bool:
-        """Whether its data set takes the splits of `fractions` from train itself."""
+        """Whether the data set itself takes the splits of `fractions` from train."""
         return False
 
     name: str
@@ -49,7 +49,7 @@ class Reading(Section):
         return None
 
     def fields(self) -> tuple[str, ...] | None:
-        """Fields of its items with these settings; None if they are known only after reading the data."""
+        """Fields of the reader's items with these settings; None if they are known only after reading the data."""
         return type(self).gives
 
     def settings(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which splits a reader has, from the names found in its paths."""
+"""Finds the splits of a reader from the names in its paths."""
 
 from __future__ import annotations
 

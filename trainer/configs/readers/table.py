@@ -25,7 +25,7 @@ READERS: Mapping[str, str] = {
     "text_classes": "formats:TextClassesReader",
     OWN_TAG: "reading:OwnReader",
 }
-"""By name, the section: file:Class in this folder."""
+"""Maps each format's name to its section, as file:Class in this folder."""
 
 if TYPE_CHECKING:
     ReaderConfig = Reading

@@ -1,4 +1,4 @@
-"""Schedules that only decrease: in steps, exponentially, linearly or polynomially."""
+"""Constant schedules, and schedules that change in steps, exponentially, linearly or polynomially."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -13,7 +13,7 @@ Time = Annotated[int, Field(gt=0)]
 
 
 def not_increasing(milestones: Sequence[int]) -> Iterator[Contradiction]:
-    """Every milestone that is not larger than the one before it."""
+    """Yields a contradiction for every milestone that is not larger than the previous one."""
     for index, (before, after) in enumerate(pairwise(milestones), 1):
         if after <= before:
             yield ("milestones", index), f"milestones must increase, but {after} follows {before}", ("milestones",)

@@ -12,12 +12,12 @@ from trainer.configs.schedules.schedule import Schedule, Stretch
 class PlateauSchedule(Schedule):
     """Multiplies the learning rate by `gamma` when a metric has not improved for more than `patience` validations.
 
-    Equivalent to PyTorch's ReduceLROnPlateau. Its state is saved with the run: [factor, best so far, validations
+    Equivalent to PyTorch's ReduceLROnPlateau. The state is saved with the run: [factor, best so far, validations
     without improvement, validations left of the cooldown].
     """
 
     memory: ClassVar[int] = 4
-    """Length of its state vector."""
+    """Length of the state vector."""
 
     name: Literal["plateau"] = "plateau"
     metric: str = Field("valid/loss", min_length=1, description="Monitored metric, as split/name, such as valid/loss.")
@@ -47,11 +47,11 @@ class PlateauSchedule(Schedule):
         return time * 0 + stretch.span.held[self][0]
 
     def at_first(self) -> list[float]:
-        """Its state before any validation."""
+        """The state before the first validation."""
         return [1.0, math.inf if self.mode == "min" else -math.inf, 0.0, 0.0]
 
     def after(self, remembered: Sequence[float], value: float) -> list[float]:
-        """Its state after a validation; a value of NaN is no improvement."""
+        """The state after a validation; a value of NaN is not an improvement."""
         factor, best, waited, pause = (float(number) for number in remembered)
         if self._is_better(value, best):
             best, waited = value, 0.0

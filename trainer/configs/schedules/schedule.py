@@ -34,17 +34,17 @@ class Stretch:
     start: int
     end: int
     unit: int
-    """Steps of one unit of time."""
+    """Number of optimizer steps in one unit of time."""
     span: Span
 
     def progress(self, time: Any, xp: Any, duration: int | None = None) -> Any:
-        """The elapsed fraction, 0 to 1, of the range, or of `duration` from its start, at `time`."""
+        """The fraction of the range, or of `duration` from its start, that has elapsed at `time`: 0 to 1."""
         length = max(1, self.end - self.start) if duration is None else duration
         return xp.clip((time - self.start) / length, 0.0, 1.0)
 
 
 class Schedule(Section):
-    """The factor on the optimizer's learning rate over the run, with a linear warm-up in front.
+    """The factor on the optimizer's learning rate over the run, with a linear warm-up at the start.
 
     A custom schedule derives from this class in a separate file, with fields for its settings and a `shape`:
 
@@ -91,7 +91,7 @@ class Schedule(Section):
         """The factor on the learning rate at `step`, a float64 scalar that holds an integer from 0.
 
         Args:
-            span: the run.
+            span: lengths of the run and of an epoch.
             xp: NumPy, or the engine for tensors.
         """
         unit, warmup = self.unit(span), self.warmup(span)
@@ -101,12 +101,12 @@ class Schedule(Section):
 
     @property
     def ends_with_the_run(self) -> bool:
-        """Whether the formula depends on the length of the run: it has a fraction, or no duration is set."""
+        """Whether the schedule depends on the run's length: it has a warm-up fraction, or lasts until the end."""
         has_own = getattr(self, "duration", None) is not None or getattr(self, "period", None) is not None
         return bool(self.warmup_fraction) or (self.needs_the_end and not has_own)
 
     def unit(self, span: Span) -> int:
-        """Steps of one unit of time."""
+        """Number of optimizer steps in one unit of time."""
         return max(1, span.steps_per_epoch) if self.by == "epoch" else 1
 
     def warmup(self, span: Span) -> int:

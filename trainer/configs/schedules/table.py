@@ -23,7 +23,7 @@ SCHEDULES: Mapping[str, str] = {
     "product": "composite:ProductSchedule",
     OWN_TAG: "custom:OwnSchedule",
 }
-"""By name, the section: file:Class in this folder."""
+"""Maps each schedule's name to its section, as file:Class in this folder."""
 
 if TYPE_CHECKING:
     ScheduleConfig = Schedule

@@ -50,7 +50,7 @@ class CosineSchedule(Schedule):
         begins, length, height = passed * 0, passed * 0 + self.period, passed * 0 + 1
         start, period, count = 0, self.period, 0
         end = stretch.end - stretch.start if stretch.end else UNKNOWN_END
-        while start + period < end:  # few: they grow geometrically
+        while start + period < end:  # few iterations: periods grow geometrically
             start, period, count = start + period, period * self.period_factor, count + 1
             is_later = passed >= start
             begins, length = (

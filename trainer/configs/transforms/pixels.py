@@ -139,8 +139,8 @@ class CopyPasteConfig(Dropping):
 
 
 class NormalizeConfig(Transforming):
-    """Converts the image to float32 from 0 to 1, then subtracts the mean and divides by the standard deviation. Cheaper
-    in the task, on the device.
+    """Converts the image to float32 from 0 to 1, then subtracts the mean and divides by the standard deviation. Costs
+    less in the task, on the device.
     """
 
     code: ClassVar[str] = "numbers:Normalize"

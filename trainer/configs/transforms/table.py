@@ -38,7 +38,7 @@ TRANSFORMS: Mapping[str, str] = {
     "one_hot": "pixels:OneHotConfig",
     OWN_TAG: "transforming:OwnTransform",
 }
-"""By name, the section: file:Class in this folder."""
+"""Maps each transform's name to its section, as file:Class in this folder."""
 
 if TYPE_CHECKING:
     TransformConfig = Transforming
