@@ -126,6 +126,13 @@ def open_gpu(index: int = 0, cuda: Any = None) -> Gpu:
     return Gpu(cuda, index, name, processor, int(properties["totalGlobalMem"]))
 
 
+def available() -> list[Gpu]:
+    """Returns all GPUs. Raises `TrainerError` if there is none, or if one of them can't be used."""
+    cuda = load()
+    first = open_gpu(0, cuda)
+    return [first, *(open_gpu(index, cuda) for index in range(1, _found(cuda, 0)[0]))]
+
+
 def summary(cuda: Any = None) -> str:
     """Describes all GPUs that `cuda` finds (default: as in `open_gpu`), or says why one, or each, can't be used."""
     try:
