@@ -134,7 +134,7 @@ def available() -> list[Gpu]:
 
 
 def summary(cuda: Any = None) -> str:
-    """Describes all GPUs that `cuda` finds (default: as in `open_gpu`), or says why one, or each, can't be used."""
+    """Describes every GPU that `cuda` finds (default: as in `open_gpu`); the reason for one that can't be used."""
     try:
         cuda = cuda or load()
         count = _found(cuda, 0)[0]
