@@ -169,10 +169,14 @@ def _model() -> str:
 
 
 def revision() -> str:
-    """Returns the commit of the checkout, followed by + if files were changed or added since."""
+    """Returns the newest commit that changed the package or the benchmarks, followed by + if a file was changed or
+    added since. Commits that only add results don't count: a rebase of them may lose the names that they recorded.
+    """
+    code = ("--", "trainer", "benchmarks/*.py")
     git = ("git", "-C", str(ROOT))
-    commit = subprocess.run((*git, "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=True).stdout
-    changes = (*git, "status", "--porcelain", "--untracked-files=all", "--", "trainer", "benchmarks/*.py")
+    newest = (*git, "log", "-1", "--format=%h", *code)
+    commit = subprocess.run(newest, capture_output=True, text=True, check=True).stdout
+    changes = (*git, "status", "--porcelain", "--untracked-files=all", *code)
     is_changed = subprocess.run(changes, capture_output=True, text=True, check=True).stdout
     return commit.strip() + ("+" if is_changed else "")
 

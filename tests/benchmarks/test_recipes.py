@@ -280,7 +280,9 @@ def test_a_recipe_depends_on_the_parts_that_it_imports_and_on_theirs() -> None:
     assert {"features.py", "resnet.py"} <= names("lsgan") and "cutmix.py" not in names("lsgan")
 
 
-def test_a_file_that_git_does_not_know_changes_the_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_revision_is_that_of_the_code_and_a_file_that_git_does_not_know_changes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def git(*words: str) -> None:
         provenance.subprocess.run(
             ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path), *words],
@@ -293,7 +295,11 @@ def test_a_file_that_git_does_not_know_changes_the_revision(tmp_path: Path, monk
     git("add", ".")
     git("commit", "-m", "one")
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
-    assert not provenance.revision().endswith("+")
+    assert not (revision := provenance.revision()).endswith("+")
+    (tmp_path / "results.jsonl").write_text("{}")
+    git("add", ".")
+    git("commit", "-m", "results")
+    assert provenance.revision() == revision
     (tmp_path / "trainer" / "b.py").write_text("")
     assert provenance.revision().endswith("+")
 
