@@ -20,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding
 from harness import ROOT, as_json, checkout_environment
 
 from trainer.configs import Span, load
@@ -41,6 +42,8 @@ FINGERPRINT = Path(__file__).parent / "workloads" / "fingerprint.py"
 LOWERED = Path(__file__).parent / "lowered.py"
 LOWERINGS = {"0dde062f922c": {**asdict(AVX512), "level1_ways": 8, "bfloat16": True, "int8": True}}
 """Machine that programs were lowered for (Zen 4), by digest of the processor's features, for older lines without it."""
+CORES = {"0dde062f922c": "znver4"}
+"""LLVM's name of the processor's cores, by digest of the processor's features, for older lines without it."""
 
 
 def digests(recipe: str) -> dict[str, str]:
@@ -148,10 +151,13 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Properties that determine speed: the processor's model, the number of available threads, the memory in GB."""
+    """Properties that determine speed: the processor's model and LLVM's name of its cores, the number of available
+    threads, the memory in GB.
+    """
     pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processor": _model(),
+        "core": llvmlite.binding.get_host_cpu_name(),
         "features": hashlib.sha256(repr(sorted(native.host_features().items())).encode()).hexdigest()[:12],
         "lowering": asdict(host_machine()),
         "threads": available_threads(),

@@ -27,7 +27,7 @@ from typing import Any
 
 import recipes
 from harness import ROOT
-from provenance import lowering_of
+from provenance import CORES, lowering_of
 from recording import newest, newest_of_machines
 
 from trainer.engine.targets.cpu.machine import AVX512
@@ -229,9 +229,11 @@ def _by_origin(lines: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str],
 
 
 def _processor(line: Mapping[str, Any]) -> str:
-    """The processor's model, whose name may be unspecific, and its vector extension."""
-    vectors = json.loads(lowering_of(line)).get("vectors", 0)
-    return f"{line['machine']['processor']} ({'AVX-512' if vectors >= AVX512.vectors else 'AVX2'})"
+    """The processor's model, whose name may be unspecific, LLVM's name of its cores, and its vector extension."""
+    vectors, machine = json.loads(lowering_of(line)).get("vectors", 0), line["machine"]
+    core = machine.get("core") or CORES.get(machine.get("features"))
+    described = ", ".join([*([core] if core else []), "AVX-512" if vectors >= AVX512.vectors else "AVX2"])
+    return f"{machine['processor']} ({described})"
 
 
 def _table(lines: Sequence[Mapping[str, Any]]) -> str:
