@@ -40,12 +40,12 @@ VERDICTS = {True: "reached", False: "**missed**", None: "can't tell"}
 INTRODUCTION = """\
 # Results
 
-Every figure here was measured by the command above its table. `benchmarks/results/` keeps it with its commit, machine
-and versions; `python benchmarks/published.py` makes this page of the newest line of each figure and processor.
+The command above each table measures its figures. `benchmarks/results/` has every measurement with its commit, machine
+and versions. `python benchmarks/published.py` generates this page from the newest one of each figure and processor.
 
-A ratio above 1 is better than the peer, or than the bound where there is no peer. The range behind it holds the middle
-half of the rounds, or all figures of a family. A figure can't be told where its rounds lie on both sides of the bar, or
-where other processes used the machine.
+A ratio above 1 means better than the peer or, without a peer, than the bar. The range in parentheses contains the
+middle half of the rounds, or the figures that a mean summarizes. The verdict is "can't tell" if rounds lie on both
+sides of the bar, or if other processes used the machine.
 """
 RECIPES = """\
 `python benchmarks/recipes.py NAME --seed N`, with `--beside PYTHON` for the relation to PyTorch. Means over seeds on
