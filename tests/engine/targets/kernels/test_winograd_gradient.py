@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from tests.engine.targets.cpu.objects import TARGETS, wanted_from_outside
+from tests.engine.targets.kernels import test_winograd
 from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_convolution import channels_last, draw, trilinear
+from tests.engine.targets.kernels.test_winograd import ALGORITHMS, possible
 from tests.engine.targets.kernels.winograd_matrices import matrices
+from tests.tiers import tiered
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels import winograd_choice
@@ -22,13 +25,9 @@ from trainer.engine.targets.cpu.templates import winograd_gradient
 from trainer.engine.targets.cpu.templates.winograd_gradient import TILES, WinogradGradientParameters
 
 EPSILON = 2.0**-24
-GEOMETRIES = {  # images, channels, spatial, filters, padding
-    "same, cut tiles, odd channels": (2, 21, (9, 11), 37, ((1, 1), (1, 1))),
-    "no padding, whole tiles": (1, 16, (10, 14), 16, ((0, 0), (0, 0))),
-    "padding of two": (1, 32, (8, 7), 16, ((2, 2), (2, 2))),
-    "uneven padding": (3, 16, (5, 6), 33, ((0, 2), (1, 0))),
-    "one pixel": (2, 17, (1, 1), 16, ((1, 1), (1, 1))),
-    "many blocks": (3, 20, (41, 30), 18, ((1, 1), (1, 1))),
+GEOMETRIES = {
+    **{name: geometry for name, geometry in test_winograd.GEOMETRIES.items() if name != "one row"},
+    "many blocks": (3, 20, (41, 30), 18, ((1, 1), (1, 1)), 3, 1),
 }
 CHOICES = [
     WinogradGradientParameters(5, 2, 1, 2),
@@ -38,8 +37,10 @@ CHOICES = [
 
 
 def specification(name: str, outputs: int) -> WinogradSpec:
-    images, channels, spatial, filters, padding = GEOMETRIES[name]
-    plain = ConvolutionSpec(float32, "weight_gradient", images, channels, spatial, filters, (3, 3), padding=padding)
+    images, channels, spatial, filters, padding, window, stride = GEOMETRIES[name]
+    plain = ConvolutionSpec(
+        float32, "weight_gradient", images, channels, spatial, filters, (window,) * 2, (stride,) * 2, padding=padding
+    )
     return WinogradSpec(plain, outputs)
 
 
@@ -57,19 +58,19 @@ def compute(
     if sums.is_needed:
         output = run_kernel.empty([plain.weights], plain.dtype.storage)
         run_kernel(sums.render("totals"), "totals", [parts, output, *sums.words], range(sums.tasks))
-    return output.reshape(3, 3, plain.channels, plain.filters).transpose(3, 2, 0, 1)
+    return output.reshape(*plain.window, plain.channels, plain.filters).transpose(3, 2, 0, 1)
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
-@pytest.mark.parametrize("name", GEOMETRIES)
-def test_it_is_the_weight_gradient_whatever_the_parameters(run_kernel: KernelRunner, name: str, outputs: int) -> None:
-    spec = specification(name, outputs)
-    x, _, dy = draw(spec.convolution)
-    found = compute(run_kernel, spec, defaults.choose(spec), x, dy)
-    expected = trilinear(spec.convolution, x=x, y=dy)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.sqrt(dy.size))
-    for parameters in CHOICES:
-        assert compute(run_kernel, spec, parameters, x, dy).tobytes() == found.tobytes(), parameters
+@pytest.mark.parametrize("name", tiered(GEOMETRIES, (*test_winograd.QUICK, "many blocks")))
+def test_it_is_the_weight_gradient_whatever_the_parameters(run_kernel: KernelRunner, name: str) -> None:
+    for outputs in possible(GEOMETRIES[name]):
+        spec = specification(name, outputs)
+        x, _, dy = draw(spec.convolution)
+        found = compute(run_kernel, spec, defaults.choose(spec), x, dy)
+        expected = trilinear(spec.convolution, x=x, y=dy)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.sqrt(dy.size))
+        for parameters in CHOICES:
+            assert compute(run_kernel, spec, parameters, x, dy).tobytes() == found.tobytes(), parameters
 
 
 def test_narrow_vectors_give_the_same_bits(run_kernel: KernelRunner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +90,7 @@ def test_it_compiles_elsewhere(target: str) -> None:
 
 
 def magnitude(algorithm: Algorithm, x: np.ndarray, dy: np.ndarray) -> np.ndarray:
-    """|G^T| (sum over tiles of |B^T||x||B| * |A||dy||A^T|) |G|; x [N,C,H,W] is padded, dy covers whole tiles."""
+    """|G^T| (sum over tiles of |B^T||x||B| * |A||dy||A^T|) |G|; x [N, C, H, W] is padded, dy covers whole tiles."""
     filters, data, back = (np.abs(matrix) for matrix in matrices(algorithm))
     m, points = algorithm.outputs, algorithm.points
     total = np.zeros((dy.shape[1], x.shape[1], points, points))
@@ -114,11 +115,13 @@ def test_the_error_stays_within_the_stated_bound(run_kernel: KernelRunner, outpu
     assert (error <= 4 * EPSILON * np.sqrt(spec.tiles) * magnitude(spec.algorithm, x, dy)).all()
 
 
-@pytest.mark.parametrize(("outputs", "growth"), [(2, 9), (4, 50.15)])
-def test_magnitudes_exceed_those_of_the_direct_sum_by_less_than_forwards(outputs: int, growth: float) -> None:
-    """For equal |x| and |dy|, at the worst of the nine weights; forwards it is 7.1 and 62.7."""
-    points = outputs + 2
-    found = magnitude(Algorithm(outputs), np.ones((1, 1, points, points)), np.ones((1, 1, outputs, outputs)))
+@pytest.mark.parametrize(
+    ("algorithm", "growth"), zip(ALGORITHMS, [9, 50.15, 7.11, 45.27, 62.65, 90.59], strict=True), ids=str
+)
+def test_magnitudes_exceed_those_of_the_direct_sum_as_forwards(algorithm: Algorithm, growth: float) -> None:
+    """For equal |x| and |dy|, at the worst of the weights. F(m, r) has the growth of F(r, m) forwards."""
+    points, outputs = algorithm.points, algorithm.outputs
+    found = magnitude(algorithm, np.ones((1, 1, points, points)), np.ones((1, 1, outputs, outputs)))
     assert found.max() / outputs**2 == pytest.approx(growth, abs=0.01)
 
 
@@ -160,6 +163,8 @@ def layer(channels: int, size: int, images: int = 8) -> ConvolutionSpec:
         (layer(64, 4, images=4), None),  # four tiles
         (layer(8, 56), None),
         (replace(layer(64, 56), strides=(2, 2)), None),
+        (replace(layer(64, 56), strides=(2, 2), window=(5, 5)), 4),
+        (replace(layer(64, 56), window=(5, 5)), 2),
         (replace(layer(64, 56), pairs=True), None),
     ],
 )

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import product
 
 from trainer.engine.graph.dtypes import float32
-from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Correlation, correlation
-from trainer.engine.targets.cpu.kernels.winograd_transforms import Algorithm
+from trainer.engine.targets.cpu.kernels.geometry import Axis, ConvolutionSpec, Correlation, Pair, correlation
+from trainer.engine.targets.cpu.kernels.winograd_transforms import PAIRS, Algorithm
 
 LEAST_CHANNELS = 16
 """Minimum number of inputs and outputs: with fewer, the products are too little work for their transforms."""
+
+MOST_TAPS = max(PAIRS) - 1
+"""Maximum number of taps along an axis: two outputs are the least that save products."""
 
 LEAST_TILES = 16
 """Minimum number of tiles of a sum: with fewer, transform errors exceed the stated bound of the weight gradient."""
@@ -33,14 +37,19 @@ SHARED_CHANNELS = 64
 
 @dataclass(frozen=True, slots=True)
 class WinogradSpec:
-    """A direction of `convolution`, computed by F(outputs x outputs, 3x3)."""
+    """A direction of `convolution`, computed by F(outputs x outputs, taps x taps).
+
+    With stride s, a convolution is the sum of s x s convolutions of stride 1, one for each of the image's `parts`:
+    every s-th row and column, from each of the first s. Their windows have every s-th tap. The input gradient's phases
+    (`geometry`) are convolutions of stride 1, too; they share windows of dy, and their outputs are shifted.
+    """
 
     convolution: ConvolutionSpec
     outputs: int
 
     @property
     def algorithm(self) -> Algorithm:
-        return Algorithm(self.outputs)
+        return Algorithm(self.outputs, taps(self.convolution))
 
     @property
     def points(self) -> int:
@@ -54,10 +63,17 @@ class WinogradSpec:
         return correlation(replace(plain, direction="forward") if plain.direction == "weight_gradient" else plain)
 
     @property
-    def grid(self) -> tuple[int, int]:
+    def parts(self) -> tuple[Pair, ...]:
+        """First row and column of each part of the input."""
+        return tuple(product(range(self.form.rows.input_step), range(self.form.columns.input_step)))
+
+    @property
+    def grid(self) -> Pair:
         """Winograd tiles of an image along rows and columns."""
-        form = self.form
-        return -(-form.rows.output_extent // self.outputs), -(-form.columns.output_extent // self.outputs)
+        return self._tiles_along(self.form.rows), self._tiles_along(self.form.columns)
+
+    def _tiles_along(self, axis: Axis) -> int:
+        return -(-max(shift(axis, number) + phase.count for number, phase in enumerate(axis.phases)) // self.outputs)
 
     @property
     def tiles(self) -> int:
@@ -65,12 +81,29 @@ class WinogradSpec:
         return self.convolution.images * math.prod(self.grid)
 
 
+def origin(axis: Axis) -> int:
+    """The input at which the first window begins."""
+    return min(phase.input_start for phase in axis.phases)
+
+
+def shift(axis: Axis, phase: int) -> int:
+    """Number of windows before the one of a phase's first output."""
+    return axis.phases[phase].input_start - origin(axis)
+
+
+def taps(spec: ConvolutionSpec) -> int:
+    """Maximum number of taps along an axis that a part of the input has, or a phase of the input gradient."""
+    return -(-spec.window[0] // spec.strides[0])
+
+
 def is_possible(spec: ConvolutionSpec) -> bool:
     """Whether the Winograd templates support the convolution."""
     return (
         spec.dtype is float32
-        and spec.window == (3, 3)
-        and spec.strides == spec.dilation == (1, 1)
+        and spec.window[0] == spec.window[1]
+        and spec.strides in ((1, 1), (2, 2))
+        and 2 <= taps(spec) <= MOST_TAPS
+        and spec.dilation == (1, 1)
         and spec.groups == 1
         and not spec.pairs
     )
@@ -88,8 +121,11 @@ def algorithm(spec: ConvolutionSpec, *, per_item: bool = False) -> WinogradSpec 
         return None
     counted = replace(spec, images=PER_ITEM_IMAGES) if per_item else spec
     form, chosen = WinogradSpec(counted, 2).form, None
-    best = 9.0 * form.images * form.rows.output_extent * form.columns.output_extent * form.inputs * form.outputs
-    for outputs in (2, 4):
+    sums = [sum(phase.count * phase.taps for phase in axis.phases) for axis in (form.rows, form.columns)]
+    best = float(form.images * math.prod(sums) * form.inputs * form.outputs)
+    for points in PAIRS:
+        if (outputs := points + 1 - taps(spec)) < 2:
+            continue
         candidate = WinogradSpec(counted, outputs)
         cost = _cost(candidate, candidate.form)
         if cost < best:
@@ -98,11 +134,12 @@ def algorithm(spec: ConvolutionSpec, *, per_item: bool = False) -> WinogradSpec 
 
 
 def _cost(spec: WinogradSpec, form: Correlation) -> float:
-    points, tiles, weights = spec.algorithm.points**2, spec.tiles, form.inputs * form.outputs
+    points, tiles, parts, phases = spec.points**2, spec.tiles, len(spec.parts), len(form.phases)
+    weights = parts * phases * form.inputs * form.outputs
     if spec.convolution.direction == "weight_gradient":
         if tiles < LEAST_TILES:
             return math.inf
         again = form.inputs * -(-form.outputs // SHARED_CHANNELS) + form.outputs * -(-form.inputs // SHARED_CHANNELS)
-        return points * (tiles * weights + tiles * again * TRANSFORM_COST + weights * WEIGHT_COST)
-    values = tiles * (form.inputs + form.outputs) * TRANSFORM_COST
+        return points * (tiles * weights + tiles * parts * again * TRANSFORM_COST + weights * WEIGHT_COST)
+    values = tiles * (parts * form.inputs + phases * form.outputs) * TRANSFORM_COST
     return points * (tiles * weights + values + weights * WEIGHT_COST)

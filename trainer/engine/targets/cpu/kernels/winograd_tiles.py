@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainer.engine.targets.cpu.kernels.access import Elements, mask_of
-from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
+from trainer.engine.targets.cpu.kernels.geometry import Pair
+from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec, origin
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
 from trainer.engine.targets.ir.expression import lanes_of
 from trainer.engine.targets.ir.writer import Integer, Writer, vector
@@ -22,8 +23,9 @@ from trainer.engine.targets.ir.writer import Integer, Writer, vector
 class TiledImage:
     """Channels-last images, cut into the Winograd tiles of a convolution.
 
-    `transform`: "data" for its inputs; a tile reads m + 2 pixels along each axis (B^T d B). "gradient" for images of
-    its outputs; a tile reads m pixels (A y A^T). Tile (0, 0) begins at `start`; tiles are m pixels apart.
+    `transform`: "data" for its inputs; a tile reads m + r - 1 pixels along each axis (B^T d B). "gradient" for images
+    of its outputs; a tile reads m pixels (A y A^T). Tile (0, 0) begins at `start`; the pixels of a part are `steps`
+    apart, and tiles m of them.
     """
 
     spec: WinogradSpec
@@ -47,9 +49,14 @@ class TiledImage:
         return self.spec.form.inputs if self.transform == "data" else self.spec.form.outputs
 
     @property
-    def start(self) -> tuple[int, int]:
-        rows, columns = (axis.phases[0].input_start for axis in (self.spec.form.rows, self.spec.form.columns))
-        return (rows, columns) if self.transform == "data" else (0, 0)
+    def start(self) -> Pair:
+        rows, columns = self.spec.form.rows, self.spec.form.columns
+        return (origin(rows), origin(columns)) if self.transform == "data" else (0, 0)
+
+    @property
+    def steps(self) -> Pair:
+        rows, columns = self.spec.form.rows, self.spec.form.columns
+        return (rows.input_step, columns.input_step) if self.transform == "data" else (1, 1)
 
 
 def tile_place(w: Writer, spec: WinogradSpec, tile: Integer) -> tuple[Integer, Integer, Integer]:
@@ -59,21 +66,25 @@ def tile_place(w: Writer, spec: WinogradSpec, tile: Integer) -> tuple[Integer, I
 
 
 def read_tile(
-    w: Writer, tiled: TiledImage, x: str, tile: Integer, target: str, vectors: tuple[Integer, Integer] | None = None
-) -> None:
-    """Transforms the channels of one tile into `target`: those of the vectors [first, last), or all."""
+    w: Writer, tiled: TiledImage, x: str, tile: Integer, target: str, vectors: tuple[Integer, Integer] | None = None,
+    part: tuple[Integer, Integer] = (0, 0),
+) -> None:  # fmt: skip
+    """Transforms the channels of one tile of a part into `target`: those of the vectors [first, last), or all."""
     memory, (rows, columns) = Elements(w, tiled.spec.convolution.dtype), tiled.extents
     lanes = memory.lanes
     image, top, left = tile_place(w, tiled.spec, tile)
-    top, left = w.add(top, tiled.start[0]), w.add(left, tiled.start[1])
+    top, left = (
+        w.add(w.add(w.multiply(place, step), start), first)
+        for place, step, start, first in zip((top, left), tiled.steps, tiled.start, part, strict=True)
+    )
     pixel = w.add(w.multiply(w.add(w.multiply(image, rows), top), columns), left)
     full, tail = divmod(tiled.channels, lanes)
     first, last = vectors or (0, full + bool(tail))
     source = memory.at(x, w.add(w.multiply(pixel, tiled.channels), w.multiply(first, lanes)))
     inside = [
         w.value(f"icmp {relation} i64 {place}, {bound}", "c")
-        for place, extent in ((top, rows), (left, columns))
-        for relation, bound in (("sge", 0), ("sle", extent - tiled.side))
+        for place, extent, step in ((top, rows, tiled.steps[0]), (left, columns, tiled.steps[1]))
+        for relation, bound in (("sge", 0), ("sle", extent - 1 - step * (tiled.side - 1)))
     ]
     whole = functools.reduce(lambda one, other: w.value(f"and i1 {one}, {other}", "c"), inside)
     checked = _define(w, tiled, True)
@@ -106,14 +117,15 @@ def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
         transform = transforms.data if tiled.transform == "data" else transforms.gradient
         rows_inside, columns_inside = (
             [
-                inner.value(f"icmp ult i64 {inner.add(start, step)}, {extent}", "c") if checked else ""
-                for step in range(side)
+                inner.value(f"icmp ult i64 {inner.add(start, step * number)}, {extent}", "c") if checked else ""
+                for number in range(side)
             ]
-            for start, extent in zip(("%top", "%left"), tiled.extents, strict=True)
+            for start, extent, step in zip(("%top", "%left"), tiled.extents, tiled.steps, strict=True)
         )
 
         def load(pointer: str, row: int, column: int) -> str:
-            place = memory.at(pointer, (row * tiled.extents[1] + column) * tiled.channels)
+            pixel = row * tiled.steps[0] * tiled.extents[1] + column * tiled.steps[1]
+            place = memory.at(pointer, pixel * tiled.channels)
             if not checked:
                 return memory.load(place)
             both = inner.value(f"and i1 {rows_inside[row]}, {columns_inside[column]}", "c")

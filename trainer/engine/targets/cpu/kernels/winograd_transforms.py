@@ -1,12 +1,12 @@
-"""The transforms of Winograd's minimal filtering F(mxm, 3x3) in one dimension, as instructions on vectors.
+"""The transforms of Winograd's minimal filtering F(mxm, rxr) in one dimension, as instructions on vectors.
 
-    y = A^T [(G g) * (B^T d)],  d of m + 2 inputs, g of 3 taps, y of m outputs
+    y = A^T [(G g) * (B^T d)],  d of m + r - 1 inputs, g of r taps, y of m outputs
 
 The products are the polynomials' values at the points 0, +-p for each p of `pairs`, and infinity. Both signs of a point
-share an even and an odd part, so six inputs take twelve instructions. Points: +-1 for m = 2; for m = 4 +-5/8 and
-+-3/2, exact in binary. Their rounding errors grow by at most 63 over those of the direct sum; with the usual +-1 and
-+-2 they grow by up to 256 (measured on random data 0.84 and 1.82 units in the last place of sum |a||b|, direct sum
-0.45).
+share an even and an odd part, so six inputs take twelve instructions. Points: +-1 for four inputs; for six +-5/8 and
++-3/2, exact in binary. With three taps their rounding errors grow by at most 63 over those of the direct sum; with the
+usual +-1 and +-2 they grow by up to 256 (measured on random data 0.84 and 1.82 units in the last place of sum |a||b|,
+direct sum 0.45).
 
 Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; Barabasz et al., "Error Analysis and
 Improving the Accuracy of Winograd Convolution for Deep Neural Networks", 2020.
@@ -25,24 +25,25 @@ from trainer.engine.targets.ir.expression import MEMORY
 from trainer.engine.targets.ir.vectors import Floats
 from trainer.engine.targets.ir.writer import Writer
 
-PAIRS = {2: (Fraction(1),), 4: (Fraction(5, 8), Fraction(3, 2))}
-"""By m, the points other than 0 and infinity; the negative of each is also a point."""
+PAIRS = {4: (Fraction(1),), 6: (Fraction(5, 8), Fraction(3, 2))}
+"""By number of points, those other than 0 and infinity; the negative of each is also a point."""
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """F(mxm, 3x3)."""
+    """F(mxm, rxr) with m `outputs` and r `taps`, at least two of each."""
 
     outputs: int
+    taps: int = 3
 
     @property
     def points(self) -> int:
-        """Products along one axis: m + 2."""
-        return self.outputs + 2
+        """Products along one axis: m + r - 1."""
+        return self.outputs + self.taps - 1
 
     @property
     def pairs(self) -> tuple[Fraction, ...]:
-        return PAIRS[self.outputs]
+        return PAIRS[self.points]
 
     def others(self, pair: Fraction) -> tuple[Fraction, ...]:
         """Squares of the other pairs' points."""
@@ -88,7 +89,7 @@ class Transforms:
                 yield row, column, value
 
     def data(self, d: Sequence[str]) -> list[str]:
-        """B^T d: m + 2 inputs to m + 2 points."""
+        """B^T d: inputs to as many points."""
         squares = tuple(pair * pair for pair in self.algorithm.pairs)
         result = [self._even(d[0:-1:2], squares)]
         for pair in self.algorithm.pairs:
@@ -98,19 +99,24 @@ class Transforms:
         return [*result, self._even(d[1::2], squares)]
 
     def filter(self, g: Sequence[str]) -> list[str]:
-        """G g: three taps to m + 2 points."""
+        """G g: taps to points."""
         squares = tuple(pair * pair for pair in self.algorithm.pairs)
         zero = math.prod((-square for square in squares), start=Fraction(1))
         result = [self._scaled(1 / zero, g[0])]
         for pair in self.algorithm.pairs:
             scale = self.algorithm.scale(pair)
-            even = self._fma(pair * pair / scale, g[2], self._scaled(1 / scale, g[0]))
-            odd = pair / scale
-            result += [self._fma(odd, g[1], even), self._fma(-odd, g[1], even)]
-        return [*result, g[2]]
+            even = self._scaled(1 / scale, g[0])
+            for power in range(2, len(g), 2):
+                even = self._fma(pair**power / scale, g[power], even)
+            for point in (pair, -pair):
+                total = even
+                for power in range(1, len(g), 2):
+                    total = self._fma(point**power / scale, g[power], total)
+                result.append(total)
+        return [*result, g[-1]]
 
     def output(self, m: Sequence[str]) -> list[str]:
-        """A^T m: m + 2 points to m outputs."""
+        """A^T m: points to outputs."""
         pairs = self.algorithm.pairs
         sums = [self.floats.add(m[1 + 2 * i], m[2 + 2 * i]) for i in range(len(pairs))]
         differences = [self.floats.subtract(m[1 + 2 * i], m[2 + 2 * i]) for i in range(len(pairs))]
@@ -125,25 +131,26 @@ class Transforms:
         return result
 
     def gradient(self, y: Sequence[str]) -> list[str]:
-        """A y, the transpose of `output`: m values to m + 2 points."""
-        squares = [tuple(pair ** (2 * power) for power in range(len(y) // 2)) for pair in self.algorithm.pairs]
+        """A y, the transpose of `output`: values to points."""
         result = [y[0]]
-        for pair, powers in zip(self.algorithm.pairs, squares, strict=True):
-            even, odd = y[0], y[1]
-            for power, factor in list(enumerate(powers))[1:]:
-                even, odd = self._fma(factor, y[2 * power], even), self._fma(factor, y[2 * power + 1], odd)
+        for pair in self.algorithm.pairs:
+            parts = [y[0], y[1]]
+            for power in range(2, len(y)):
+                parts[power % 2] = self._fma(pair ** (power - power % 2), y[power], parts[power % 2])
+            even, odd = parts
             result += [self._fma(pair, odd, even), self._fma(-pair, odd, even)]
         return [*result, y[-1]]
 
     def weights(self, u: Sequence[str]) -> list[str]:
-        """G^T u, the transpose of `filter`: m + 2 points to three taps."""
+        """G^T u, the transpose of `filter`: points to taps."""
         pairs = self.algorithm.pairs
         zero = math.prod((-pair * pair for pair in pairs), start=Fraction(1))
-        totals = [self._scaled(1 / zero, u[0]), "", u[-1]]
+        taps = self.algorithm.taps
+        totals = [self._scaled(1 / zero, u[0]), *[""] * (taps - 2), u[-1]]
         for number, pair in enumerate(pairs):
             above, below = u[1 + 2 * number], u[2 + 2 * number]
             parts = self.floats.add(above, below), self.floats.subtract(above, below)
-            for power in range(3):
+            for power in range(taps):
                 factor, part = pair**power / self.algorithm.scale(pair), parts[power % 2]
                 total = totals[power]
                 totals[power] = self._fma(factor, part, total) if total else self._scaled(factor, part)

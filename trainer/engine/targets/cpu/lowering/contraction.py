@@ -209,8 +209,12 @@ def _interleaved(expansion: Expansion, spec: ConvolutionSpec, x: View, dy: View)
 
 
 def _transformed_weights(expansion: Expansion, spec: WinogradSpec, packed: View) -> View:
-    """Transforms packed weights for Winograd's algorithm, independent of the images: levels of a pyramid share it."""
-    any_image = replace(spec.convolution, images=1, spatial=(4, 4), padding=((1, 1), (1, 1)), epilogue=NOTHING)
+    """Transforms packed weights for Winograd's algorithm, independent of the images: levels of a pyramid share it. With
+    stride 2, padding and extent decide which taps a phase of the input gradient has.
+    """
+    any_image = replace(spec.convolution, images=1, epilogue=NOTHING)
+    if any_image.strides == (1, 1):
+        any_image = replace(any_image, spatial=(4, 4), padding=((1, 1), (1, 1)))
     kernel = WinogradWeights(replace(spec, convolution=any_image))
     return expansion.prepared(packed, kernel, f"transform weights {spec.outputs}x{spec.outputs}")
 

@@ -1,8 +1,9 @@
-"""3x3 convolutions of stride 1 and their input gradients by Winograd's F(2x2, 3x3) and F(4x4, 3x3).
+"""Convolutions of stride 1 or 2 and their input gradients by Winograd's F(mxm, rxr).
 
-Numerics class "fast". Images are cut into tiles of m x m outputs that read (m + 2) x (m + 2) inputs. For each of the
-(m + 2)^2 points the transformed inputs of all tiles times the transformed weights are one matrix product, whose
-elements are chains of fused multiply-adds over channels ascending, started from zero; transforms are written
+Numerics class "fast". Images are cut into tiles of m x m outputs that read (m + r - 1)^2 inputs. For each of the
+(m + r - 1)^2 points the transformed inputs of all tiles times the transformed weights are one matrix product, whose
+elements are chains of fused multiply-adds over channels ascending, started from zero. With stride 2 there is such a
+product for each part of the input, and their results are added in the order of the parts. Transforms are written
 instruction by instruction (`winograd_transforms`). The bits therefore depend only on the shape, which also decides the
 algorithm (`winograd_choice`), never on tiles of the micro-kernel, tasks or threads.
 
@@ -13,8 +14,9 @@ weights, output, epilogue operands...], with channels-last activations.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 
 from trainer.engine.graph.dtypes import DType
@@ -22,17 +24,17 @@ from trainer.engine.targets.cpu.costs.cycles import SCRATCH_LIMIT, SHARED_BYTES_
 from trainer.engine.targets.cpu.costs.ranking import product_tiles, sized
 from trainer.engine.targets.cpu.kernels.access import Elements, load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.geometry import correlation
+from trainer.engine.targets.cpu.kernels.geometry import Axis, Pair, Phase, correlation
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, odd_lines, run_tile, store_finished
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
-from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
+from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec, shift
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile, tile_place
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
 from trainer.engine.targets.cpu.templates import convolution
 from trainer.engine.targets.ir.expression import MEMORY, lanes_of
-from trainer.engine.targets.ir.writer import Writer
+from trainer.engine.targets.ir.writer import Integer, Writer
 
 WEIGHT_CHUNK = 32
 """Input channels whose weights one task transforms."""
@@ -53,17 +55,26 @@ class WinogradParameters:
     block_vectors: int
 
 
+def _item(columns: Sequence[Sequence[str]], row: int, column: int) -> str:
+    return columns[column][row]
+
+
+def _phase_and_panel(w: Writer, spec: WinogradSpec, group: Integer) -> tuple[Integer, Integer]:
+    """The phase of a vector of outputs, and its number in the phase."""
+    return w.divide(group, spec.form.packing.panels) if len(spec.form.phases) > 1 else (0, group)
+
+
 def _weight_strides(spec: WinogradSpec) -> tuple[int, int]:
     """Elements between the points and between the panels of transformed weights. The stride between points is an odd
     number of cache lines, so that stores to all points at once spread over the cache's sets.
     """
-    point = (spec.form.inputs | 1) * lanes_of(spec.convolution.dtype)
+    point = (len(spec.parts) * spec.form.inputs | 1) * lanes_of(spec.convolution.dtype)
     return point, spec.points**2 * point
 
 
 @dataclass(frozen=True, slots=True)
 class WinogradWeights:
-    """The kernel that transforms packed weights, G g G^T: [panels][points][inputs][lanes]."""
+    """The kernel that transforms packed weights, G g G^T: [phases][panels][points][parts][inputs][lanes]."""
 
     winograd: WinogradSpec
 
@@ -74,27 +85,56 @@ class WinogradWeights:
     @property
     def size(self) -> int:
         """Elements of the transformed weights."""
-        return self.winograd.form.packing.panels * _weight_strides(self.winograd)[1]
+        return self._panels * _weight_strides(self.winograd)[1]
 
     @property
     def tasks(self) -> int:
-        return self.winograd.form.packing.panels * -(-self.winograd.form.inputs // WEIGHT_CHUNK)
+        return self._panels * -(-self.winograd.form.inputs // WEIGHT_CHUNK)
+
+    @property
+    def _panels(self) -> int:
+        return len(self.winograd.form.phases) * self.winograd.form.packing.panels
 
     def render(self, name: str) -> str:
         """The module of the kernel."""
         spec, w = self.winograd, Writer()
         memory, transforms = Elements(w, self.dtype), Transforms(w, self.dtype, spec.algorithm)
-        lanes, inputs, (point, panel_size) = memory.lanes, spec.form.inputs, _weight_strides(spec)
-        source, target = w.argument(0), w.argument(1)
-        panel, chunk = w.divide("%task", -(-inputs // WEIGHT_CHUNK))
-        source = memory.at(source, w.multiply(panel, 9 * inputs * lanes))
-        target = memory.at(target, w.multiply(panel, panel_size))
-        with w.loop(*w.share(chunk, WEIGHT_CHUNK, inputs)) as loop:
-            here, there = (memory.at(base, w.multiply(loop.index, lanes)) for base in (source, target))
-            taps = [[memory.load(here, (r * 3 + s) * inputs * lanes) for r in range(3)] for s in range(3)]
-            for row, column, value in transforms.square(transforms.filter, 3, lambda r, s: taps[s][r]):
-                memory.store(value, there, (row * spec.points + column) * point)
+        form, lanes, (point, panel_size) = spec.form, memory.lanes, _weight_strides(spec)
+        source, target, inputs = w.argument(0), w.argument(1), form.inputs
+        group, chunk = w.divide("%task", -(-inputs // WEIGHT_CHUNK))
+        phase_number, panel = _phase_and_panel(w, spec, group)
+        source = memory.at(source, w.multiply(panel, form.packing.depth * lanes))
+        target = memory.at(target, w.multiply(group, panel_size))
+        for phase in w.places(phase_number, range(len(form.phases))):
+            with w.loop(*w.share(chunk, WEIGHT_CHUNK, inputs)) as loop:
+                here, there = (memory.at(base, w.multiply(loop.index, lanes)) for base in (source, target))
+                for part, first in enumerate(spec.parts):
+                    zero, depths = transforms.floats.constant(0), self._depths(form.phases[phase], first)
+                    taps = [
+                        [memory.load(here, depth * lanes) if depth >= 0 else zero for depth in column]
+                        for column in depths
+                    ]
+                    load = functools.partial(_item, taps)
+                    for row, column, value in transforms.square(transforms.filter, len(taps), load):
+                        memory.store(value, there, (row * spec.points + column) * point + part * inputs * lanes)
         return w.module(name, scratch=True)
+
+    def _depths(self, phase: Phase, first: Pair) -> list[list[int]]:
+        """Where the taps [s][r] of a part of the input begin along the packed depth; -1 for a tap that it lacks."""
+        form = self.winograd.form
+        rows, columns = (
+            [start + number * step for number in range(self.winograd.algorithm.taps)]
+            for start, step in zip(first, (form.rows.input_step, form.columns.input_step), strict=True)
+        )
+        return [
+            [
+                phase.depth_start + (r * phase.columns.taps + s) * form.inputs
+                if r < phase.rows.taps and s < phase.columns.taps
+                else -1
+                for r in rows
+            ]
+            for s in columns
+        ]
 
 
 class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
@@ -105,7 +145,9 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
     def __init__(self, spec: WinogradSpec, parameters: WinogradParameters) -> None:
         super().__init__(spec, parameters)
         self.form, lanes = spec.form, self.lanes
-        self.panels, tiles = self.form.packing.panels, min(parameters.task_tiles, spec.tiles)
+        self.panels = len(self.form.phases) * self.form.packing.panels
+        """Vectors of outputs, of all phases."""
+        tiles = min(parameters.task_tiles, spec.tiles)
         self.input_pitch = odd_lines(self.form.inputs, lanes)
         self.product_pitch = min(parameters.block_vectors, self.panels) * lanes
         self.input_point = odd_lines(tiles * self.input_pitch, lanes)
@@ -121,7 +163,9 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
         return self.spec.points**2 * (self.input_point + self.product_point) * self.dtype.itemsize
 
     def write(self) -> None:
-        """Transforms a task's inputs, multiplies point by point, transforms back and stores."""
+        """Transforms a task's inputs, multiplies point by point, transforms back and stores. Several parts of the
+        inputs are transformed one after the other, again for each block of vectors.
+        """
         spec, parameters, form, w, at, lanes = (
             self.spec, self.parameters, self.form, self.w, self.memory.at, self.lanes
         )  # fmt: skip
@@ -132,50 +176,81 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
         vector_task, tile_task = w.divide("%task", self.grid[1])
         first_tile, last_tile = w.share(tile_task, parameters.task_tiles, spec.tiles)
         first_vector, last_vector = w.share(vector_task, parameters.task_vectors, self.panels)
-        with w.loop(first_tile, last_tile) as tile:
-            place = w.multiply(w.subtract(tile.index, first_tile), self.input_pitch)
-            read_tile(w, TiledImage(spec, "data", self.input_point), x, tile.index, at("%scratch", place))
-
+        tiles = first_tile, last_tile
+        if len(spec.parts) == 1:
+            self.read(x, tiles, 0)
         products = at("%scratch", spec.points**2 * self.input_point)
-        weight_point, weight_panel = _weight_strides(spec)
         with w.loop(first_vector, last_vector, parameters.block_vectors) as block:
             block_end = w.minimum(w.add(block.index, parameters.block_vectors), last_vector)
-            with w.loop(block.index, block_end, parameters.tile_vectors) as panel, w.loop(0, spec.points**2) as point:
-                b_here = w.add(w.multiply(panel.index, weight_panel), w.multiply(point.index, weight_point))
-                b_here = at(weights, b_here)
-                column = w.multiply(w.subtract(panel.index, block.index), lanes)
-                result = w.add(w.multiply(point.index, self.product_point), column)
-                source = w.multiply(point.index, self.input_point)
-                with w.loop(first_tile, last_tile, parameters.tile_rows) as strip:
-                    done = w.subtract(strip.index, first_tile)
-                    a_here = at("%scratch", w.add(source, w.multiply(done, self.input_pitch)))
-                    there = at(products, w.add(result, w.multiply(done, self.product_pitch)))
-                    for vectors, _ in w.cut(panel.index, self.panels, parameters.tile_vectors):
-                        for rows, _ in w.cut(strip.index, spec.tiles, parameters.tile_rows):
-                            shape = Tile(
-                                self.dtype, tuple(row * self.input_pitch for row in range(rows)),
-                                tuple(row * self.product_pitch for row in range(rows)), vectors, weight_panel, lanes,
-                                (Level(form.inputs, 1, lanes),),
-                            )  # fmt: skip
-                            run_tile(w, f"tile_{rows}x{vectors}", shape, (a_here, b_here, there))
-            with w.loop(first_tile, last_tile) as tile, w.loop(block.index, block_end) as panel:
+            for part in range(len(spec.parts)):
+                if len(spec.parts) > 1:
+                    self.read(x, tiles, part)
+                self.multiply((weights, products), tiles, (block.index, block_end), part)
+            with w.loop(*tiles) as tile, w.loop(block.index, block_end) as vector:
                 done = w.multiply(w.subtract(tile.index, first_tile), self.product_pitch)
-                source_at = at(products, w.add(done, w.multiply(w.subtract(panel.index, block.index), lanes)))
-                image, top, left = tile_place(w, spec, tile.index)
-                pixel = w.add(w.multiply(image, form.rows.output_extent), top)
-                pixel = w.add(w.multiply(pixel, form.columns.output_extent), left)
-                column = w.multiply(panel.index, lanes)
+                source_at = at(products, w.add(done, w.multiply(w.subtract(vector.index, block.index), lanes)))
+                image, *window = tile_place(w, spec, tile.index)
+                phase, panel = _phase_and_panel(w, spec, vector.index)
+                phases = w.divide(phase, len(form.columns.phases))
+                axes = [
+                    _PhaseOutputs(w, axis, number, start)
+                    for axis, number, start in zip((form.rows, form.columns), phases, window, strict=True)
+                ]
+                pixel = w.add(w.multiply(image, form.rows.output_extent), axes[0].pixel)
+                pixel = w.add(w.multiply(pixel, form.columns.output_extent), axes[1].pixel)
+                column = w.multiply(panel, lanes)
                 offset = w.add(w.multiply(pixel, form.outputs), column)
                 pointers = (source_at, w.pointer(output, offset, stored), *operands.at(w, offset, column))
-                height = w.minimum(w.subtract(form.rows.output_extent, top), spec.outputs)
-                width = w.minimum(w.subtract(form.columns.output_extent, left), spec.outputs)
-                for _, active in cut_columns(w, panel.index, form.outputs, lanes):
-                    w.run(self.define_output(active), pointers, (height, width))
+                inside = [bound for axis in axes for bound in axis.inside(spec.outputs)]
+                for _, active in cut_columns(w, panel, form.outputs, lanes):
+                    w.run(self.define_output(active), pointers, inside)
+
+    def read(self, x: str, tiles: tuple[Integer, Integer], part: int) -> None:
+        """Transforms a part of the inputs of a task's tiles into scratch."""
+        w, spec = self.w, self.spec
+        with w.loop(*tiles) as tile:
+            place = w.multiply(w.subtract(tile.index, tiles[0]), self.input_pitch)
+            tiled, target = TiledImage(spec, "data", self.input_point), self.memory.at("%scratch", place)
+            read_tile(w, tiled, x, tile.index, target, part=spec.parts[part])
+
+    def multiply(
+        self, pointers: tuple[str, str], tiles: tuple[Integer, Integer], block: tuple[Integer, Integer], part: int
+    ) -> None:
+        """Multiplies a part of the inputs by the weights of a block of vectors, point by point, and writes the products
+        of the first part or adds those of another one.
+        """
+        spec, parameters, w, at, lanes = self.spec, self.parameters, self.w, self.memory.at, self.lanes
+        weight_point, weight_panel = _weight_strides(spec)
+        weights = at(pointers[0], part * self.form.inputs * lanes)
+        with w.loop(*block, parameters.tile_vectors) as panel, w.loop(0, spec.points**2) as point:
+            b_here = w.add(w.multiply(panel.index, weight_panel), w.multiply(point.index, weight_point))
+            b_here = at(weights, b_here)
+            column = w.multiply(w.subtract(panel.index, block[0]), lanes)
+            result = w.add(w.multiply(point.index, self.product_point), column)
+            source = w.multiply(point.index, self.input_point)
+            with w.loop(*tiles, parameters.tile_rows) as strip:
+                done = w.subtract(strip.index, tiles[0])
+                a_here = at("%scratch", w.add(source, w.multiply(done, self.input_pitch)))
+                there = at(pointers[1], w.add(result, w.multiply(done, self.product_pitch)))
+                for vectors, _ in w.cut(panel.index, self.panels, parameters.tile_vectors):
+                    for rows, _ in w.cut(strip.index, spec.tiles, parameters.tile_rows):
+                        shape = Tile(
+                            self.dtype, tuple(row * self.input_pitch for row in range(rows)),
+                            tuple(row * self.product_pitch for row in range(rows)), vectors, weight_panel, lanes,
+                            (Level(self.form.inputs, 1, lanes),), accumulate=part > 0,
+                        )  # fmt: skip
+                        run_tile(w, f"{'add' if part else 'tile'}_{rows}x{vectors}", shape, (a_here, b_here, there))
 
     def define_output(self, active: int) -> str:
-        """Defines `output(products, output, operands…, height, width)`: A^T M A and the epilogue of a tile."""
+        """Defines `output(products, output, operands…, height, width)`: A^T M A of a tile, and the epilogue and stores
+        of that many rows and columns. With several phases, the first row and column are parameters `above`, `before`.
+        """
         spec, form, dtype = self.spec, self.form, self.dtype
         bases = OperandPointers.parameters(spec.convolution.epilogue)
+        bounds: list[tuple[Integer, str]] = [
+            ("%above" if len(form.rows.phases) > 1 else 0, "%height"),
+            ("%before" if len(form.columns.phases) > 1 else 0, "%width"),
+        ]
 
         def build(inner: Writer) -> None:
             memory, transforms = Elements(inner, dtype), Transforms(inner, dtype, spec.algorithm)
@@ -188,24 +263,64 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
             for row, column, value in transforms.square(transforms.output, spec.points, load):
                 place = inner.pointer(buffer, row * spec.outputs + column, kind)
                 store_vector(inner, dtype, value, place, lanes, alignment=64)
-            with inner.loop(0, "%height") as down, inner.loop(0, "%width") as right:
+            with inner.loop(*bounds[0]) as down, inner.loop(*bounds[1]) as right:
                 number = inner.add(inner.multiply(down.index, spec.outputs), right.index)
                 total = load_vector(inner, dtype, inner.pointer(buffer, number, kind), lanes, alignment=64)
-                pixel = inner.add(inner.multiply(down.index, form.columns.output_extent), right.index)
+                pixel = inner.multiply(down.index, form.rows.output_step * form.columns.output_extent)
+                pixel = inner.add(pixel, inner.multiply(right.index, form.columns.output_step))
                 store_finished(inner, bases, dtype, total, "%output", inner.multiply(pixel, form.outputs), 0, active)
 
         parameters = [("ptr noalias", "%products"), ("ptr", "%output"), *bases.typed]
-        return self.w.function(f"output_{active}", [*parameters, ("i64", "%height"), ("i64", "%width")], build)
+        parameters += [("i64", name) for pair in bounds for name in pair if isinstance(name, str)]
+        return self.w.function(f"output_{active}", parameters, build)
 
 
-WINOGRAD_CYCLES = 4
-"""Cycles to transform one vector of inputs or products."""
+@dataclass(frozen=True, slots=True)
+class _PhaseOutputs:
+    """The outputs along an axis that a tile gives for a phase; `window` is the tile's first one."""
+
+    w: Writer
+    axis: Axis
+    phase: Integer
+    window: Integer
+    first: Integer = field(init=False)
+    """Number of the tile's first output in the phase, which may lie outside of the image."""
+
+    def __post_init__(self) -> None:
+        shifts = [shift(self.axis, number) for number in range(len(self.axis.phases))]
+        object.__setattr__(self, "first", self.w.subtract(self.window, self._of_phase("shifts", shifts)))
+
+    @property
+    def pixel(self) -> Integer:
+        """The first output's pixel."""
+        return self.w.add(self.w.multiply(self.first, self.axis.output_step), self.phase)
+
+    def inside(self, outputs: int) -> list[Integer]:
+        """The range of the tile's outputs inside of the image; only its end if there is one phase."""
+        count = self._of_phase("counts", [each.count for each in self.axis.phases])
+        last = self.w.minimum(self.w.subtract(count, self.first), outputs)
+        return [last] if len(self.axis.phases) == 1 else [self.w.maximum(self.w.subtract(0, self.first), 0), last]
+
+    def _of_phase(self, name: str, values: Sequence[int]) -> Integer:
+        if len(values) == 1:
+            return values[0]
+        table = self.w.table("_".join((name, *map(str, values))), values)
+        return self.w.value(f"load i64, ptr {self.w.pointer(table, self.phase, 'i64')}")
+
+
+WINOGRAD_CYCLES, FAR_CYCLES = 4, 12
+"""Cycles to transform one vector, and one of an input of which every second pixel is read, or which is far smaller than
+the outputs of its phases: measured for 5x5 with stride 2 from 16x64x112x112 to 128, where tasks of two vectors of
+outputs, which transform the input again, take 28.5 ms and of eight 20.4.
+"""
 
 
 def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradParameters, ...]:
     """Ranks tiles of the product in the transformed domain; the cost of tasks includes transforms."""
     form, lanes = correlation(spec.convolution), lanes_of(spec.convolution.dtype)
-    points, panels, tiles = spec.points**2, form.packing.panels, spec.tiles
+    points, parts, tiles = spec.points**2, len(spec.parts), spec.tiles
+    panels = len(form.phases) * form.packing.panels
+    input_cycles = FAR_CYCLES if parts * len(form.phases) > 1 else WINOGRAD_CYCLES
 
     def sizes(cycles: float, m: int, v: int) -> Iterator[tuple[WinogradParameters, int, float]]:
         blocks = [(task, block) for task in steps(v, panels) for block in steps(v, task)]
@@ -215,15 +330,16 @@ def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradParameters
             scratch, tasks = kernel.scratch_bytes, kernel.tasks
             if scratch > SCRATCH_LIMIT:
                 continue
-            inputs = tiles * -(-form.inputs // lanes) * -(-panels // task_vectors)
-            transforms = (inputs + tiles * panels) * points * WINOGRAD_CYCLES
-            block = points * form.inputs * min(block_vectors, panels) * 64
-            share = points * form.inputs * min(task_vectors, panels) * 64
             passes = -(-min(task_vectors, panels) // block_vectors)
+            inputs = tiles * -(-form.inputs // lanes) * -(-panels // task_vectors)
+            inputs *= parts * passes if parts > 1 else 1
+            transforms = (input_cycles * inputs + WINOGRAD_CYCLES * tiles * panels) * points
+            block = points * form.inputs * min(block_vectors, panels) * 64
+            share = parts * points * form.inputs * min(task_vectors, panels) * 64
             weights = tasks * share if share + scratch > machine.level2_bytes else tasks * share / 4
-            again = tasks * passes * max(0, scratch + block - machine.level2_bytes)
+            again = tasks * passes * parts * max(0, scratch + block - machine.level2_bytes)
             read = (weights + again) / SHARED_BYTES_PER_CYCLE
-            yield parameters, tasks, points * cycles + transforms + tasks * TASK_OVERHEAD + read
+            yield parameters, tasks, parts * points * cycles + transforms + tasks * TASK_OVERHEAD + read
 
     return sized(product_tiles(tiles, panels, form.inputs, machine), sizes, machine)
 

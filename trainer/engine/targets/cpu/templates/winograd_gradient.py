@@ -1,14 +1,15 @@
-"""The gradient of a 3x3 convolution with respect to its weights by Winograd's F(2x2, 3x3) and F(4x4, 3x3).
+"""The gradient of a convolution of stride 1 or 2 with respect to its weights by Winograd's F(mxm, rxr).
 
-    dW = G^T [sum over tiles of (B^T x B) * (A dy A^T)] G,  x of (m + 2) x (m + 2) pixels, dy of m x m
+    dW = G^T [sum over tiles of (B^T x B) * (A dy A^T)] G,  x of (m + r - 1)^2 pixels, dy of m x m
 
-Numerics class "fast". Tiles are numbered by (image, row, column) and cut into blocks of TILES. For each of the
-(m + 2)^2 points an element of a block is one chain of fused multiply-adds from zero over its tiles ascending; the
-blocks of a group are added in ascending order, starting from zero, then transformed back, and the groups' results are
-added in ascending order (`totals`). Blocks and groups follow from the shape alone.
+Numerics class "fast". With stride 2, each part of x gives the weights of every second tap. Tiles are numbered by
+(image, row, column) and cut into blocks of TILES. For each of the (m + r - 1)^2 points an element of a block is one
+chain of fused multiply-adds from zero over its tiles ascending; the blocks of a group are added in ascending order,
+starting from zero, then transformed back, and the groups' results are added in ascending order (`totals`). Blocks and
+groups follow from the shape alone.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [x, dy, totals], addresses; totals is
-[groups][3][3][C][K], and the result itself if `totals_of(spec)` is not needed. A task computes one group of blocks for
+[groups][R][S][C][K], and the result itself if `totals_of(spec)` is not needed. A task computes one group of blocks for
 task_channels vectors of input channels and task_vectors of filters, entirely in scratch. For the 3x3 layers of
 ResNet-50 this scratch fits the second-level cache; storing all transformed tiles would move 2.25 times the images' size
 through memory twice.
@@ -16,6 +17,7 @@ through memory twice.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -71,7 +73,7 @@ class TileBlocks:
 def tile_blocks(spec: WinogradSpec) -> TileBlocks:
     """The blocks of a shape. They determine the bits, and depend only on the shape."""
     count = -(-spec.tiles // TILES)
-    return TileBlocks(spec.tiles, count, groups_of(count, 9 * spec.convolution.channels * spec.convolution.filters))
+    return TileBlocks(spec.tiles, count, groups_of(count, spec.convolution.weights))
 
 
 def totals_of(spec: WinogradSpec) -> TotalsSpec:
@@ -101,9 +103,10 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """Tasks along groups of blocks, channels and filters."""
+        """Tasks along groups of blocks, parts of the image, channels and filters."""
         channels = -(-self.channel_panels // self.parameters.task_channels)
-        return tile_blocks(self.spec).groups, channels, -(-self.panels // self.parameters.task_vectors)
+        vectors = -(-self.panels // self.parameters.task_vectors)
+        return tile_blocks(self.spec).groups, len(self.spec.parts), channels, vectors
 
     @property
     def scratch_bytes(self) -> int:
@@ -114,7 +117,8 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
         spec, plain, blocks, parameters = self.spec, self.spec.convolution, tile_blocks(self.spec), self.parameters
         w, at, lanes = self.w, self.memory.at, self.lanes
         x, dy, totals = (w.argument(word) for word in range(3))
-        group, channel_task, vector_task = w.unravel("%task", *self.grid[1:])
+        group, part, channel_task, vector_task = w.unravel("%task", *self.grid[1:])
+        place_of_part = w.divide(part, spec.form.columns.input_step)
         first_vector, last_vector = w.share(vector_task, parameters.task_vectors, self.panels)
         first_channels, last_channels = w.share(channel_task, parameters.task_channels, self.channel_panels)
         first_channel = w.multiply(first_channels, lanes)
@@ -130,7 +134,7 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
             with w.loop(0, count) as tile:
                 number = w.add(first_tile, tile.index)
                 target = at("%scratch", w.multiply(tile.index, self.input_pitch))
-                read_tile(w, inputs, x, number, target, (first_channels, last_channels))
+                read_tile(w, inputs, x, number, target, (first_channels, last_channels), place_of_part)
                 target = at(gradients, w.multiply(tile.index, self.gradient_pitch))
                 read_tile(w, slopes, dy, number, target, (first_vector, last_vector))
             with w.loop(0, spec.points**2) as point:
@@ -138,13 +142,16 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
                 b_point = at(gradients, w.multiply(point.index, self.gradient_point))
                 sum_point = at(sums, w.multiply(point.index, self.sum_point))
                 self.multiply((a_point, b_point, sum_point), channels, count, (first_vector, last_vector))
-        with w.loop(0, channels) as channel, w.loop(first_vector, last_vector) as panel:
-            column = w.multiply(w.subtract(panel.index, first_vector), lanes)
-            source = at(sums, w.add(w.multiply(channel.index, self.gradient_pitch), column))
-            row = w.add(w.multiply(group, 9 * plain.channels), w.add(first_channel, channel.index))
-            place = w.add(w.multiply(row, plain.filters), w.multiply(panel.index, lanes))
-            for _, active in cut_columns(w, panel.index, plain.filters, lanes):
-                w.run(self.define_weights(active), (source, at(totals, place)))
+        for known_part in w.places(part, range(len(spec.parts))):
+            first_tap = (spec.parts[known_part][0] * plain.window[1] + spec.parts[known_part][1]) * plain.channels
+            with w.loop(0, channels) as channel, w.loop(first_vector, last_vector) as panel:
+                column = w.multiply(w.subtract(panel.index, first_vector), lanes)
+                source = at(sums, w.add(w.multiply(channel.index, self.gradient_pitch), column))
+                row = w.multiply(group, math.prod(plain.window) * plain.channels)
+                row = w.add(w.add(row, w.add(first_channel, channel.index)), first_tap)
+                place = w.add(w.multiply(row, plain.filters), w.multiply(panel.index, lanes))
+                for _, active in cut_columns(w, panel.index, plain.filters, lanes):
+                    w.run(self.define_weights(known_part, active), (source, at(totals, place)))
 
     def multiply(
         self, pointers: tuple[str, str, str], channels: Integer, count: Integer, vectors: tuple[Integer, Integer]
@@ -165,8 +172,8 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
                     tile = Tile(self.dtype, tuple(rows), outputs, thick, lanes, lanes, (level,), accumulate=True)
                     run_tile(w, f"tile_{height}x{thick}", tile, (a, b, result), {"%tiles": count})
 
-    def define_weights(self, active: int) -> str:
-        """Defines `weights(sums, totals)`: G^T U G of one channel and one vector of filters."""
+    def define_weights(self, part: int, active: int) -> str:
+        """Defines `weights(sums, totals)`: G^T U G of one channel and one vector of filters, for the taps of a part."""
         spec, plain = self.spec, self.spec.convolution
 
         def build(inner: Writer) -> None:
@@ -175,10 +182,14 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
             def load(row: int, column: int) -> str:
                 return memory.load("%sums", (row * spec.points + column) * self.sum_point)
 
-            for r, s, value in transforms.square(transforms.weights, spec.points, load):
-                memory.store(value, "%totals", (r * 3 + s) * plain.channels * plain.filters, active)
+            for row, column, value in transforms.square(transforms.weights, spec.points, load):
+                r, s = row * plain.strides[0], column * plain.strides[1]
+                if spec.parts[part][0] + r < plain.window[0] and spec.parts[part][1] + s < plain.window[1]:
+                    memory.store(value, "%totals", (r * plain.window[1] + s) * plain.channels * plain.filters, active)
 
-        return self.w.function(f"weights_{active}", [("ptr noalias", "%sums"), ("ptr noalias", "%totals")], build)
+        parameters = [("ptr noalias", "%sums"), ("ptr noalias", "%totals")]
+        name = f"weights_{part}_{active}" if part else f"weights_{active}"
+        return self.w.function(name, parameters, build)
 
 
 def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradGradientParameters, ...]:
@@ -199,7 +210,7 @@ def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradGradientPa
             again = max(0, scratch - machine.level2_bytes) * 2 / SHARED_BYTES_PER_CYCLE
             back = points * task_channels * lanes * vectors * winograd.WINOGRAD_CYCLES
             total = tasks * (blocks.blocks_per_group * (read + again) + back + TASK_OVERHEAD)
-            yield parameters, tasks, total + blocks.count * points * cycles
+            yield parameters, tasks, total + len(spec.parts) * blocks.count * points * cycles
 
     return sized(product_tiles(plain.channels, panels, tiles, machine), sizes, machine)
 
