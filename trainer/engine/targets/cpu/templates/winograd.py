@@ -309,9 +309,9 @@ class _PhaseOutputs:
 
 
 WINOGRAD_CYCLES, FAR_CYCLES = 4, 12
-"""Cycles to transform one vector, and one of an input of which every second pixel is read, or which is far smaller than
-the outputs of its phases: measured for 5x5 with stride 2 from 16x64x112x112 to 128, where tasks of two vectors of
-outputs, which transform the input again, take 28.5 ms and of eight 20.4.
+"""Cycles to transform a vector of a tile; with stride 2, those of an input vector, whose tiles are read again for each
+part. Measured for 5x5 with stride 2 from 16x64x112x112 to 128 filters: tasks of two vectors of filters transform the
+input four times and take 28.5 ms, tasks of eight 20.4.
 """
 
 
