@@ -63,7 +63,7 @@ def compute(
 
 @pytest.mark.parametrize("name", tiered(GEOMETRIES, (*test_winograd.QUICK, "many blocks")))
 def test_it_is_the_weight_gradient_whatever_the_parameters(run_kernel: KernelRunner, name: str) -> None:
-    for outputs in possible(GEOMETRIES[name]):
+    for outputs in possible(*GEOMETRIES[name][-2:]):
         spec = specification(name, outputs)
         x, _, dy = draw(spec.convolution)
         found = compute(run_kernel, spec, defaults.choose(spec), x, dy)

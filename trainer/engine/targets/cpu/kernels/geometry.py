@@ -132,8 +132,12 @@ class Axis:
     """Maximum number of outputs of a phase."""
     leaves_input: bool = field(init=False)
     """Whether some tap reads before the first or after the last input."""
+    origin: int = field(init=False)
+    """The input at which the first window of any phase begins."""
+    windows: int = field(init=False)
+    """Number of neighboring windows, from the origin, that contain those of all phases."""
 
-    def __post_init__(self) -> None:  # the cost model reads both thousands of times
+    def __post_init__(self) -> None:  # the cost model reads these thousands of times
         object.__setattr__(self, "most_outputs", max(phase.count for phase in self.phases))
         leaves = any(
             phase.input_start < 0 or phase.input_start + self.span(phase.count, phase.taps) > self.extent
@@ -141,6 +145,9 @@ class Axis:
             if phase.taps
         )
         object.__setattr__(self, "leaves_input", leaves)
+        origin = min(phase.input_start for phase in self.phases)
+        object.__setattr__(self, "origin", origin)
+        object.__setattr__(self, "windows", max(phase.input_start - origin + phase.count for phase in self.phases))
 
     def span(self, count: int, taps: int) -> int:
         """Inputs from the first to the last that `count` outputs with `taps` taps read."""

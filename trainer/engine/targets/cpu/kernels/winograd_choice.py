@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from trainer.engine.graph.dtypes import float32
-from trainer.engine.targets.cpu.kernels.geometry import Axis, ConvolutionSpec, Correlation, Pair, correlation
+from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Correlation, Pair, correlation
 from trainer.engine.targets.cpu.kernels.winograd_transforms import PAIRS, Algorithm
 
 LEAST_CHANNELS = 16
@@ -65,30 +65,25 @@ class WinogradSpec:
     @property
     def parts(self) -> tuple[Pair, ...]:
         """First row and column of each part of the input."""
-        return tuple(product(range(self.form.rows.input_step), range(self.form.columns.input_step)))
+        rows, columns = (1, 1) if self.convolution.direction == "input_gradient" else self.convolution.strides
+        return tuple(product(range(rows), range(columns)))
+
+    @property
+    def panels(self) -> int:
+        """Vectors of outputs, of all phases."""
+        form = self.form
+        return len(form.phases) * form.packing.panels
 
     @property
     def grid(self) -> Pair:
         """Winograd tiles of an image along rows and columns."""
-        return self._tiles_along(self.form.rows), self._tiles_along(self.form.columns)
-
-    def _tiles_along(self, axis: Axis) -> int:
-        return -(-max(shift(axis, number) + phase.count for number, phase in enumerate(axis.phases)) // self.outputs)
+        form = self.form
+        return -(-form.rows.windows // self.outputs), -(-form.columns.windows // self.outputs)
 
     @property
     def tiles(self) -> int:
         """Winograd tiles of all images."""
         return self.convolution.images * math.prod(self.grid)
-
-
-def origin(axis: Axis) -> int:
-    """The input at which the first window begins."""
-    return min(phase.input_start for phase in axis.phases)
-
-
-def shift(axis: Axis, phase: int) -> int:
-    """Number of windows before the one of a phase's first output."""
-    return axis.phases[phase].input_start - origin(axis)
 
 
 def taps(spec: ConvolutionSpec) -> int:

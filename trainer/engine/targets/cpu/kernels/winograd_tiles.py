@@ -13,7 +13,7 @@ from typing import Literal
 
 from trainer.engine.targets.cpu.kernels.access import Elements, mask_of
 from trainer.engine.targets.cpu.kernels.geometry import Pair
-from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec, origin
+from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
 from trainer.engine.targets.ir.expression import lanes_of
 from trainer.engine.targets.ir.writer import Integer, Writer, vector
@@ -51,7 +51,7 @@ class TiledImage:
     @property
     def start(self) -> Pair:
         rows, columns = self.spec.form.rows, self.spec.form.columns
-        return (origin(rows), origin(columns)) if self.transform == "data" else (0, 0)
+        return (rows.origin, columns.origin) if self.transform == "data" else (0, 0)
 
     @property
     def steps(self) -> Pair:

@@ -14,9 +14,8 @@ weights, output, epilogue operands...], with channels-last activations.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
 from trainer.engine.graph.dtypes import DType
@@ -24,10 +23,10 @@ from trainer.engine.targets.cpu.costs.cycles import SCRATCH_LIMIT, SHARED_BYTES_
 from trainer.engine.targets.cpu.costs.ranking import product_tiles, sized
 from trainer.engine.targets.cpu.kernels.access import Elements, load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.geometry import Axis, Pair, Phase, correlation
+from trainer.engine.targets.cpu.kernels.geometry import Phase, correlation
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, odd_lines, run_tile, store_finished
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
-from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec, shift
+from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile, tile_place
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
 from trainer.engine.targets.cpu.machine import Machine
@@ -55,13 +54,17 @@ class WinogradParameters:
     block_vectors: int
 
 
-def _item(columns: Sequence[Sequence[str]], row: int, column: int) -> str:
-    return columns[column][row]
-
-
 def _phase_and_panel(w: Writer, spec: WinogradSpec, group: Integer) -> tuple[Integer, Integer]:
     """The phase of a vector of outputs, and its number in the phase."""
     return w.divide(group, spec.form.packing.panels) if len(spec.form.phases) > 1 else (0, group)
+
+
+def _of_phase(w: Writer, name: str, phase: Integer, values: Sequence[int]) -> Integer:
+    """A phase's value, from a table of those of all phases along an axis."""
+    if len(values) == 1:
+        return values[0]
+    table = w.table("_".join((name, *map(str, values))), values)
+    return w.value(f"load i64, ptr {w.pointer(table, phase, 'i64')}")
 
 
 def _weight_strides(spec: WinogradSpec) -> tuple[int, int]:
@@ -85,56 +88,46 @@ class WinogradWeights:
     @property
     def size(self) -> int:
         """Elements of the transformed weights."""
-        return self._panels * _weight_strides(self.winograd)[1]
+        return self.winograd.panels * _weight_strides(self.winograd)[1]
 
     @property
     def tasks(self) -> int:
-        return self._panels * -(-self.winograd.form.inputs // WEIGHT_CHUNK)
-
-    @property
-    def _panels(self) -> int:
-        return len(self.winograd.form.phases) * self.winograd.form.packing.panels
+        return self.winograd.panels * -(-self.winograd.form.inputs // WEIGHT_CHUNK)
 
     def render(self, name: str) -> str:
         """The module of the kernel."""
         spec, w = self.winograd, Writer()
-        memory, transforms = Elements(w, self.dtype), Transforms(w, self.dtype, spec.algorithm)
-        form, lanes, (point, panel_size) = spec.form, memory.lanes, _weight_strides(spec)
-        source, target, inputs = w.argument(0), w.argument(1), form.inputs
-        group, chunk = w.divide("%task", -(-inputs // WEIGHT_CHUNK))
-        phase_number, panel = _phase_and_panel(w, spec, group)
-        source = memory.at(source, w.multiply(panel, form.packing.depth * lanes))
+        memory, form, panel_size = Elements(w, self.dtype), spec.form, _weight_strides(spec)[1]
+        source, target = w.argument(0), w.argument(1)
+        group, chunk = w.divide("%task", -(-form.inputs // WEIGHT_CHUNK))
+        phase, panel = _phase_and_panel(w, spec, group)
+        source = memory.at(source, w.multiply(panel, form.packing.depth * memory.lanes))
         target = memory.at(target, w.multiply(group, panel_size))
-        for phase in w.places(phase_number, range(len(form.phases))):
-            with w.loop(*w.share(chunk, WEIGHT_CHUNK, inputs)) as loop:
-                here, there = (memory.at(base, w.multiply(loop.index, lanes)) for base in (source, target))
-                for part, first in enumerate(spec.parts):
-                    zero, depths = transforms.floats.constant(0), self._depths(form.phases[phase], first)
-                    taps = [
-                        [memory.load(here, depth * lanes) if depth >= 0 else zero for depth in column]
-                        for column in depths
-                    ]
-                    load = functools.partial(_item, taps)
-                    for row, column, value in transforms.square(transforms.filter, len(taps), load):
-                        memory.store(value, there, (row * spec.points + column) * point + part * inputs * lanes)
+        for number in w.places(phase, range(len(form.phases))):
+            with w.loop(*w.share(chunk, WEIGHT_CHUNK, form.inputs)) as loop:
+                here, there = (memory.at(base, w.multiply(loop.index, memory.lanes)) for base in (source, target))
+                for part in range(len(spec.parts)):
+                    self._transform(memory, form.phases[number], part, here, there)
         return w.module(name, scratch=True)
 
-    def _depths(self, phase: Phase, first: Pair) -> list[list[int]]:
-        """Where the taps [s][r] of a part of the input begin along the packed depth; -1 for a tap that it lacks."""
-        form = self.winograd.form
-        rows, columns = (
-            [start + number * step for number in range(self.winograd.algorithm.taps)]
-            for start, step in zip(first, (form.rows.input_step, form.columns.input_step), strict=True)
-        )
-        return [
-            [
-                phase.depth_start + (r * phase.columns.taps + s) * form.inputs
-                if r < phase.rows.taps and s < phase.columns.taps
-                else -1
-                for r in rows
-            ]
-            for s in columns
-        ]
+    def _transform(self, memory: Elements, phase: Phase, part: int, source: str, target: str) -> None:
+        """Transforms the weights of one input for a part of the image; taps that the part lacks are zeros."""
+        spec, form, (point, _) = self.winograd, self.winograd.form, _weight_strides(self.winograd)
+        transforms, taps = Transforms(memory.writer, self.dtype, spec.algorithm), range(spec.algorithm.taps)
+
+        def load(r: int, s: int) -> str:
+            row, column = (
+                first + tap * axis.input_step
+                for first, tap, axis in zip(spec.parts[part], (r, s), (form.rows, form.columns), strict=True)
+            )
+            if row >= phase.rows.taps or column >= phase.columns.taps:
+                return transforms.floats.constant(0)
+            depth = phase.depth_start + (row * phase.columns.taps + column) * form.inputs
+            return memory.load(source, depth * memory.lanes)
+
+        loaded = [[load(r, s) for r in taps] for s in taps]
+        for row, column, value in transforms.square(transforms.filter, len(taps), lambda r, s: loaded[s][r]):
+            memory.store(value, target, (row * spec.points + column) * point + part * form.inputs * memory.lanes)
 
 
 class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
@@ -145,9 +138,7 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
     def __init__(self, spec: WinogradSpec, parameters: WinogradParameters) -> None:
         super().__init__(spec, parameters)
         self.form, lanes = spec.form, self.lanes
-        self.panels = len(self.form.phases) * self.form.packing.panels
-        """Vectors of outputs, of all phases."""
-        tiles = min(parameters.task_tiles, spec.tiles)
+        self.panels, tiles = spec.panels, min(parameters.task_tiles, spec.tiles)
         self.input_pitch = odd_lines(self.form.inputs, lanes)
         self.product_pitch = min(parameters.block_vectors, self.panels) * lanes
         self.input_point = odd_lines(tiles * self.input_pitch, lanes)
@@ -191,17 +182,25 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
                 source_at = at(products, w.add(done, w.multiply(w.subtract(vector.index, block.index), lanes)))
                 image, *window = tile_place(w, spec, tile.index)
                 phase, panel = _phase_and_panel(w, spec, vector.index)
-                phases = w.divide(phase, len(form.columns.phases))
-                axes = [
-                    _PhaseOutputs(w, axis, number, start)
-                    for axis, number, start in zip((form.rows, form.columns), phases, window, strict=True)
+                axes, phases = (form.rows, form.columns), w.divide(phase, len(form.columns.phases))
+                firsts = [
+                    w.subtract(
+                        start, _of_phase(w, "shifts", number, [p.input_start - axis.origin for p in axis.phases])
+                    )
+                    for axis, number, start in zip(axes, phases, window, strict=True)
                 ]
-                pixel = w.add(w.multiply(image, form.rows.output_extent), axes[0].pixel)
-                pixel = w.add(w.multiply(pixel, form.columns.output_extent), axes[1].pixel)
+                pixel = image
+                for axis, number, first in zip(axes, phases, firsts, strict=True):
+                    along = w.add(w.multiply(first, axis.output_step), number)
+                    pixel = w.add(w.multiply(pixel, axis.output_extent), along)
                 column = w.multiply(panel, lanes)
                 offset = w.add(w.multiply(pixel, form.outputs), column)
                 pointers = (source_at, w.pointer(output, offset, stored), *operands.at(w, offset, column))
-                inside = [bound for axis in axes for bound in axis.inside(spec.outputs)]
+                inside: list[Integer] = []
+                for axis, number, first in zip(axes, phases, firsts, strict=True):
+                    count = _of_phase(w, "counts", number, [p.count for p in axis.phases])
+                    last = w.minimum(w.subtract(count, first), spec.outputs)
+                    inside += [last] if len(axis.phases) == 1 else [w.maximum(w.subtract(0, first), 0), last]
                 for _, active in cut_columns(w, panel, form.outputs, lanes):
                     w.run(self.define_output(active), pointers, inside)
 
@@ -275,39 +274,6 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
         return self.w.function(f"output_{active}", parameters, build)
 
 
-@dataclass(frozen=True, slots=True)
-class _PhaseOutputs:
-    """The outputs along an axis that a tile gives for a phase; `window` is the tile's first one."""
-
-    w: Writer
-    axis: Axis
-    phase: Integer
-    window: Integer
-    first: Integer = field(init=False)
-    """Number of the tile's first output in the phase, which may lie outside of the image."""
-
-    def __post_init__(self) -> None:
-        shifts = [shift(self.axis, number) for number in range(len(self.axis.phases))]
-        object.__setattr__(self, "first", self.w.subtract(self.window, self._of_phase("shifts", shifts)))
-
-    @property
-    def pixel(self) -> Integer:
-        """The first output's pixel."""
-        return self.w.add(self.w.multiply(self.first, self.axis.output_step), self.phase)
-
-    def inside(self, outputs: int) -> list[Integer]:
-        """The range of the tile's outputs inside of the image; only its end if there is one phase."""
-        count = self._of_phase("counts", [each.count for each in self.axis.phases])
-        last = self.w.minimum(self.w.subtract(count, self.first), outputs)
-        return [last] if len(self.axis.phases) == 1 else [self.w.maximum(self.w.subtract(0, self.first), 0), last]
-
-    def _of_phase(self, name: str, values: Sequence[int]) -> Integer:
-        if len(values) == 1:
-            return values[0]
-        table = self.w.table("_".join((name, *map(str, values))), values)
-        return self.w.value(f"load i64, ptr {self.w.pointer(table, self.phase, 'i64')}")
-
-
 WINOGRAD_CYCLES, FAR_CYCLES = 4, 12
 """Cycles to transform a vector of a tile; with stride 2, those of an input vector, whose tiles are read again for each
 part. Measured for 5x5 with stride 2 from 16x64x112x112 to 128 filters: tasks of two vectors of filters transform the
@@ -319,8 +285,7 @@ def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradParameters
     """Ranks tiles of the product in the transformed domain; the cost of tasks includes transforms."""
     form, lanes = correlation(spec.convolution), lanes_of(spec.convolution.dtype)
     points, parts, tiles = spec.points**2, len(spec.parts), spec.tiles
-    panels = len(form.phases) * form.packing.panels
-    input_cycles = FAR_CYCLES if parts * len(form.phases) > 1 else WINOGRAD_CYCLES
+    panels, input_cycles = spec.panels, FAR_CYCLES if parts * len(form.phases) > 1 else WINOGRAD_CYCLES
 
     def sizes(cycles: float, m: int, v: int) -> Iterator[tuple[WinogradParameters, int, float]]:
         blocks = [(task, block) for task in steps(v, panels) for block in steps(v, task)]

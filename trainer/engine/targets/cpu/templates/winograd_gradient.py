@@ -196,7 +196,7 @@ def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradGradientPa
     """Ranks tiles of channels and filters at each point; the cost of tasks includes transforms there and back."""
     plain, blocks, lanes = spec.convolution, tile_blocks(spec), lanes_of(spec.convolution.dtype)
     points, panels, inputs = spec.points**2, -(-plain.filters // lanes), -(-plain.channels // lanes)
-    tiles = min(TILES, spec.tiles)
+    tiles, parts = min(TILES, spec.tiles), len(spec.parts)
 
     def sizes(cycles: float, m: int, v: int) -> Iterator[tuple[WinogradGradientParameters, int, float]]:
         for task_channels, task_vectors in product(steps(1, inputs), steps(v, panels)):
@@ -210,7 +210,7 @@ def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradGradientPa
             again = max(0, scratch - machine.level2_bytes) * 2 / SHARED_BYTES_PER_CYCLE
             back = points * task_channels * lanes * vectors * winograd.WINOGRAD_CYCLES
             total = tasks * (blocks.blocks_per_group * (read + again) + back + TASK_OVERHEAD)
-            yield parameters, tasks, total + len(spec.parts) * blocks.count * points * cycles
+            yield parameters, tasks, total + parts * blocks.count * points * cycles
 
     return sized(product_tiles(plain.channels, panels, tiles, machine), sizes, machine)
 
