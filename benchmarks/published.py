@@ -4,7 +4,8 @@
     python benchmarks/published.py --check   only lists the files that differ; exits with 1 if there are any
 
 Two comments enclose a marked figure. The first names the benchmark, the figure, the field (`ours`, `peer` or `ratio`)
-and the Python format. For a recipe, the figure is a metric and the field `mean` (over seeds) or `ratio` (to PyTorch).
+and the Python format. For a recipe, the figure is a metric and the field `mean` (over seeds) or `ratio` (to PyTorch);
+or the figure is `time` (of the slowest run), and the field `seconds` or `minutes` (rounded up).
 
     <!-- figure: steps resnet50 ratio .2f -->1.54<!-- end -->
     <!-- figure: recipes detection/test/ema/coco/AP mean .3f -->0.606<!-- end -->
@@ -22,6 +23,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +90,9 @@ def filled(text: str, figures: Mapping[str, Mapping[str, Mapping[str, Any]]]) ->
 
 
 def of_recipes() -> dict[str, dict[str, float]]:
-    """Returns the mean over seeds of each recipe's test metrics and, if measured, our mean divided by PyTorch's."""
+    """Returns the mean over seeds of each recipe's test metrics, if measured our mean divided by PyTorch's, and the
+    time of its slowest run.
+    """
     found: dict[str, dict[str, float]] = {}
     for name, row in recipes.ROWS.items():
         runs, pairs = recipes.results(name), recipes.latest(recipes.recorded(name), "peer")
@@ -98,6 +102,8 @@ def of_recipes() -> dict[str, dict[str, float]]:
             if bar.by_peer and pairs:
                 ratio = recipes.means(row, runs, pairs)[bar.name]
                 found.setdefault(f"{name}/{bar.metric}", {})["ratio"] = ratio
+        if (seconds := recipes.known_seconds(name)) is not None:
+            found[f"{name}/time"] = {"seconds": seconds, "minutes": float(ceil(seconds / 60))}
     return found
 
 

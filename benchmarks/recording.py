@@ -6,6 +6,7 @@ sides. `published.py` generates docs/results.md from the newest line of each fig
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import subprocess
@@ -72,7 +73,7 @@ def recording(benchmark: str, peer_python: str | None, folder: Path = FIGURES) -
             "revision": revision,
             "machine": provenance.machine(),
             "versions": provenance.versions(),
-            "peer_versions": _versions_of(peer_python) if peer_python else {},
+            "peer_versions": {**(_versions_of(peer_python) if peer_python else {}), **_older_version()},
         },
     )
 
@@ -88,6 +89,17 @@ def newest_of_machines(folder: Path = FIGURES) -> dict[str, list[ledger.Line]]:
         file.stem: [*{(line["name"], line["machine"]["features"]): line for line in ledger.read(file)}.values()]
         for file in sorted(folder.glob("*.jsonl"))
     }
+
+
+def _older_version() -> dict[str, str]:
+    """Returns the commit of the older checkout that a command line compares with, if any."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--checkout", type=Path)
+    checkout = parser.parse_known_args()[0].checkout
+    if checkout is None:
+        return {}
+    command = ("git", "-C", str(checkout), "log", "-1", "--format=%h")
+    return {"trainer": subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()}
 
 
 def _versions_of(python: str, distributions: Sequence[str] = PEERS) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from harness import (
     summarise,
     summarise_family,
 )
-from recording import Recording, newest
+from recording import Recording, newest, recording
 
 
 @pytest.fixture(autouse=True)
@@ -226,6 +227,20 @@ def test_a_result_without_its_peer_is_not_recorded(tmp_path: Path) -> None:
     file = tmp_path / "x.jsonl"
     Recording(file, {"command": "x"}).add(summarise(figure(), rounds([1.0], [1.0]), peer_missing=True))
     assert not file.exists()
+
+
+def test_a_comparison_with_an_older_checkout_records_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = ("git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org")
+    subprocess.run(("git", "init", "-q", str(tmp_path)), check=True)
+    subprocess.run((*git, "commit", "-q", "--allow-empty", "-m", "x"), check=True)
+    commit = subprocess.run((*git, "log", "--format=%h"), check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    monkeypatch.setattr("provenance.revision", lambda: "abc")
+    monkeypatch.setattr("sys.argv", ["eager.py", "operation", "--checkout", str(tmp_path), "--record"])
+    assert recording("eager", None).origin["peer_versions"] == {"trainer": commit}
+    monkeypatch.setattr("sys.argv", ["cpu.py", "--record"])
+    assert recording("cpu", None).origin["peer_versions"] == {}
 
 
 def test_a_companion_answers_each_time_from_one_process() -> None:

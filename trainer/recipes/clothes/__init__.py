@@ -1,4 +1,4 @@
 """Photos of clothes, classified by a ResNet trained from scratch: strong augmentation, averaged weights.
 
-Time: 8 minutes.
+Time: 5 minutes.
 """
