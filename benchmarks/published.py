@@ -5,7 +5,7 @@
 
 Two comments enclose a marked figure. The first names the benchmark, the figure, the field (`ours`, `peer` or `ratio`)
 and the Python format. For a recipe, the figure is a metric and the field `mean` (over seeds) or `ratio` (to PyTorch);
-or the figure is `time` (of the slowest run), and the field `seconds` or `minutes` (rounded up).
+or the figure is `time` (of the slowest run), and the field `seconds` or `minutes`, rounded up.
 
     <!-- figure: steps resnet50 ratio .2f -->1.54<!-- end -->
     <!-- figure: recipes detection/test/ema/coco/AP mean .3f -->0.606<!-- end -->
@@ -103,7 +103,7 @@ def of_recipes() -> dict[str, dict[str, float]]:
                 ratio = recipes.means(row, runs, pairs)[bar.name]
                 found.setdefault(f"{name}/{bar.metric}", {})["ratio"] = ratio
         if (seconds := recipes.known_seconds(name)) is not None:
-            found[f"{name}/time"] = {"seconds": seconds, "minutes": float(ceil(seconds / 60))}
+            found[f"{name}/time"] = {"seconds": float(ceil(seconds)), "minutes": float(ceil(seconds / 60))}
     return found
 
 

