@@ -1,21 +1,25 @@
-"""What every test folder shares: how many processes a run uses, and where the sample data lies."""
+"""Number of test processes, and data that several folders of tests read."""
 
 from __future__ import annotations
 
+import functools
 import gc
+import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The full tier runs with freed memory filled with NaN, so that nothing reads what it should not.
+    """In the full tier, freed memory is filled with NaN, so that reading it fails a test.
 
-    Ctrl-C is heard: what a script starts in the background ignores it, and programs of tests would inherit that.
+    Processes that a script starts in the background ignore Ctrl-C, and the processes of tests would inherit this.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -29,9 +33,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Stay in one process when files, folders or test names are asked for; a whole tier takes every core.
+    """Uses one process if the command line names files, folders or tests, otherwise a process per core.
 
-    Starting processes costs more than most single files do, and a debugger wants one process.
+    Starting processes takes longer than most single files, and a debugger needs one process.
     """
     asked = config.invocation_params.args
     chosen = any(
@@ -54,8 +58,27 @@ def repository() -> Path:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Sample data sets beside the checkout; tests that need them are skipped where they are absent."""
+    """Sample data sets next to the checkout; tests that need them are skipped without them."""
     folder = REPOSITORY.parent / "shared" / "data"
     if not folder.is_dir():
         pytest.skip(f"no sample data at {folder}")
     return folder
+
+
+@pytest.fixture
+def torch_reference(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """PyTorch's results in float64, as NumPy arrays: torch_reference.json, which make_torch_reference.py in the same
+    folder wrote.
+    """
+    return _reference(request.path.with_name("torch_reference.json"))
+
+
+@functools.cache
+def _reference(file: Path) -> Any:
+    return json.loads(file.read_text(), object_hook=_array)
+
+
+def _array(entry: dict[str, Any]) -> Any:
+    if entry.keys() != {"shape", "values"}:
+        return entry
+    return np.array(entry["values"], np.float64).reshape(entry["shape"])

@@ -1,9 +1,7 @@
-"""PyTorch's numbers, and a small task with its config."""
+"""A small task and its config."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,20 +13,6 @@ from trainer.datasets import ArrayDataset, Loader, split
 from trainer.engine import nn
 from trainer.learner import Batch, DataSplits, Task
 from trainer.metrics import Accuracy, Mean, Measured
-
-
-@pytest.fixture(scope="session")
-def torch_reference() -> dict[str, Any]:
-    """torch_reference.json with its arrays as NumPy arrays."""
-    return arrays(json.loads(Path(__file__).with_name("torch_reference.json").read_text()))
-
-
-def arrays(entry: Any) -> Any:
-    if isinstance(entry, dict):
-        if set(entry) == {"shape", "values"}:
-            return np.array(entry["values"], np.float64).reshape(entry["shape"])
-        return {name: arrays(item) for name, item in entry.items()}
-    return entry
 
 
 @pytest.fixture
