@@ -188,6 +188,18 @@ def test_an_interrupted_sweep_resumes_its_running_trials(tmp_path: Path) -> None
     assert state.trials == swept(sweep_of(tmp_path.with_name("whole"))).trials
 
 
+def test_a_run_whose_worker_was_killed_with_the_sweep_is_resumed(tmp_path: Path) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    sweep = sweep_of(tmp_path / "killed", trials=1)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(sweep, Scripted(), tell=lambda trial, is_best: None, wait=interrupt)
+    with EventWriter(sweep.paths.run(0, 0, 1).events, attempt=1, process_start=0.0) as write:
+        write(EndEvent("failed", 1, reason="the worker was killed by SIGKILL"))
+    assert swept(sweep_of(tmp_path / "killed", trials=1)) == swept(sweep_of(tmp_path / "whole", trials=1))
+
+
 def test_more_trials_can_follow(tmp_path: Path) -> None:
     few = swept(sweep_of(tmp_path, trials=2))
     executor = Scripted()

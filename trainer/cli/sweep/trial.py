@@ -15,8 +15,10 @@ from trainer.cli.order import Order
 from trainer.rundir import Run, open_run, read_lock, send_request
 from trainer.rundir.sweeps import SweepPaths, Trial
 
-RESUMED = ("starting", "stopped", "interrupted", "lost", "silent", "running", "paused", "stopping")
-"""States of a run that is resumed: its process was killed together with the sweep."""
+ENDED = ("done", "pruned")
+"""States of a run that is not resumed. A failed run is: a scheduler that kills a sweep's processes may kill the run
+before its pilot, which then reports a failure.
+"""
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,9 @@ class RunningTrial:
             self._job.end()
 
     def _has_ended(self) -> bool:
-        """Whether the next run has ended before, with a result or a failure."""
+        """Whether the next run has ended before, with a result."""
         paths = self._plan.paths.run(self.trial.number, len(self.results), self._plan.seeds)
-        return paths.events.is_file() and open_run(paths.root).status not in RESUMED
+        return paths.events.is_file() and open_run(paths.root).status in ENDED
 
     def _conclude(self) -> None:
         """Records the result of the run that has ended."""
