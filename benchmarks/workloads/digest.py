@@ -1,6 +1,6 @@
 """Prints a digest of the results of training steps: SHA-256 of every loss, and of all final parameters and buffers.
 
-Usage: digest.py WORKLOAD [--bfloat16] [--steps N]
+Usage: digest.py WORKLOAD [--bfloat16] [--numerics exact|fast] [--steps N]
 
 WORKLOAD is the recipe `digits` or a workload of `ours.py`. PYTHONPATH contains the checkout and its
 `benchmarks/workloads`. The script also runs in older checkouts, so it uses only public names.
@@ -35,10 +35,11 @@ def digits(steps: int) -> tuple[list[float], list[np.ndarray]]:
     return list(result.history["train/loss"].value), list(result.task.network.state_dict().values())
 
 
-def traced(name: str, precision: str, steps: int) -> tuple[list[float], list[np.ndarray]]:
+def traced(name: str, precision: str, numerics: str, steps: int) -> tuple[list[float], list[np.ndarray]]:
     """Returns the losses and the final states of a workload in the checkout's `ours.py`."""
     import ours
 
+    engine.set_default_device(ours.CpuDevice(numerics=numerics))
     workload = ours.WORKLOADS[name]()
     with engine.autocast(precision):
         losses = [float(workload.traced(*workload.arguments).item()) for _ in range(steps)]
@@ -70,16 +71,23 @@ def digest(losses: Sequence[float], states: Iterable[np.ndarray]) -> str:
     return hashlib.sha256("\n".join([*map(float.hex, losses), *parts]).encode()).hexdigest()
 
 
-def main() -> None:
+def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Returns the arguments of a command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workload")
     parser.add_argument("--bfloat16", action="store_true")
+    parser.add_argument("--numerics", choices=("exact", "fast"), default="exact")
     parser.add_argument("--steps", type=int, default=20)
-    arguments = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    arguments = parsed()
     if arguments.workload == "digits":
         computed = digits(arguments.steps)
     else:
-        computed = traced(arguments.workload, "bfloat16" if arguments.bfloat16 else "float32", arguments.steps)
+        precision = "bfloat16" if arguments.bfloat16 else "float32"
+        computed = traced(arguments.workload, precision, arguments.numerics, arguments.steps)
     if len(computed[0]) != arguments.steps:
         raise ValueError(f"{len(computed[0])} losses of {arguments.steps} steps")
     print(digest(*computed))

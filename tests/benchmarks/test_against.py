@@ -14,7 +14,7 @@ import against
 import contractions
 import steps
 from against import Checkout, check, share_equal
-from digest import digest, networks
+from digest import digest, networks, parsed
 from harness import Family, Figure
 
 from trainer.engine import nn
@@ -57,6 +57,10 @@ def test_bits_are_equal_only_if_every_digest_is() -> None:
     assert share_equal({"a": "1", "b": "2"}, {"a": "1", "b": "3"}) == 0.5
     assert share_equal({"a": "1", "b": ""}, {"a": "1", "b": ""}) == 0.5, "no digest is equal to none"
     assert share_equal({"a": "1"}, {}) == 0
+
+
+def test_digests_of_all_steps_can_be_requested() -> None:
+    assert [parsed(words).workload for words in against.WAYS.values()] == [words[0] for words in against.WAYS.values()]
 
 
 def test_a_digest_is_of_losses_in_order_and_of_states_in_any() -> None:
