@@ -14,6 +14,11 @@ A table of a recipe's runs and their requirements has a column for each metric:
 
     <!-- runs: detection; AP: test/ema/coco/AP .4f; AP50: test/ema/coco/AP50 .4f -->
     <!-- end -->
+
+What a command printed is recorded by writing it to a file of benchmarks/results/outputs:
+
+    <!-- output: cores -->
+    <!-- end -->
 """
 
 from __future__ import annotations
@@ -35,8 +40,10 @@ from recording import newest, newest_of_machines
 from trainer.engine.targets.cpu.machine import AVX512
 
 BENCHMARKS = ROOT / "benchmarks"
+OUTPUTS = BENCHMARKS / "results" / "outputs"
 PAGE = ROOT / "docs" / "results.md"
 MARKED = re.compile(r"(<!-- figure: (\S+) (\S+) (\S+) (\S+) -->)(.*?)(<!-- end -->)")
+OUTPUT = re.compile(r"(<!-- output: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 RUNS = re.compile(r"(<!-- runs: (\w+); (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 VERDICTS = {True: "reached", False: "**missed**", None: "can't tell"}
 INTRODUCTION = """\
@@ -80,13 +87,21 @@ def filled(text: str, figures: Mapping[str, Mapping[str, Mapping[str, Any]]]) ->
     def value(found: re.Match[str]) -> str:
         begin, benchmark, name, field, form, _, end = found.groups()
         line = figures.get(benchmark, {}).get(name)
-        if line is None or not isinstance(line.get(field), float):
+        if line is None or not isinstance(line.get(field), int | float):
             command = f"{name.partition('/')[0]} --seed 0" if benchmark == "recipes" else f"{name} --record"
             raise ValueError(f"{benchmark} {name} {field}: found no such figure in benchmarks/results; "
                              f"record it: python benchmarks/{benchmark}.py {command}")  # fmt: skip
         return f"{begin}{line[field]:{form}}{end}"
 
-    return RUNS.sub(lambda found: f"{found[1]}{_runs(found[2], found[3])}{found[5]}", MARKED.sub(value, text))
+    text = RUNS.sub(lambda found: f"{found[1]}{_runs(found[2], found[3])}{found[5]}", MARKED.sub(value, text))
+    return OUTPUT.sub(lambda found: f"{found[1]}{_output(found[2])}{found[4]}", text)
+
+
+def _output(name: str) -> str:
+    """Returns the recorded output of a command: Markdown, or other text as a block of code."""
+    (file,) = OUTPUTS.glob(f"{name}.*")
+    text = file.read_text(encoding="utf-8")
+    return text if file.suffix == ".md" else f"```text\n{text}```\n"
 
 
 def of_recipes() -> dict[str, dict[str, float]]:

@@ -7,6 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+import published
 import recipes
 from published import differing, filled, page
 
@@ -29,6 +30,15 @@ def test_a_marked_figure_is_replaced_and_one_that_was_not_recorded_is_refused() 
     assert filled(text, {"steps": {"mlp": LINE}}) == text.replace("99%", "160.0%")
     with pytest.raises(ValueError, match=r"steps mlp ratio: found no such figure.*--record"):
         filled(text, {})
+
+
+def test_a_recorded_output_is_inserted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published, "OUTPUTS", tmp_path)
+    (tmp_path / "one.md").write_text("| a |\n")
+    (tmp_path / "other.txt").write_text("a\n")
+    text = "<!-- output: one -->\nold\n<!-- end -->, <!-- output: other -->\n<!-- end -->"
+    inserted = "<!-- output: one -->\n| a |\n<!-- end -->, <!-- output: other -->\n```text\na\n```\n<!-- end -->"
+    assert filled(text, {}) == filled(inserted, {}) == inserted
 
 
 def test_a_table_of_runs_has_their_means_and_what_they_miss(monkeypatch: pytest.MonkeyPatch) -> None:
