@@ -81,13 +81,13 @@ def filled(text: str, figures: Mapping[str, Mapping[str, Mapping[str, Any]]]) ->
     """Returns the text with the latest measurement of each marked figure.
 
     Raises:
-        ValueError: a figure was not recorded.
+        ValueError: a figure or an output was not recorded.
     """
 
     def value(found: re.Match[str]) -> str:
         begin, benchmark, name, field, form, _, end = found.groups()
         line = figures.get(benchmark, {}).get(name)
-        if line is None or not isinstance(line.get(field), int | float):
+        if line is None or type(line.get(field)) not in (int, float):
             command = f"{name.partition('/')[0]} --seed 0" if benchmark == "recipes" else f"{name} --record"
             raise ValueError(f"{benchmark} {name} {field}: found no such figure in benchmarks/results; "
                              f"record it: python benchmarks/{benchmark}.py {command}")  # fmt: skip
@@ -99,7 +99,11 @@ def filled(text: str, figures: Mapping[str, Mapping[str, Mapping[str, Any]]]) ->
 
 def _output(name: str) -> str:
     """Returns the recorded output of a command: Markdown, or other text as a block of code."""
-    (file,) = OUTPUTS.glob(f"{name}.*")
+    file = next(OUTPUTS.glob(f"{name}.*"), None)
+    if file is None:
+        raise ValueError(
+            f"{name}: found no such output in {OUTPUTS}; write what the command prints to {name}.md or .txt"
+        )
     text = file.read_text(encoding="utf-8")
     return text if file.suffix == ".md" else f"```text\n{text}```\n"
 
@@ -118,7 +122,7 @@ def of_recipes() -> dict[str, dict[str, float]]:
                 ratio = recipes.means(row, runs, pairs)[bar.name]
                 found.setdefault(f"{name}/{bar.metric}", {})["ratio"] = ratio
         if (seconds := recipes.known_seconds(name)) is not None:
-            found[f"{name}/time"] = {"seconds": float(ceil(seconds)), "minutes": float(ceil(seconds / 60))}
+            found[f"{name}/time"] = {"seconds": ceil(seconds), "minutes": ceil(seconds / 60)}
     return found
 
 

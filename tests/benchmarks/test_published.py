@@ -30,6 +30,10 @@ def test_a_marked_figure_is_replaced_and_one_that_was_not_recorded_is_refused() 
     assert filled(text, {"steps": {"mlp": LINE}}) == text.replace("99%", "160.0%")
     with pytest.raises(ValueError, match=r"steps mlp ratio: found no such figure.*--record"):
         filled(text, {})
+    assert filled(text, {"steps": {"mlp": {**LINE, "ratio": 2}}}) == text.replace("99%", "200.0%")
+    for other in (None, True):
+        with pytest.raises(ValueError, match="found no such figure"):
+            filled(text, {"steps": {"mlp": {**LINE, "ratio": other}}})
 
 
 def test_a_recorded_output_is_inserted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,6 +43,8 @@ def test_a_recorded_output_is_inserted(tmp_path: Path, monkeypatch: pytest.Monke
     text = "<!-- output: one -->\nold\n<!-- end -->, <!-- output: other -->\n<!-- end -->"
     inserted = "<!-- output: one -->\n| a |\n<!-- end -->, <!-- output: other -->\n```text\na\n```\n<!-- end -->"
     assert filled(text, {}) == filled(inserted, {}) == inserted
+    with pytest.raises(ValueError, match="third: found no such output"):
+        filled("<!-- output: third -->\n<!-- end -->", {})
 
 
 def test_a_table_of_runs_has_their_means_and_what_they_miss(monkeypatch: pytest.MonkeyPatch) -> None:
