@@ -116,7 +116,7 @@ def test_the_error_stays_within_the_stated_bound(run_kernel: KernelRunner, outpu
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "growth"), zip(ALGORITHMS, [9, 50.15, 7.11, 45.27, 62.65, 90.59], strict=True), ids=str
+    ("algorithm", "growth"), list(zip(ALGORITHMS, [9, 50.15, 7.11, 45.27, 62.65, 90.59], strict=True)), ids=str
 )
 def test_magnitudes_exceed_those_of_the_direct_sum_as_forwards(algorithm: Algorithm, growth: float) -> None:
     """For equal |x| and |dy|, at the worst of the weights. F(m, r) has the growth of F(r, m) forwards."""
