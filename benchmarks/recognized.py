@@ -3,21 +3,19 @@
     python benchmarks/recognized.py PIX2PIX_RUN SEGMENTATION_RUN
 
 The metric is from Isola et al. 2017. A run of the recipe `segmentation` classifies each pixel of the test split's real
-photos, and of the pictures that a run of the recipe `pix2pix` generates from their maps; the maps are the ground truth.
-Both runs use averaged weights, `segmentation` those of its best checkpoint. The output is a line for photos and a line
-for pictures: pixel accuracy, mean intersection over union, and intersection over union of each class.
+photos, and of the images that a run of the recipe `pix2pix` generates from their maps; the maps are the ground truth.
+Both runs use averaged weights, `segmentation` those of its best checkpoint. The output is a table with a row for photos
+and a row for generated images: pixel accuracy, and intersection over union (IoU) of each class and in the mean.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from harness import ROOT, as_json
+from harness import ROOT
 
 from trainer import engine
 from trainer.configs import load
@@ -42,13 +40,14 @@ def restored(network: nn.Module, checkpoint: Path, name: str) -> nn.Module:
     return network.eval()
 
 
-def recognized(confusion: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the metrics of a confusion matrix [true class, predicted class] of pixels."""
+def recognized(confusion: np.ndarray) -> list[float]:
+    """Returns metrics of a confusion matrix [true class, predicted class] of pixels.
+
+    They are the pixel accuracy, the intersection over union of each class, and the mean of these.
+    """
     right = np.diag(confusion)
     overlaps = right / (confusion.sum(0) + confusion.sum(1) - right)
-    by_class = {name: round(float(value), 3) for name, value in zip(names, overlaps, strict=True)}
-    accuracy = right.sum() / confusion.sum()
-    return {"pixels": round(float(accuracy), 3), "mean_iou": round(float(overlaps.mean()), 3), "iou": by_class}
+    return [right.sum() / confusion.sum(), *overlaps, overlaps.mean()]
 
 
 def main() -> None:
@@ -68,18 +67,20 @@ def main() -> None:
         arguments.segmentation / "checkpoints" / "best",
         "network",
     )
-    tables = {name: np.zeros((len(classes), len(classes))) for name in ("photos", "pictures")}
+    tables = {name: np.zeros((len(classes), len(classes))) for name in ("photos", "generated images")}
     for pair in read_map_tiles(DATA, Opening())["test"]:
         truth = np.full(pair["image"].shape[:2], -1)
         for one in classes:
             truth[(pair["image"] == one["rgb"]).all(axis=2)] = one["index"]
         drawn, photo = (engine.asarray(pair[name].transpose(2, 0, 1)[None].copy()) for name in ("image", "target"))
-        for name, picture in (("photos", photo), ("pictures", to_pixels(generator(to_floats(drawn))))):
+        for name, picture in (("photos", photo), ("generated images", to_pixels(generator(to_floats(drawn))))):
             scores = nn.functional.interpolate(reader(normalized(picture)), size=picture.shape[2:], mode="bilinear")
             said = engine.argmax(scores, axis=1).numpy()[0]
             np.add.at(tables[name], (truth[truth >= 0], said[truth >= 0]), 1)
-    for name, table in tables.items():
-        print(as_json({name: recognized(table, [one["name"] for one in classes])}))
+    heads = ["in percent", "pixel accuracy", *(f"IoU of {one['name']}" for one in classes), "mean IoU"]
+    rows = [[name, *(f"{100 * value:.1f}" for value in recognized(table))] for name, table in tables.items()]
+    for row in (heads, ["---"] * len(heads), *rows):
+        print(f"| {' | '.join(row)} |")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import provenance
 import recipes
-from published import MARKED, RUNS
+from published import MARKED, OUTPUT, RUNS
 from recipes import ROWS, known_seconds, latest, means, recorded, results, train, verdict
 
 REPOSITORY = Path(__file__).parents[2]
@@ -91,8 +91,8 @@ def test_a_recipe_says_in_a_line_what_it_is_and_how_long_it_takes(name: str) -> 
 
 
 def quoted(readme: str) -> list[str]:
-    """The numbers with a decimal point in the part on the result, but for bars of tables, links and marked figures."""
-    _, _, part = RUNS.sub("", MARKED.sub("", readme)).partition("## Result\n")
+    """The numbers with a decimal point in the part on the result, but for bars of tables, links and what is marked."""
+    _, _, part = OUTPUT.sub("", RUNS.sub("", MARKED.sub("", readme))).partition("## Result\n")
     return re.findall(r"(?<![\w./])\d+\.\d+(?![\w/])", part.partition("\n## ")[0])
 
 
