@@ -125,6 +125,14 @@ def test_a_signal_before_textual_is_there_ends_it(finished: RunPaths, how: str) 
         assert terminal.is_given_back()
 
 
+def test_a_signal_whose_exception_python_ignores_ends_it(finished: RunPaths) -> None:
+    in_a_callback = "import weakref; weakref.ref(Meanwhile(), lambda _: os.kill(os.getpid(), signal.SIGTERM))"
+    with watched(finished, in_a_callback) as terminal:
+        assert terminal.wait() == 0
+        assert b"Exception ignored in" in terminal.output and terminal.output.rstrip().endswith(b"terminated")
+        assert terminal.is_given_back()
+
+
 @pytest.mark.parametrize("is_after", [False, True])
 def test_a_signal_while_it_is_written_ends_it(finished: RunPaths, is_after: bool) -> None:
     script = WHILE_WRITTEN.format(is_after=is_after)

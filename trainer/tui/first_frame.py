@@ -79,11 +79,12 @@ class FirstFrame:
         self._drawn: set[tuple[int, int, Line]] = set()
         self._begun = self._drawn_at = 0.0
         self._attributes: list[Any] | None = None
+        self._left: LeftEarly | None = None
 
     def __enter__(self) -> FirstFrame:
         if is_possible():
-            for number, how in _SIGNALS.items():
-                signal.signal(number, _leaving(how))
+            for number in _SIGNALS:
+                signal.signal(number, self._leave)
             self._stands, self._begun = True, time.monotonic()
             try:
                 self._keep_input(interrupts=isinstance(self._source, PendingRun))
@@ -127,7 +128,12 @@ class FirstFrame:
         """Draws the changed lines, at most once in REFRESH_SECONDS.
 
         A worker that has just created its directory reports a phase immediately: the frame waits a little for it.
+
+        Raises:
+            LeftEarly: a signal has arrived, and Python ignored the exception of its handler.
         """
+        if self._left is not None:
+            raise self._left
         now = time.monotonic()
         if not self._stands or (self._drawn and now - self._drawn_at < REFRESH_SECONDS):
             return
@@ -161,6 +167,13 @@ class FirstFrame:
         self._stands, self._drawn = False, set()
         return attributes
 
+    def _leave(self, number: int, frame: FrameType | None) -> NoReturn:
+        """Handles a signal. Python ignores exceptions in callbacks of weak references, which each import has, so the
+        exception is kept: `refresh` raises it again.
+        """
+        self._left = LeftEarly(_SIGNALS[signal.Signals(number)])
+        raise self._left
+
     def _keep_input(self, *, interrupts: bool) -> None:
         """Disables echo and keeps typed keys for Textual, which reads them later; also Ctrl-C unless it interrupts."""
         with suppress(termios.error):
@@ -189,10 +202,3 @@ def is_possible() -> bool:
 def _input() -> int:
     assert sys.__stdin__ is not None
     return sys.__stdin__.fileno()
-
-
-def _leaving(how: str) -> Any:
-    def leave(number: int, frame: FrameType | None) -> NoReturn:
-        raise LeftEarly(how)
-
-    return leave
