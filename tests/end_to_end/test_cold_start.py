@@ -28,11 +28,14 @@ def test_every_screen_of_a_cold_start_has_a_phase_with_a_clock(tmp_path: Path) -
     names = list(dict.fromkeys(name for here in running for name, _ in here if name != "setup"))
     # a phase that is over within a quarter of a second may fall between two screens
     assert names == sorted(names, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER)), names
-    assert "load" in names
+    assert {"load", "compile"} <= {name for moment in shown for name, _ in cold_start.running_phases(moment.text)}
     # a fast machine compiles everything between two screens, so how often the count moves is read from the events
     events = [record.event for record in read_events(RunPaths(tmp_path / "runs" / "cold").events)]
-    compiled = {event.done for event in events if isinstance(event, PhaseEvent) and event.name == "compile"}
-    assert len(compiled - {None}) > 2, "compiling tells how far it is"
+    compiled = {
+        event.done for event in events
+        if isinstance(event, PhaseEvent) and event.name == "compile" and event.done is not None
+    }  # fmt: skip
+    assert len(compiled) > 2, "compiling tells how far it is"
     counts = {float(count) for moment in shown for count in cold_start.COMPILED.findall(moment.text)}
     assert counts and counts <= compiled, (counts, compiled)
     for name in names:
