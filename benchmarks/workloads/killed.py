@@ -78,14 +78,14 @@ AIMS = {
     "load": Aim(phase("load"), 0.4),
     "data": Aim(phase("data"), 0.1),
     "compile": Aim(phase("compile"), 0.5, most=3, needs_cold_cache=True),
-    "autotune": Aim(phase("autotune", "progress"), 0.02, most=6, needs_cold_cache=True),
+    "autotune": Aim(lambda event: isinstance(event, CheckpointEvent), 0.01, most=6, needs_cold_cache=True),
     "train": Aim(lambda event: isinstance(event, CheckpointEvent), 0.01, most=6),
     "validate": Aim(phase("validate"), 0.02, most=12),
     "checkpoint": Aim(phase("checkpoint"), 0.02, most=10),
     "evaluate": Aim(phase("evaluate"), 0.15),
     "end": Aim(metrics_of("test"), 0.01),
 }
-"""Aims by phase, in the order of the phases."""
+"""Aims by phase, in the order of the phases. With a cold cache, the tuner works between the checkpoints of training."""
 
 
 @dataclass(frozen=True)

@@ -170,6 +170,16 @@ def test_auto_takes_up_a_start_that_was_killed_before_it_had_a_config(commands: 
     assert refused.returncode == 2 and "thesis.tex" in refused.stderr
 
 
+def test_resuming_deletes_files_that_a_killed_attempt_was_writing(commands: Commands) -> None:
+    commands.finish("run", "config.yaml")
+    run = commands.folder / "runs" / "scripted"
+    for name in (".environment-1.json.4321", ".config-1.yaml.4321"):
+        (run / name).write_text("{")
+    (run / ".mine").write_text("kept")
+    assert commands.finish("run", "--resume", "scripted", "--force").returncode == 0
+    assert [path.name for path in run.iterdir() if path.name.startswith(".")] == [".mine"]
+
+
 def test_a_run_that_is_being_trained_is_not_resumed(commands: Commands) -> None:
     first = commands.script("loop")
     pid = commands.worker_pid()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -13,10 +14,11 @@ from textual.timer import Timer
 from textual.worker import WorkerFailed
 
 from trainer import TrainerError
-from trainer.rundir import EndEvent, LogEvent, PhaseEvent, RequestEvent, RunPaths, take_requests
+from trainer.rundir import EndEvent, LogEvent, MetricEvent, PhaseEvent, RequestEvent, RunPaths, take_requests
 from trainer.tui import watch
 from trainer.tui.feed import Feed
 from trainer.tui.keys import actions_of, key_name
+from trainer.tui.pace import SHARE_OF_A_CORE, FrameCost
 from trainer.tui.screens import HelpDialogue, StopDialogue
 
 
@@ -55,6 +57,24 @@ async def test_a_terminal_that_grows_gets_more_panels(finished: RunPaths, clock:
         await pilot.resize_terminal(160, 50)
         text = await settle(app, pilot)
     assert "learning rate" in text and "[phases]" not in text
+
+
+async def test_the_first_step_is_drawn_at_the_frame_rate_before_it(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FrameCost, "seconds", 0.02)
+    paths = synthetic_run.make_folder(tmp_path / "digits-7")
+    hold_lock(paths, os.getpid(), clock.now)
+    app = dashboard(paths, clock)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(app, pilot)
+        synthetic_run.append(paths, MetricEvent(1, 0.1, "train", {"loss": 2.0}), at=10.2)
+        clock.now += 0.25
+        assert app.advance() == 0.25
+        await pilot.pause()
+        assert "step 1" in screen_text(app)
+        clock.now += 0.25
+        assert app.advance() == pytest.approx(0.02 / SHARE_OF_A_CORE - 0.25), "the rest of the pause after that frame"
 
 
 async def test_without_utf8_the_whole_screen_is_ascii(finished: RunPaths, clock: Clock) -> None:

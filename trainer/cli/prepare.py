@@ -25,6 +25,7 @@ from trainer.rundir import (
     process_age,
     run_name,
     take_up_run,
+    write_error,
     write_text,
 )
 
@@ -32,6 +33,8 @@ AUTO = "auto"
 """The value of --resume that resumes the run if it exists and starts it otherwise."""
 CHECKPOINTS = "checkpoints"
 """The folder of a run with the checkpoints that --resume can name."""
+LOCKED_FILES = ("config-*.yaml", "environment-*.json")
+"""Patterns of the files that an attempt replaces while it owns the run's lock."""
 
 
 def prepare(order: Order) -> tuple[Attempt, configs.Loaded]:
@@ -74,6 +77,7 @@ def attempt_of(
     lock = RunLock(paths, notice=lambda text: print(text, file=sys.stderr, flush=True))
     lock.acquire()  # before attempts are counted: if two start at once, one is refused and leaves no files
     try:
+        _remove_leftovers(paths)
         last = paths.last_attempt
         _refuse_unfinished(paths)
         if loaded is None:
@@ -151,6 +155,19 @@ def _named_run(order: Order, name: str | None) -> RunPaths:
             expected="`name:` in the config, --name or --run-dir",
         )
     return take_up_run(Path(RUNS) / run_name(name))
+
+
+def _remove_leftovers(paths: RunPaths) -> None:
+    """Deletes incomplete files of an earlier attempt that was killed. Only the owner of the lock writes such files.
+
+    Raises:
+        TrainerError: a file can't be deleted.
+    """
+    for file in (each for kept in LOCKED_FILES for each in paths.root.glob(f".{kept}.*")):
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            raise write_error(file, error) from error
 
 
 def write_config(paths: RunPaths, attempt: int, loaded: configs.Loaded) -> None:

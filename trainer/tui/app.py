@@ -111,6 +111,7 @@ class Dashboard(App[str], inherit_bindings=False):
         self._message_until = feed.clock() + MESSAGE_SECONDS
         self._acknowledged: str | None = None
         self._drawn_at, self._cost = 0.0, FrameCost()
+        self._shows_step = False
         self._pointer_drawn_at, self._is_drawing_soon = 0.0, False
         self._config: tuple[str, ...] = ()
         self._made: set[str] = set()
@@ -167,16 +168,16 @@ class Dashboard(App[str], inherit_bindings=False):
         view = self.feed.view
         pause = pause_between_frames(
             status, view.system, self.environment,
-            has_stepped=view.step is not None, frame_seconds=self._cost.seconds,
+            has_stepped=self._shows_step, frame_seconds=self._cost.seconds,
         )  # fmt: skip
         has_caught_up = was_behind and not is_behind
         if has_caught_up or now - self._drawn_at >= pause - 0.01 or now < self._drawn_at:
-            self._drawn_at = now
+            self._drawn_at, self._shows_step = now, view.step is not None
             self._cost.next_frame()
             self.draw()
         if self.owner and self.asked_to_stop and status.is_over:
             self.action_detach()
-        return BEHIND_SECONDS if is_behind else pause
+        return BEHIND_SECONDS if is_behind else self._drawn_at + pause - now
 
     def draw(self) -> None:
         """Draws the current state of the run on every screen of the stack."""
@@ -349,8 +350,9 @@ class Dashboard(App[str], inherit_bindings=False):
         """
         while True:
             self._wake.clear()
+            pause = self.advance()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self.advance())
+                await asyncio.wait_for(self._wake.wait(), pause)
 
     def _is_behind(self) -> bool:
         """Whether the shown runs have more to read."""

@@ -45,8 +45,8 @@ def pause_between_frames(
     """Seconds between two frames.
 
     A quarter of a second; half a second over SSH; up to a second if frames of `frame_seconds` of processor time would
-    exceed their share of a core; a second when the run is over or paused, or no core is idle. Before the first step,
-    for which the user waits, the cost of a frame and idle cores are ignored.
+    exceed their share of a core; a second when the run is over or paused, or no core is idle. Until the first step, for
+    which the user waits, has been drawn, the cost of a frame and idle cores are ignored.
     """
     is_quiet = status.is_over or status.word == "PAUSED"
     is_busy = has_stepped and system is not None and system.cpu is not None and system.cpu >= BUSY_PERCENT
