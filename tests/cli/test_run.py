@@ -164,6 +164,7 @@ def test_auto_takes_up_a_start_that_was_killed_before_it_had_a_config(commands: 
     done = commands.finish("run", "config.yaml", "--resume", "auto", "--run-dir", "here")
     assert (done.returncode, done.stderr) == (0, "")
     assert not [event for event in commands.events("here") if event["kind"] == "resumed"]
+    assert not (commands.folder / "here/.config-1.yaml.77").exists()
     (commands.folder / "there").mkdir()
     (commands.folder / "there/thesis.tex").write_text("")
     refused = commands.finish("run", "config.yaml", "--resume", "auto", "--run-dir", "there")
